@@ -21,7 +21,6 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,12 +31,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from scripts import quality  # noqa: E402
 
-from modules.llm_platform.domain.citations.alignment import SourceText, prepare  # noqa: E402
+from modules.llm_platform.domain.citations.alignment import prepare  # noqa: E402
 from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED  # noqa: E402
-from modules.llm_platform.domain.citations.claims import Claim, TextFacts  # noqa: E402
+from modules.llm_platform.domain.citations.claims import Claim  # noqa: E402
 from modules.llm_platform.domain.citations.facts import FactComparison  # noqa: E402
 from modules.llm_platform.domain.citations.score import Features, features_of  # noqa: E402
-from modules.llm_platform.domain.citations.sentences import answer_sentences  # noqa: E402
+from modules.llm_platform.domain.citations.sentences import read_answer  # noqa: E402
 from modules.llm_platform.domain.citations.verdicts import is_verbatim  # noqa: E402
 from modules.llm_platform.domain.text.language import stop_words  # noqa: E402
 
@@ -92,24 +91,19 @@ def examine(pair: quality.Pair) -> Labelled | None:
     stops = stop_words(pair.language)
     (source,) = prepare([(pair.source, pair.title)], pair.language)
     rows, refuted, verbatim = [], False, []
-    for sentence in answer_sentences(pair.sentence, pair.language):
+    for sentence in read_answer(pair.sentence, pair.language).sentences:
         claim = Claim(html.unescape(sentence.claim), stops, capitals_name=pair.language not in NOUNS_ARE_CAPITALISED)
         passage = source.best_passage(claim)
         if passage is None or not sentence.cited:
             continue
-        facts = TextFacts(source.text[passage.start : passage.end], stops)
-        compared = FactComparison(claim, source, passage, facts, partial(_facts_of, source, stops))
-        rows.append(features_of(claim, passage, facts, compared))
+        compared = FactComparison(claim, source, passage)
+        rows.append(features_of(compared))
         verbatim.append(is_verbatim(claim, source))
         refuted |= not verbatim[-1] and (compared.is_any_changed() or compared.missing_numbers > 0)
     if not rows:
         return None
     fold = zlib.crc32(pair.source.encode("utf-8", "replace")) % FOLDS
     return Labelled(pair.kind, pair.label, fold, np.array(rows, float), refuted, tuple(verbatim))
-
-
-def _facts_of(source: SourceText, stops: frozenset[str], sentence: int) -> TextFacts:
-    return TextFacts(source.text[slice(*source.spans[sentence])], stops)
 
 
 def newton(rows: Array, labels: Array, weights: Array) -> Array:

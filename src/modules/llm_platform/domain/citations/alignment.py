@@ -7,11 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, partial, reduce
 from operator import or_
 from typing import Final
 
-from modules.llm_platform.domain.citations.claims import WORD, Claim, is_unspaced
+from modules.llm_platform.domain.citations.claims import WORD, Claim, TextFacts, is_unspaced
+from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.sentences import Span, sentence_spans
 from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
@@ -27,6 +28,7 @@ GOOD_SHARE = 0.35  # of the claim, that a further sentence must hold to be compa
 NEARLY_BEST = 0.8  # of the share of the best sentence, that a further one must hold
 SENTENCE_COST = 0.03  # share of the claim that a further sentence must add to the quote
 MAX_INITIALS = 6
+MAX_LANGUAGE_CHARS = 500  # of a source, that show its language
 MEMOIZED_RUNS = 1 << 13  # runs of characters between blanks; pages on one subject share most of them
 
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # of a link
@@ -38,10 +40,7 @@ _LINE_CUT = re.compile(r"\s*\n\s*")
 class Passage:
     """One to three adjacent sentences of a source, and which words of the claim they hold."""
 
-    start: int
-    end: int
-    first: int  # its sentences in the source
-    last: int
+    span: Span
     sentences: tuple[int, ...]  # its best sentence, then others of the source that are nearly as good
     matched: int  # bit i: the passage has the claim's word i
     known: float  # share of the weight of the claim's words that the whole source has, 0..1
@@ -52,12 +51,25 @@ class Passage:
 class SourceText:
     """The text of one source: its sentences, and in which of them each word stands."""
 
-    def __init__(self, text: str, spans: list[Span], title: str = "") -> None:
+    def __init__(self, text: str, spans: list[Span], title: str, stop_words: frozenset[str]) -> None:
         self.text = text
         self.title = title
         self.spans = spans
+        self._stop_words = stop_words
         self._postings, self._buckets = _index(text, spans)
         self._related: dict[str, int] = {}
+        self._facts: dict[Span, TextFacts] = {}
+
+    @cached_property
+    def language(self) -> str | None:
+        return detect(self.text[:MAX_LANGUAGE_CHARS])
+
+    def facts_of(self, span: Span) -> TextFacts:
+        """The facts of a passage or sentence, read once for all claims that are compared with it."""
+        facts = self._facts.get(span)
+        if facts is None:
+            facts = self._facts[span] = TextFacts(self.text[slice(*span)], self._stop_words)
+        return facts
 
     @cached_property
     def normalized(self) -> str:
@@ -99,6 +111,11 @@ class SourceText:
         """Whether the source has the word anywhere, or spells out its initials."""
         return bool(self.sentences_with(word)) or (written.isupper() and self._spells_out(written))
 
+    def known_share(self, claim: Claim) -> float:
+        """The share of the weight of a claim's words that the source has."""
+        known = sum(word.weight for word in claim.words if word.is_content and self.knows(word.key, word.written))
+        return known / claim.total if claim.total else 0.0
+
     def _spells_out(self, initials: str) -> bool:
         if not 2 <= len(initials) <= MAX_INITIALS:
             return False
@@ -117,38 +134,24 @@ class SourceText:
                     masks[sentence] = masks.get(sentence, 0) | bit
         if not masks:
             return None
-        worth = {mask: _weight(mask, claim.weights) for mask in set(masks.values())}
-        ranked = [
-            sentence for _, sentence in sorted([(-worth[mask], at) for at, mask in masks.items()])[:RANKED_SENTENCES]
-        ]
+        worth = cache(partial(_weight, weights=claim.weights))
+        ranked = [at for _, at in sorted([(-worth(mask), at) for at, mask in masks.items()])[:RANKED_SENTENCES]]
         cost = SENTENCE_COST * claim.total
-        best = (-1.0, 0, 0, 0)
-        for first, last, mask in self._around(ranked[:SEEDS], masks):
-            value = worth.get(mask)
-            if value is None:
-                value = worth[mask] = _weight(mask, claim.weights)
-            found = (value - cost * (last - first), -first, -last, mask)
-            if found > best:
-                best = found
-        first, last = -best[1], -best[2]
-        best_sentence = max(range(first, last + 1), key=lambda sentence: worth.get(masks.get(sentence, 0), 0.0))
-        sentences = self._best_sentences(claim, masks, worth, best_sentence, ranked)
-        known = _weight(reduce(or_, masks.values()), claim.weights) / claim.total
-        start, end = self.spans[first][0], self.spans[last][1]
-        return Passage(start, end, first, last, sentences, best[3], known, masks, tuple(ranked))
-
-    def _best_sentences(
-        self,
-        claim: Claim,
-        masks: Mapping[int, int],
-        worth: Mapping[int, float],
-        best_sentence: int,
-        ranked: Sequence[int],
-    ) -> tuple[int, ...]:
-        """The best sentence, and others that are nearly as good: one of them may contradict the claim."""
-        enough = max(GOOD_SHARE * claim.total, NEARLY_BEST * worth[masks[best_sentence]])
-        others = (place for place in ranked[:MAX_QUOTE_SENTENCES] if place != best_sentence)
-        return (best_sentence, *(place for place in others if worth[masks[place]] >= enough))
+        first, last, matched = max(
+            self._around(ranked[:SEEDS], masks),
+            key=lambda found: (worth(found[2]) - cost * (found[1] - found[0]), -found[0], -found[1]),
+        )
+        best = max(range(first, last + 1), key=lambda at: worth(masks.get(at, 0)))
+        enough = max(GOOD_SHARE * claim.total, NEARLY_BEST * worth(masks[best]))
+        others = (at for at in ranked[:MAX_QUOTE_SENTENCES] if at != best and worth(masks[at]) >= enough)
+        return Passage(
+            span=(self.spans[first][0], self.spans[last][1]),
+            sentences=(best, *others),
+            matched=matched,
+            known=worth(reduce(or_, masks.values())) / claim.total,
+            masks=masks,
+            ranked=tuple(ranked),
+        )
 
     def _around(self, seeds: Sequence[int], masks: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
         """First and last sentence and common mask of the passages around one of the best sentences."""
@@ -168,7 +171,7 @@ class SourceText:
 def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]:
     """Sources from (text, title). All texts are split into sentences in one call, which is cheaper."""
     pairs = [(text[:MAX_TEXT_CHARS], title) for text, title in texts]
-    spans = sentence_spans("\n\n".join(text for text, _ in pairs), language)
+    spans, stops = sentence_spans("\n\n".join(text for text, _ in pairs), language), stop_words(language)
     prepared, place, offset = [], 0, 0
     for text, title in pairs:
         own: list[Span] = []
@@ -179,7 +182,7 @@ def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]
             else:
                 own += _readable_spans(text, start, end)
             place += 1
-        prepared.append(SourceText(text, own, title))
+        prepared.append(SourceText(text, own, title, stops))
         offset += len(text) + 2
     return prepared
 
@@ -208,8 +211,9 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list
     """
     runs: defaultdict[str, int] = defaultdict(int)
     for number, (start, end) in enumerate(spans):
+        bit = 1 << number
         for run in text[start:end].split():
-            runs[run] |= 1 << number
+            runs[run] |= bit
     postings: dict[str, int] = {}
     for run, sentences in runs.items():
         for key in _KEYS[run]:

@@ -8,21 +8,15 @@ from __future__ import annotations
 import html
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
-from functools import cache, cached_property
+from functools import cache
 
 from modules.llm_platform.domain.canonical_url import quote_url
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
-from modules.llm_platform.domain.citations.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.claims import Claim
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
-from modules.llm_platform.domain.citations.verdicts import (
-    RANK,
-    Judgement,
-    is_verbatim,
-    judge_sentence,
-    lacks_figure_or_name,
-)
+from modules.llm_platform.domain.citations.verdicts import Judgement, judge
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, Verdict
-from modules.llm_platform.domain.text.language import detect, stop_words
+from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
 
@@ -31,9 +25,6 @@ NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
 MAX_TRIED_SOURCES = 5  # for a sentence without a marker: those that know most of its words
 MIN_KNOWN_SHARE = 0.7  # of the weight of its words, that such a source has
 MIN_FOUND_SCORE = 0.75  # of the verdict on such a source: the probability that it supports the sentence
-MIN_VERBATIM_SHARE = 0.9  # of the words of a sentence that the source has; below it the search for a copy is skipped
-MAX_LANGUAGE_CHARS = 500  # of a source, that show its language
-MIN_SAME_LANGUAGE_SHARE = 0.6  # of the words of a sentence that the source has; from here on both are of one language
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 
@@ -63,9 +54,9 @@ class CitationChecker:
     def __init__(self, sources: Sequence[Source], language: str) -> None:
         self._sources = {source.index: source for source in sources}
         self._language = language
-        self._stop_words = stop_words(language)
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
-        self._prepared: dict[int, _PreparedSource] = {}
+        self._claims: dict[str, Claim] = {}
+        self._prepared: dict[int, SourceText] = {}
         self._judged: dict[tuple[str, tuple[tuple[str, str], ...], int], tuple[Span, Judgement]] = {}
 
     def prepare(self) -> None:
@@ -82,7 +73,7 @@ class CitationChecker:
     def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
         """Check sanitised Markdown. Markers that name no source are ignored; `added` are the offsets of the platform's."""
         text = read_answer(answer, self._language, added)
-        cited = self._judge(text)
+        cited = self._cited(text)
         numbers = [sentence.cited for sentence in text.sentences]
         by_author = [set(sentence.cited_by_author) for sentence in text.sentences]
         for place, number in self._cited_from_behind(text):
@@ -100,30 +91,23 @@ class CitationChecker:
 
     def check_early(self, part: AnswerText) -> None:
         """Judge the sentences of a part of an answer, so that `check` finds them judged."""
-        self._judge(part)
+        cited = self._cited(part)
+        for sentence in part.sentences:
+            for number in cited.intersection(sentence.cited):
+                self._judgement(sentence, number)
 
     def find_source(self, sentence: AnswerSentence) -> int | None:
         """The source that supports a statement best, or None. Only those that know most of its words are tried."""
         self._prepare(self._sources)
         claim = self._claim(sentence.claim)
         known = [(each.known_share(claim), -number) for number, each in self._prepared.items()]
-        tried = [-number for share, number in sorted(known, reverse=True)[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
-        self._judge_sentence(sentence, tried)
-        judged = [(self._judgement(sentence, number)[1], -number) for number in tried]
-        found = [
-            (each.score, number)
-            for each, number in judged
-            if each.verdict == "supported" and each.score >= MIN_FOUND_SCORE
+        tried = [
+            -number for share, number in sorted(known, reverse=True)[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE
         ]
-        return -max(found)[1] if found else None
-
-    def supports(self, number: int, sentence: AnswerSentence) -> bool:
-        """Whether a source supports a statement."""
-        if number not in self._sources:
-            return False
-        self._prepare([number])
-        self._judge_sentence(sentence, [number])
-        return self._judgement(sentence, number)[1].verdict == "supported"
+        judged = [(self._judgement(sentence, number)[1], -number) for number in tried]
+        found = [(each.score, number) for each, number in judged if each.verdict == "supported"]
+        score, number = max(found, default=(0.0, 0))
+        return -number if score >= MIN_FOUND_SCORE else None
 
     def is_statement(self, sentence: AnswerSentence) -> bool:
         """Whether the sentence needs a source: not a question, a lead-in, a few words, or a message of the application."""
@@ -143,43 +127,40 @@ class CitationChecker:
                 places = [place for place in behind.sentences if self._may_be_meant(text.sentences[place], number)]
                 if not places and behind.alone:
                     places = [behind.sentences[-1]]
-                    self._judge_sentence(text.sentences[places[0]], [number])
                 yield from ((place, number) for place in places)
 
     def _may_be_meant(self, sentence: AnswerSentence, number: int) -> bool:
         if sentence.cited:
             return number in sentence.cited
-        return self.is_statement(sentence) and self.supports(number, sentence)
+        return self.is_statement(sentence) and self._judgement(sentence, number)[1].verdict == "supported"
 
-    def _judge(self, text: AnswerText) -> set[int]:
-        """Judge the sentences of a text. Returns the numbers of the sources that it cites."""
+    def _cited(self, text: AnswerText) -> set[int]:
+        """The numbers of the sources that a text cites, which are prepared."""
         named = [sentence.cited for sentence in text.sentences] + [behind.numbers for behind in text.trailing]
         cited = {number for numbers in named for number in numbers if number in self._sources}
         self._prepare(cited)
-        for sentence in text.sentences:
-            if sentence.cited:
-                self._judge_sentence(sentence, [each for each in sentence.cited if each in cited])
         return cited
 
-    def _judge_sentence(self, sentence: AnswerSentence, numbers: Iterable[int]) -> None:
-        new = [number for number in numbers if (sentence.claim, sentence.cells, number) not in self._judged]
-        if new:
-            claim = self._claim(sentence.claim)
-            cells = [(self._claim(cell), self._claim(told)) for cell, told in sentence.cells]
-            for number in new:
-                self._judged[sentence.claim, sentence.cells, number] = self._prepared[number].check(claim, cells)
-
     def _judgement(self, sentence: AnswerSentence, number: int) -> tuple[Span, Judgement]:
-        return self._judged[sentence.claim, sentence.cells, number]
+        """The quote and the verdict of a prepared source."""
+        key = (sentence.claim, sentence.cells, number)
+        if key not in self._judged:
+            cells = [(self._claim(cell), self._claim(told)) for cell, told in sentence.cells]
+            self._judged[key] = judge(self._claim(sentence.claim), self._prepared[number], self._language, cells)
+        return self._judged[key]
 
     def _claim(self, text: str) -> Claim:
-        return Claim(html.unescape(text), self._stop_words, capitals_name=self._capitals_name)
+        claim = self._claims.get(text)
+        if claim is None:
+            claim = Claim(html.unescape(text), stop_words(self._language), capitals_name=self._capitals_name)
+            self._claims[text] = claim
+        return claim
 
     def _prepare(self, cited: Iterable[int]) -> None:
         new = [self._sources[number] for number in sorted(cited) if number not in self._prepared]
         texts = prepare(((source.text, source.title) for source in new), self._language)
         for source, text in zip(new, texts, strict=True):
-            self._prepared[source.index] = _PreparedSource(text, self._language, self._stop_words)
+            self._prepared[source.index] = text
 
     def _citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
         (start, end), judgement = self._judgement(sentence, number)
@@ -196,68 +177,6 @@ def _verdict_on(source: Source, judgement: Judgement) -> Verdict:
     """An excerpt of a page that neither says nor contradicts a sentence tells nothing about the page."""
     is_open = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
     return "unchecked" if is_open else judgement.verdict
-
-
-class _PreparedSource:
-    """One source, and the facts of those of its passages that were compared."""
-
-    def __init__(self, source: SourceText, language: str, stop_words: frozenset[str]) -> None:
-        self.text = source.text
-        self._source = source
-        self._language = language.partition("-")[0].lower()  # of the answer
-        self._stop_words = stop_words
-        self._facts: dict[Span, TextFacts] = {}
-
-    def known_share(self, claim: Claim) -> float:
-        """The share of the weight of a claim's words that the source has."""
-        known = sum(word.weight for word in claim.words if word.is_content and self._source.knows(word.key, word.written))
-        return known / claim.total if claim.total else 0.0
-
-    def check(self, claim: Claim, cells: Sequence[tuple[Claim, Claim]] = ()) -> tuple[Span, Judgement]:
-        """The quote and the verdict. `cells` of a table row: each as it stands there, and together with its heads."""
-        span, judgement = self._check(claim)
-        if cells and judgement.verdict in ("partial", "unsupported"):
-            judgement = min((self._check_cell(*cell) for cell in cells), key=lambda each: RANK[each.verdict])
-        return span, judgement
-
-    def _check_cell(self, cell: Claim, told: Claim) -> Judgement:
-        _, judgement = self._check(told)
-        if judgement.verdict == "unsupported" and is_verbatim(cell, self._source):
-            return Judgement("partial", judgement.score)
-        return judgement
-
-    def _check(self, claim: Claim) -> tuple[Span, Judgement]:
-        if not self.text.strip():
-            return (0, 0), Judgement("unchecked", 0.0)
-        passage = self._source.best_passage(claim)
-        if passage is None:
-            return (0, 0), self._unless_foreign(claim, Judgement("unsupported", 0.0))
-        span = (passage.start, passage.end)
-        if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, self._source):
-            return span, Judgement("supported", 1.0)
-        judgement = judge_sentence(claim, self._source, passage, self._facts_of(span), self._facts_of_sentence)
-        if judgement.verdict == "supported" or passage.known >= MIN_SAME_LANGUAGE_SHARE:
-            return span, judgement
-        return span, self._unless_foreign(claim, judgement)
-
-    def _unless_foreign(self, claim: Claim, judgement: Judgement) -> Judgement:
-        """Words of two languages are not compared: only figures and names that the source lacks tell against the claim."""
-        if self._source_language in (None, self._language) or detect(claim.text) != self._language:
-            return judgement
-        return judgement if lacks_figure_or_name(claim, self._source) else Judgement("unchecked", judgement.score)
-
-    @cached_property
-    def _source_language(self) -> str | None:
-        return detect(self.text[:MAX_LANGUAGE_CHARS])
-
-    def _facts_of_sentence(self, number: int) -> TextFacts:
-        return self._facts_of(self._source.spans[number])
-
-    def _facts_of(self, span: Span) -> TextFacts:
-        facts = self._facts.get(span)
-        if facts is None:
-            facts = self._facts[span] = TextFacts(self.text[span[0] : span[1]], self._stop_words)
-        return facts
 
 
 @cache

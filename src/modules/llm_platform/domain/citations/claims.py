@@ -89,10 +89,6 @@ class Claim:
                 break
 
     @cached_property
-    def normalized(self) -> str:
-        return normalize(self.text)
-
-    @cached_property
     def numbers(self) -> list[tuple[Reading, int, str]]:
         """Values, place and writing of each number, in figures or words."""
         known = number_words()

@@ -37,8 +37,6 @@ _UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^
 _YEAR = re.compile(r"(?:1[1-9]|20|21)[0-9]{2}\Z")
 _LAST_WORD = re.compile(r"([^\W_]+)\W*\Z")
 
-FactsOf = Callable[[int], TextFacts]
-
 
 @dataclass(frozen=True, slots=True)
 class _Number:
@@ -57,43 +55,42 @@ class _Number:
 
 
 class FactComparison:
-    """The facts of one claim against the passage of one source that fits it best. `facts_of`: of a sentence, by its number."""
+    """The facts of one claim against the passage of one source that fits it best."""
 
-    def __init__(self, claim: Claim, source: SourceText, passage: Passage, facts: TextFacts, facts_of: FactsOf) -> None:
-        self._claim = claim
+    def __init__(self, claim: Claim, source: SourceText, passage: Passage) -> None:
+        self.claim, self.passage, self.facts = claim, passage, source.facts_of(passage.span)
         self._source = source
-        self._passage = passage
-        self._facts = facts
-        self._facts_of = facts_of
-        self._clauses, self._content = claim.clauses, claim.content
 
     @cached_property
     def missing_numbers(self) -> int:
         """How many numbers of the claim the source lacks."""
-        return sum(not self._has_number(*each) for each in self._claim.numbers)
+        return sum(not self._has_number(*each) for each in self.claim.numbers)
 
     @cached_property
     def missing_names(self) -> int:
         """How many names and identifiers of the claim the whole source lacks."""
-        names = (word for word in self._claim.words if word.is_name or word.is_identifier)
+        names = (word for word in self.claim.words if word.is_name or word.is_identifier)
         return sum(not self._source.knows(word.key, word.written) for word in names)
 
     @cached_property
     def _sentences(self) -> list[TextFacts]:
-        return [self._facts_of(sentence) for sentence in self._passage.sentences]
+        return [self._facts_of(sentence) for sentence in self.passage.sentences]
+
+    def _facts_of(self, sentence: int) -> TextFacts:
+        return self._source.facts_of(self._source.spans[sentence])
 
     def is_any_changed(self) -> bool:
         """Whether the source has another number, unit, date, name or identifier where it says the same, or denies it."""
         return (
             self._is_any_number_changed()
-            or has_other_date(self._claim.facts.dated, self._facts.dated)
+            or has_other_date(self.claim.facts.dated, self.facts.dated)
             or self._is_any_name_changed()
-            or any(is_denied(self._claim, sentence) for sentence in self._sentences)
+            or any(is_denied(self.claim, sentence) for sentence in self._sentences)
         )
 
     def is_word_replaced(self) -> bool:
         """Whether the claim copies a sentence of the passage but for a word or two in the place of others."""
-        claim, passage = self._claim, self._passage
+        claim, passage = self.claim, self.passage
         for sentence in passage.sentences:
             missing = (claim.content & ~passage.masks.get(sentence, 0)).bit_count()
             if missing <= MAX_REPLACING_WORDS and replaced_words(claim, self._facts_of(sentence)):
@@ -103,7 +100,7 @@ class FactComparison:
     def _has_number(self, reading: Reading, at: int, spelled: str) -> bool:
         if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
             return True
-        place, passage = max(0, bisect_right(self._claim.ats, at) - 1), self._passage
+        place, passage = max(0, bisect_right(self.claim.ats, at) - 1), self.passage
         if any(passage.masks[each] >> place & 1 for each in passage.ranked):
             return True  # as it is written there; asked first, since it is faster
         return self._has_here(reading) or any(
@@ -111,21 +108,21 @@ class FactComparison:
         )
 
     def _is_any_number_changed(self) -> bool:
-        claim = self._claim
+        claim = self.claim
         for reading, at, spelled in claim.numbers:
             place = max(0, bisect_right(claim.ats, at) - 1)
             if not spelled:
                 if self._is_number_changed(reading, at, place):
                     return True
-            elif not self._has_here(reading) and self._facts.counts(_noun_behind(claim, at)):
+            elif not self._has_here(reading) and self.facts.counts(_noun_behind(claim, at)):
                 return True
         return False
 
     def _has_here(self, reading: Reading) -> bool:
-        return any(reading & known for known in self._facts.numbers)
+        return any(reading & known for known in self.facts.numbers)
 
     def _is_number_changed(self, reading: Reading, at: int, place: int) -> bool:
-        kind = _number_at(self._claim.text, at, reading)
+        kind = _number_at(self.claim.text, at, reading)
         if self._has_other_unit(reading, kind.unit):
             return True
         sentences = self._confirming_sentences(place, lambda facts: any(reading & known for known in facts.numbers))
@@ -133,19 +130,19 @@ class FactComparison:
             kind.is_like(_number_at(facts.text, their_at, other))
             for facts in map(self._facts_of, sentences)
             for other, their_at in numbers_in(facts.text)
-            if not any(other & mine for mine, _, _ in self._claim.numbers)
+            if not any(other & mine for mine, _, _ in self.claim.numbers)
         )
 
     def _has_other_unit(self, reading: Reading, unit: str) -> bool:
         """Whether the passage has the number with other units only."""
-        mine, text = unit_of(unit), self._facts.text
+        mine, text = unit_of(unit), self.facts.text
         if not mine or not self._has_here(reading):
             return False
         theirs = [unit_of(_number_at(text, at, other).unit) for other, at in numbers_in(text) if other & reading]
         return bool(theirs) and all(theirs) and mine not in theirs
 
     def _is_any_name_changed(self) -> bool:
-        claim = self._claim
+        claim = self.claim
         for place, word in enumerate(claim.words):
             if not word.is_content:
                 continue
@@ -157,21 +154,21 @@ class FactComparison:
         return False
 
     def _is_identifier_changed(self, place: int) -> bool:
-        word = self._claim.words[place]
+        word = self.claim.words[place]
         if not self._source.knows(word.key, word.written):
             return True
         if word.written.isalnum():
             return False  # an abbreviation, which is a name
         return any(
-            self._facts_of(sentence).identifiers.difference(self._claim.keys)
+            self._facts_of(sentence).identifiers.difference(self.claim.keys)
             for sentence in self._confirming_sentences(place)
         )
 
     def _is_name_changed(self, place: int) -> bool:
-        word, sentences = self._claim.words[place], self._passage.sentences
+        word, sentences = self.claim.words[place], self.passage.sentences
         if self._source.knows(word.key, word.written):
             sentences = tuple(self._confirming_sentences(place))
-        return any(is_name_replaced(self._claim, place, self._facts_of(sentence)) for sentence in sentences)
+        return any(is_name_replaced(self.claim, place, self._facts_of(sentence)) for sentence in sentences)
 
     def _confirming_sentences(self, place: int, has_it: Callable[[TextFacts], bool] | None = None) -> list[int]:
         """The sentences that share most of the clause around a fact, or no sentence where one of them has the fact.
@@ -179,8 +176,8 @@ class FactComparison:
         The whole claim is tried too.
         """
         found: list[int] = []
-        masks = self._passage.masks
-        best = masks[self._passage.ranked[0]]
+        masks = self.passage.masks
+        best = masks[self.passage.ranked[0]]
         for context in self._contexts(place):
             if best >> place & 1 and context & ~best == 0:
                 return []  # the usual case: the best sentence has it all
@@ -193,18 +190,18 @@ class FactComparison:
     def _contexts(self, place: int) -> Iterator[int]:
         """Bits of the other content words of the clause around a fact, and of the whole claim."""
         fact = 1 << place
-        clause = next(clause for clause in self._clauses if clause & fact)
-        for context in dict.fromkeys(bits & self._content & ~fact for bits in (clause, sum(self._clauses))):
-            if context.bit_count() >= MIN_CONTEXT or context == self._content & ~fact:
+        clause = next(clause for clause in self.claim.clauses if clause & fact)
+        for context in dict.fromkeys(bits & self.claim.content & ~fact for bits in (clause, sum(self.claim.clauses))):
+            if context.bit_count() >= MIN_CONTEXT or context == self.claim.content & ~fact:
                 yield context
 
     def _best_for(self, context: int) -> list[int]:
-        scores = {sentence: self._score(sentence, context) for sentence in self._passage.ranked}
+        scores = {sentence: self._score(sentence, context) for sentence in self.passage.ranked}
         enough = max(scores.values()) * NEARLY_BEST
         return [sentence for sentence, score in scores.items() if score >= enough] if enough else []
 
     def _score(self, sentence: int, context: int) -> int:
-        masks = self._passage.masks
+        masks = self.passage.masks
         own = masks[sentence] & context
         before = (masks.get(sentence - 1, 0) | masks.get(sentence - 2, 0)) & context & ~own
         return OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()

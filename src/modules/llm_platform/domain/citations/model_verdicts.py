@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Final
 
 from modules.llm_platform.domain.citations.claims import IDENTIFIER, WORD, is_unspaced
-from modules.llm_platform.domain.citations.sentences import answer_sentences
+from modules.llm_platform.domain.citations.sentences import read_answer
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
 from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
 from modules.llm_platform.domain.text.tokens import fold, normalize
@@ -25,7 +25,7 @@ _ALSO_VERBS = frozenset({"may", "march"})  # months only where they are capitali
 
 def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
     """The sentences of a sanitised answer without their markers, by the offsets that citations have."""
-    return {(each.start, each.end): html.unescape(each.claim) for each in answer_sentences(answer, language)}
+    return {(each.start, each.end): html.unescape(each.claim) for each in read_answer(answer, language).sentences}
 
 
 def can_be_judged(citation: Citation, claim: str) -> bool:

@@ -10,8 +10,7 @@ from functools import cache
 from math import exp, log1p
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.alignment import Passage
-from modules.llm_platform.domain.citations.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.claims import Claim
 from modules.llm_platform.domain.citations.facts import FactComparison
 from modules.llm_platform.domain.text.data_files import load_data
 
@@ -46,11 +45,12 @@ def weights() -> Weights:
     return Weights(data["bias"], Features(**data["features"]), data["partial"], data["supported"], data["refuted"])
 
 
-def features_of(claim: Claim, passage: Passage, facts: TextFacts, compared: FactComparison) -> Features:
-    """The features of a claim and the passage that fits it best, whose facts are `facts`."""
+def features_of(compared: FactComparison) -> Features:
+    """The features of a claim and the passage that fits it best."""
+    claim = compared.claim
     return Features(
-        grams=_shared_grams(claim.normalized, facts.normalized),
-        weakest_clause=_weakest_clause(claim, passage.matched),
+        grams=_shared_grams(claim.facts.normalized, compared.facts.normalized),
+        weakest_clause=_weakest_clause(claim, compared.passage.matched),
         numbers=log1p(len(claim.numbers)),
         missing_numbers=log1p(compared.missing_numbers),
         missing_names=log1p(compared.missing_names),

@@ -74,16 +74,13 @@ class AnswerText:
     trailing: list[Trailing] = field(default_factory=list)
 
 
-def answer_sentences(answer: str, language: str) -> list[AnswerSentence]:
-    """The sentences in order, without headings, code and lines without a word."""
-    return read_answer(answer, language).sentences
-
-
 def read_answer(
     answer: str, language: str, added: Collection[int] = (), blocks: BlockTracker | None = None
 ) -> AnswerText:
-    """The sentences and their markers. `added` are the offsets of the markers of the platform; `blocks` is the state of the
-    Markdown before the text, which is changed.
+    """The sentences, without headings, code and lines without a word, and their markers.
+
+    `added` are the offsets of the markers of the platform; `blocks` is the state of the Markdown before the text, which is
+    changed.
     """
     masked, markers = _mask(answer, blocks or BlockTracker())
     spans = _in_table_rows(masked, sentence_spans(masked, language))

@@ -7,7 +7,7 @@ sentence about it has leaves it partial at best.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,13 +16,17 @@ from modules.llm_platform.domain.citations.claims import Claim, TextFacts, is_un
 from modules.llm_platform.domain.citations.facts import FactComparison
 from modules.llm_platform.domain.citations.score import features_of, probability, weights
 from modules.llm_platform.domain.dtos.research_dtos import Verdict
+from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.negation import is_denied_at
+from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import normalize
 
 MIN_WORDS_AFTER_COLON: Final = 4  # of a statement of its own
 UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
 LAST_LATIN: Final = "\u024f"
 RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
+MIN_VERBATIM_SHARE: Final = 0.9  # of the words of a sentence that the source has; below it no copy is looked for
+MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # from here on the sentence and the source are of one language
 DENIAL_REACH_CHARS: Final = 40  # before and behind a copied sentence
 
 
@@ -40,8 +44,10 @@ def is_verbatim(claim: Claim, source: SourceText) -> bool:
     if any(sign not in source.text for sign in UNIT_SIGNS.intersection(claim.text)):
         return False  # normalized words have no signs
     if not any(len(word.key) > 1 or is_unspaced(word.key) for word in claim.words):
-        return bool(claim.words) and f"|{claim.normalized}|" in f"|{source.normalized}|"  # "s" stands in any "it's"
-    if _is_copied(claim.normalized, source):
+        return (
+            bool(claim.words) and f"|{claim.facts.normalized}|" in f"|{source.normalized}|"
+        )  # "s" stands in any "it's"
+    if _is_copied(claim.facts.normalized, source):
         return True
     lead, colon, statement = claim.text.partition(": ")  # a heading or a lead-in, and a sentence below it
     if not colon or len(statement.split()) < MIN_WORDS_AFTER_COLON or not _is_copied(normalize(statement), source):
@@ -64,15 +70,43 @@ def _occurs_undenied(words: str, text: str) -> bool:
     return False
 
 
-def judge_sentence(
-    claim: Claim, source: SourceText, passage: Passage, facts: TextFacts, facts_of: Callable[[int], TextFacts]
-) -> Judgement:
-    """The verdict on a sentence and the best passage of one source.
+def judge(
+    claim: Claim, source: SourceText, language: str, cells: Sequence[tuple[Claim, Claim]] = ()
+) -> tuple[Span, Judgement]:
+    """The quote and the verdict. `language` is that of the answer.
 
-    `facts` are those of the passage, `facts_of` returns those of a sentence of the source by its number.
+    `cells` of a table row: each as it stands there, and together with its heads.
     """
-    compared, fitted = FactComparison(claim, source, passage, facts, facts_of), weights()
-    score = probability(features_of(claim, passage, facts, compared))
+    span, judgement = _judge(claim, source, language)
+    if cells and judgement.verdict in ("partial", "unsupported"):
+        judgement = min((_judge_cell(*cell, source, language) for cell in cells), key=lambda each: RANK[each.verdict])
+    return span, judgement
+
+
+def _judge_cell(cell: Claim, told: Claim, source: SourceText, language: str) -> Judgement:
+    _, judgement = _judge(told, source, language)
+    if judgement.verdict == "unsupported" and is_verbatim(cell, source):
+        return Judgement("partial", judgement.score)
+    return judgement
+
+
+def _judge(claim: Claim, source: SourceText, language: str) -> tuple[Span, Judgement]:
+    if not source.text.strip():
+        return (0, 0), Judgement("unchecked", 0.0)
+    passage = source.best_passage(claim)
+    if passage is None:
+        return (0, 0), _unless_foreign(claim, source, language, Judgement("unsupported", 0.0))
+    if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
+        return passage.span, Judgement("supported", 1.0)
+    judgement = _compare(claim, source, passage)
+    if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
+        judgement = _unless_foreign(claim, source, language, judgement)
+    return passage.span, judgement
+
+
+def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
+    compared, fitted = FactComparison(claim, source, passage), weights()
+    score = probability(features_of(compared))
     is_refuted = compared.is_any_changed()
     if score < fitted.partial or is_refuted:
         return Judgement("unsupported", round(min(score, fitted.refuted), 2), is_refuted)
@@ -81,7 +115,15 @@ def judge_sentence(
     return Judgement("supported", round(score, 2))
 
 
-def lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
+def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
+    """Words of two languages are not compared: only figures and names that the source lacks tell against the claim."""
+    primary = language.partition("-")[0].lower()
+    if source.language in (None, primary) or detect(claim.text) != primary or _lacks_figure_or_name(claim, source):
+        return judgement
+    return Judgement("unchecked", judgement.score)
+
+
+def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
     """Whether the claim, in another language than the source, has a figure or name that would be written alike there.
 
     Names count in a claim of another alphabet, identifiers in each.
