@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 from typing import Final
 
@@ -134,7 +134,7 @@ class SourceText:
                     masks[sentence] = masks.get(sentence, 0) | bit
         if not masks:
             return None
-        worth = cache(partial(_weight, weights=claim.weights))
+        worth = _Worths(claim.weights).__getitem__
         ranked = [at for _, at in sorted([(-worth(mask), at) for at, mask in masks.items()])[:RANKED_SENTENCES]]
         cost = SENTENCE_COST * claim.total
         first, last, matched = max(
@@ -200,8 +200,16 @@ def _places_in_byte(octet: int) -> tuple[int, ...]:
     return tuple(place for place in range(8) if octet >> place & 1)
 
 
-def _weight(mask: int, weights: list[float]) -> float:
-    return sum([weights[place] for place in _places(mask)])
+class _Worths(dict[int, float]):
+    """The weight of the words in a mask, each mask weighed once."""
+
+    def __init__(self, weights: list[float]) -> None:
+        self._weights = weights
+
+    def __missing__(self, mask: int) -> float:
+        weights = self._weights
+        worth = self[mask] = sum([weights[place] for place in _places(mask)])
+        return worth
 
 
 def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
