@@ -345,14 +345,13 @@ def build_message_schemas(settings: Settings, resources: Resources) -> MessageSc
     found = settings.schema_registry()
     if found is None:
         return None
-    from modules.llm_platform.infrastructure.adapters.confluent_schema_registry import (
-        TIMEOUT_S,
-        ConfluentSchemaRegistry,
-    )
+    from modules.llm_platform.infrastructure.adapters import confluent_schema_registry
     from modules.llm_platform.presentation.kafka.contract.requests import Topics
     from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
 
-    registry = ConfluentSchemaRegistry(found.url, found.login, resources.client(found.url, TIMEOUT_S))
+    registry = confluent_schema_registry.ConfluentSchemaRegistry(
+        found.url, found.login, resources.client(found.url, confluent_schema_registry.TIMEOUT_S)
+    )
     return MessageSchemas(registry, Topics(settings.kafka_topics()), registers=found.registers)
 
 

@@ -7,22 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from modules.llm_platform.domain.dtos.llm_dtos import (
-    ChatMessage,
-    LLMRequest,
-    LLMReset,
-    LLMResponse,
-    LLMStreamPart,
-    LLMToken,
-    Spending,
-    Usage,
-)
-from modules.llm_platform.domain.exceptions import (
-    LLMConnectionError,
-    LLMException,
-    LLMProviderException,
-    LLMRequestError,
-)
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.dtos import llm_dtos as dtos
 from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.testing.waiting import error_of, is_cancelled_promptly
@@ -33,7 +19,9 @@ class BrokenStream:
     """A stream of `text` that ends with `error`."""
 
     text: str
-    error: LLMException = field(default_factory=lambda: LLMConnectionError("the connection to the model was lost"))
+    error: exceptions.LLMException = field(
+        default_factory=lambda: exceptions.LLMConnectionError("the connection to the model was lost")
+    )
 
 
 class FakeLLM(ILLMProvider):
@@ -48,7 +36,7 @@ class FakeLLM(ILLMProvider):
 
     def __init__(
         self,
-        answers: Sequence[str | LLMResponse | Exception | BrokenStream] = ("A scripted answer.",),
+        answers: Sequence[str | dtos.LLMResponse | Exception | BrokenStream] = ("A scripted answer.",),
         name: str = "fake",
         model: str = "fake-1",
         delay_s: float = 0.0,
@@ -58,13 +46,13 @@ class FakeLLM(ILLMProvider):
         if not answers:
             raise ValueError("FakeLLM needs at least one answer")
         self.name, self.model = name, model
-        self.requests: list[LLMRequest] = []
+        self.requests: list[dtos.LLMRequest] = []
         self.running = 0
         self._answers = tuple(answers)
         self._delay_s, self._chunk_delay_s, self._chunk_chars = delay_s, chunk_delay_s, chunk_chars
         self._registry = LLMRegistry((self,))
 
-    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+    async def stream(self, request: dtos.LLMRequest) -> AsyncIterator[dtos.LLMStreamPart]:
         answer = self._next(request)
         self.running += 1
         try:
@@ -72,7 +60,7 @@ class FakeLLM(ILLMProvider):
             finished = None if isinstance(answer, BrokenStream) else self._response(answer, request)
             text = answer.text if isinstance(answer, BrokenStream) else finished.content if finished else ""
             for start in range(0, len(text), self._chunk_chars):
-                yield LLMToken(text=text[start : start + self._chunk_chars])
+                yield dtos.LLMToken(text=text[start : start + self._chunk_chars])
                 await asyncio.sleep(self._chunk_delay_s)
             if isinstance(answer, BrokenStream):
                 raise self._broken(answer, request)
@@ -84,34 +72,34 @@ class FakeLLM(ILLMProvider):
     async def ping(self) -> str:
         return "scripted"
 
-    def _next(self, request: LLMRequest) -> str | LLMResponse | Exception | BrokenStream:
+    def _next(self, request: dtos.LLMRequest) -> str | dtos.LLMResponse | Exception | BrokenStream:
         self._registry.resolve(request)
         self.requests.append(request)
         return self._answers[min(len(self.requests), len(self._answers)) - 1]
 
-    def _response(self, answer: str | LLMResponse | Exception, request: LLMRequest) -> LLMResponse:
+    def _response(self, answer: str | dtos.LLMResponse | Exception, request: dtos.LLMRequest) -> dtos.LLMResponse:
         if isinstance(answer, Exception):
-            raise _with_spending(answer, Spending(calls=1))
-        if isinstance(answer, LLMResponse):
+            raise _with_spending(answer, dtos.Spending(calls=1))
+        if isinstance(answer, dtos.LLMResponse):
             return answer
         spent = _spending(request, answer)
         if not answer.strip():
-            raise LLMProviderException("the model gave an empty answer", spent=spent)
-        usage = Usage(prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens)
-        return LLMResponse(content=answer, provider=self.name, model=self.model, usage=usage, spent=spent)
+            raise exceptions.LLMProviderException("the model gave an empty answer", spent=spent)
+        usage = dtos.Usage(prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens)
+        return dtos.LLMResponse(content=answer, provider=self.name, model=self.model, usage=usage, spent=spent)
 
-    def _broken(self, broken: BrokenStream, request: LLMRequest) -> Exception:
+    def _broken(self, broken: BrokenStream, request: dtos.LLMRequest) -> Exception:
         return _with_spending(broken.error, _spending(request, broken.text))
 
 
-def _spending(request: LLMRequest, answer: str) -> Spending:
+def _spending(request: dtos.LLMRequest, answer: str) -> dtos.Spending:
     prompt = sum(count_tokens(message.content) for message in request.messages)
-    return Spending(calls=1, prompt_tokens=prompt, completion_tokens=count_tokens(answer))
+    return dtos.Spending(calls=1, prompt_tokens=prompt, completion_tokens=count_tokens(answer))
 
 
-def _with_spending(error: Exception, spent: Spending) -> Exception:
+def _with_spending(error: Exception, spent: dtos.Spending) -> Exception:
     """Set the spending of an error to one call unless the script sets it."""
-    if isinstance(error, LLMException) and error.spent == Spending():
+    if isinstance(error, exceptions.LLMException) and error.spent == dtos.Spending():
         error.spent = spent
     return error
 
@@ -138,10 +126,10 @@ class LLMProviderContract:
     async def test_stream_yields_tokens_then_the_response(self, provider: ILLMProvider) -> None:
         """A stream yields tokens, then one response whose content is the joined tokens."""
         parts = await collect(provider, question())
-        assert all(isinstance(part, LLMToken) for part in parts[:-1])
+        assert all(isinstance(part, dtos.LLMToken) for part in parts[:-1])
         finished = parts[-1]
-        assert isinstance(finished, LLMResponse)
-        assert finished.content == "".join(part.text for part in parts[:-1] if isinstance(part, LLMToken))
+        assert isinstance(finished, dtos.LLMResponse)
+        assert finished.content == "".join(part.text for part in parts[:-1] if isinstance(part, dtos.LLMToken))
         assert finished.content.strip()
         assert finished.spent.calls == 1
 
@@ -166,7 +154,7 @@ class LLMProviderContract:
         """A model or provider that is not configured is refused, not replaced, and the message does not repeat its name."""
         for fields in ({"model": "no-such-model"}, {"provider": "no-such-provider"}):
             error = await _error_of(provider.generate(question(**fields)))
-            assert isinstance(error, LLMRequestError)
+            assert isinstance(error, exceptions.LLMRequestError)
             assert "no-such" not in error.message
 
     async def test_broken_stream_is_never_a_response(self, dying: ILLMProvider) -> None:
@@ -175,16 +163,16 @@ class LLMProviderContract:
         resets = 0
         try:
             async for part in dying.stream(question()):
-                if isinstance(part, LLMToken):
+                if isinstance(part, dtos.LLMToken):
                     words.append(part.text)
-                elif isinstance(part, LLMReset):
+                elif isinstance(part, dtos.LLMReset):
                     assert words, "a reset needs a token before it"
                     resets, words = resets + 1, []
                 else:
                     assert resets, "a partial response was returned as complete"
                     assert part.content == "".join(words)
                     return
-        except LLMException as error:
+        except exceptions.LLMException as error:
             spent = error.spent
         assert words, "the stream must fail after a token"
         assert spent.calls >= 1
@@ -202,19 +190,19 @@ class LLMProviderContract:
         """A stream can be closed after the first token; the next request is served."""
         async with aclosing(provider.stream(question())) as parts:  # type: ignore[type-var]
             first = await anext(parts)
-        assert isinstance(first, LLMToken)
+        assert isinstance(first, dtos.LLMToken)
         assert (await provider.generate(question())).content
 
 
-def question(text: str = "What is an event loop?", **fields: str) -> LLMRequest:
+def question(text: str = "What is an event loop?", **fields: str) -> dtos.LLMRequest:
     """Return a small request with other fields."""
-    return LLMRequest.model_validate({"messages": (ChatMessage(role="user", content=text),), **fields})
+    return dtos.LLMRequest.model_validate({"messages": (dtos.ChatMessage(role="user", content=text),), **fields})
 
 
-async def collect(provider: ILLMProvider, request: LLMRequest) -> list[LLMStreamPart]:
+async def collect(provider: ILLMProvider, request: dtos.LLMRequest) -> list[dtos.LLMStreamPart]:
     """Return all parts of a stream."""
     return [part async for part in provider.stream(request)]
 
 
-async def _error_of(call: Awaitable[object]) -> LLMException:
-    return await error_of(call, LLMException)
+async def _error_of(call: Awaitable[object]) -> exceptions.LLMException:
+    return await error_of(call, exceptions.LLMException)

@@ -8,25 +8,18 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.exceptions import (
-    PageBlockedError,
-    PageConfigError,
-    PageConnectionError,
-    PageError,
-    PageRequestError,
-)
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.testing.waiting import (
-    CLOSE_TIMEOUT_S,
-    START_TIMEOUT_S,
-    becomes_true,
-    error_of,
-    is_cancelled_promptly,
-)
+from modules.llm_platform.testing import waiting
 from shared.exceptions import AppException
 
-PAGE_ERRORS: Final = (PageRequestError, PageConfigError, PageConnectionError, PageError)
+PAGE_ERRORS: Final = (
+    exceptions.PageRequestError,
+    exceptions.PageConfigError,
+    exceptions.PageConnectionError,
+    exceptions.PageError,
+)
 READ_AT: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 PageOutcome: TypeAlias = str | Page | AppException
@@ -59,7 +52,7 @@ class FakePageReader(IPageReader):
             await asyncio.sleep(self._delay_s)
         finally:
             self.running -= 1
-        outcome = self._pages.get(url, PageError("There is no such page"))
+        outcome = self._pages.get(url, exceptions.PageError("There is no such page"))
         if isinstance(outcome, AppException):
             raise outcome
         return outcome if isinstance(outcome, Page) else sample_page(url, outcome)
@@ -101,23 +94,23 @@ class PageReaderContract:
     async def test_unreachable_page_is_a_retryable_error(self, unreachable: PageCase) -> None:
         """A page that cannot be fetched is a retryable PageConnectionError with a message."""
         error = await _error_of(unreachable)
-        assert isinstance(error, PageConnectionError)
+        assert isinstance(error, exceptions.PageConnectionError)
         assert error.retryable
         assert error.message
 
     async def test_refused_url_is_a_request_error(self, refused: PageCase) -> None:
         """A URL that is not allowed is a PageRequestError, which is not retryable."""
         error = await _error_of(refused)
-        assert isinstance(error, PageRequestError)
+        assert isinstance(error, exceptions.PageRequestError)
         assert not error.retryable
 
     async def test_walled_page_is_an_error(self, walled: PageCase) -> None:
         """A login page or bot check is not returned as the page."""
-        assert isinstance(await _error_of(walled), PageBlockedError)
+        assert isinstance(await _error_of(walled), exceptions.PageBlockedError)
 
     async def test_missing_page_is_an_error(self, missing: PageCase) -> None:
         """A missing page is an error, never an empty text."""
-        assert isinstance(await _error_of(missing), PageError)
+        assert isinstance(await _error_of(missing), exceptions.PageError)
 
     async def test_error_message_does_not_contain_the_url(self, refused: PageCase, missing: PageCase) -> None:
         """A URL can reveal a query, so no error message contains it."""
@@ -132,15 +125,15 @@ class PageReaderContract:
             readable.reader.read(readable.url), _error_of(walled), readable.reader.read(readable.url)
         )
         assert first.text == second.text
-        assert isinstance(error, PageBlockedError)
+        assert isinstance(error, exceptions.PageBlockedError)
 
     async def test_cancelled_read_closes_its_connection(self, slow: SlowPage) -> None:
         """A cancelled read ends promptly and closes its connection."""
         read = asyncio.create_task(slow.reader.read(slow.url))
-        assert await becomes_true(lambda: slow.busy() > 0, START_TIMEOUT_S), "the server got no request"
-        assert await is_cancelled_promptly(read)
-        assert await becomes_true(lambda: slow.busy() == 0, CLOSE_TIMEOUT_S), "the connection is still open"
+        assert await waiting.becomes_true(lambda: slow.busy() > 0, waiting.START_TIMEOUT_S), "the server got no request"
+        assert await waiting.is_cancelled_promptly(read)
+        assert await waiting.becomes_true(lambda: slow.busy() == 0, waiting.CLOSE_TIMEOUT_S), "the connection is still open"
 
 
 async def _error_of(case: PageCase) -> AppException:
-    return await error_of(case.reader.read(case.url), AppException)
+    return await waiting.error_of(case.reader.read(case.url), AppException)

@@ -9,24 +9,10 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from modules.llm_platform.domain.dtos.store_dtos import (
-    EndsTopic,
-    Imported,
-    StoredEntry,
-    StoredTopic,
-    StoreStage,
-    StoreStats,
-    Topic,
-)
+from modules.llm_platform.domain.dtos import store_dtos as dtos
 from modules.llm_platform.domain.exceptions import TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.infrastructure.research_store.entry_files import (
-    EntryHeader,
-    Place,
-    parsed_value,
-    sealed,
-    unsealed,
-)
+from modules.llm_platform.infrastructure.research_store import entry_files
 from modules.llm_platform.infrastructure.research_store.folder import STAGES, StoredFile
 from modules.llm_platform.infrastructure.research_store.overview import entries_of, stats_of, topics_of
 
@@ -42,35 +28,37 @@ class MemoryResearchStore(IResearchStore):
     def __init__(self, ttl_days: float = 30.0, clock: Callable[[], float] = time.time) -> None:
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
-        self._entries: dict[Place, tuple[EntryHeader, bytes]] = {}
-        self._hits: dict[StoreStage, int] = {}
-        self._misses: dict[StoreStage, int] = {}
+        self._entries: dict[entry_files.Place, tuple[entry_files.EntryHeader, bytes]] = {}
+        self._hits: dict[dtos.StoreStage, int] = {}
+        self._misses: dict[dtos.StoreStage, int] = {}
 
-    async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
-        entry = self._entries.get(Place(stage, topic.name, key))
-        value = None if entry is None or self._is_expired(entry[0].made_at) else parsed_value(entry[1], kind)
+    async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
+        entry = self._entries.get(entry_files.Place(stage, topic.name, key))
+        value = None if entry is None or self._is_expired(entry[0].made_at) else entry_files.parsed_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
 
-    async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
-        head = EntryHeader(Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, EndsTopic))
-        written = sealed(head, value.model_dump_json().encode())
-        self._entries[head.place] = unsealed(written)  # as read from a file, with a rounded date
+    async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
+        head = entry_files.EntryHeader(
+            entry_files.Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, dtos.EndsTopic)
+        )
+        written = entry_files.sealed(head, value.model_dump_json().encode())
+        self._entries[head.place] = entry_files.unsealed(written)  # as read from a file, with a rounded date
 
-    async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+    async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         entries = sorted(
             (head.made_at, head.place.key, value)
             for head, value in self._entries.values()
             if (head.place.stage, head.place.topic) == (stage, topic.name) and not self._is_expired(head.made_at)
         )
-        values = tuple(parsed for *_, value in entries if (parsed := parsed_value(value, kind)) is not None)
+        values = tuple(parsed for *_, value in entries if (parsed := entry_files.parsed_value(value, kind)) is not None)
         self._count(stage, hits=len(values))
         return values
 
-    async def topics(self) -> tuple[StoredTopic, ...]:
+    async def topics(self) -> tuple[dtos.StoredTopic, ...]:
         return topics_of(self._found())
 
-    async def entries(self, name: str) -> tuple[StoredEntry, ...]:
+    async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
         return entries_of(self._found(name))
 
     async def clear(self, name: str | None = None) -> int:
@@ -85,7 +73,7 @@ class MemoryResearchStore(IResearchStore):
             del self._entries[place]
         return len(old)
 
-    async def stats(self) -> StoreStats:
+    async def stats(self) -> dtos.StoreStats:
         lookups = {stage: (self._hits.get(stage, 0), self._misses.get(stage, 0)) for stage in STAGES}
         return stats_of(self._found(), lookups, damaged=0)
 
@@ -93,9 +81,9 @@ class MemoryResearchStore(IResearchStore):
         from modules.llm_platform.infrastructure.research_store.archive import write_archive
 
         entries = [self._entries[each.place] for each in self._found(name) if not self._is_expired(each.made_at)]
-        return write_archive(file, ((head.place, sealed(head, value)) for head, value in entries))
+        return write_archive(file, ((head.place, entry_files.sealed(head, value)) for head, value in entries))
 
-    async def import_(self, file: Path) -> Imported:
+    async def import_(self, file: Path) -> dtos.Imported:
         from modules.llm_platform.infrastructure.research_store.archive import read_archive
 
         added = skipped = expired = 0
@@ -108,9 +96,9 @@ class MemoryResearchStore(IResearchStore):
             else:
                 self._entries[head.place] = head, value
                 added += 1
-        return Imported(added=added, skipped=skipped, expired=expired)
+        return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
-    def _count(self, stage: StoreStage, *, hits: int) -> None:
+    def _count(self, stage: dtos.StoreStage, *, hits: int) -> None:
         counter = self._hits if hits else self._misses
         counter[stage] = counter.get(stage, 0) + (hits or 1)
 

@@ -14,25 +14,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import (
-    WebSearchConfigError,
-    WebSearchConnectionError,
-    WebSearchError,
-    WebSearchRequestError,
-)
 from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.testing.waiting import (
-    CLOSE_TIMEOUT_S,
-    START_TIMEOUT_S,
-    becomes_true,
-    error_of,
-    is_cancelled_promptly,
-)
+from modules.llm_platform.testing import waiting
 from shared.exceptions import AppException
 
-WEB_SEARCH_ERRORS: Final = (WebSearchRequestError, WebSearchConfigError, WebSearchConnectionError, WebSearchError)
+WEB_SEARCH_ERRORS: Final = (
+    exceptions.WebSearchRequestError,
+    exceptions.WebSearchConfigError,
+    exceptions.WebSearchConnectionError,
+    exceptions.WebSearchError,
+)
 
 TOO_FEW_RESULTS: Final = "the fixture `findable` must find at least two results"
 
@@ -134,7 +128,7 @@ class WebSearchProviderContract:
         """A failed search is an error with a message, and not a WebSearchRequestError."""
         error = await _error_of(unreachable)
         assert isinstance(error, WEB_SEARCH_ERRORS)
-        assert not isinstance(error, WebSearchRequestError)
+        assert not isinstance(error, exceptions.WebSearchRequestError)
         assert error.message
 
     async def test_count_limits_the_results_and_keeps_the_best(
@@ -166,15 +160,15 @@ class WebSearchProviderContract:
         """An invalid freshness is a WebSearchRequestError and never ignored."""
         for wrong in ("sometimes", "", "2026-02-30", "2026-03-02..2026-03-01"):
             error = await _error_of(SearchCase(provider, findable.with_(freshness=wrong)))
-            assert isinstance(error, WebSearchRequestError), wrong
+            assert isinstance(error, exceptions.WebSearchRequestError), wrong
 
     async def test_cancelled_search_closes_its_connection(self, slow: SlowSearch, findable: WebSearchRequest) -> None:
         """A cancelled search ends promptly and closes its connection."""
         search = asyncio.create_task(slow.provider.search(findable))
-        assert await becomes_true(lambda: slow.busy() > 0, START_TIMEOUT_S), "the upstream got no request"
-        assert await is_cancelled_promptly(search)
-        assert await becomes_true(lambda: slow.busy() == 0, CLOSE_TIMEOUT_S), "the connection is still open"
+        assert await waiting.becomes_true(lambda: slow.busy() > 0, waiting.START_TIMEOUT_S), "the upstream got no request"
+        assert await waiting.is_cancelled_promptly(search)
+        assert await waiting.becomes_true(lambda: slow.busy() == 0, waiting.CLOSE_TIMEOUT_S), "the connection is still open"
 
 
 async def _error_of(case: SearchCase) -> AppException:
-    return await error_of(case.provider.search(case.request), AppException)
+    return await waiting.error_of(case.provider.search(case.request), AppException)

@@ -10,11 +10,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.infrastructure.policies.page_readers import (
-    CachedPageReader,
-    FailoverPageReader,
-    LazyPageReader,
-)
+from modules.llm_platform.infrastructure.policies import page_readers
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
 from modules.llm_platform.infrastructure.policies.upstream_guard import PAGE_READER, UpstreamGuard
 from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
@@ -47,7 +43,7 @@ def page_circuits(settings: Settings, metrics: IMetrics) -> Mapping[str, Circuit
 
 
 def build_direct_page_reader(settings: Settings, resources: Resources, metrics: IMetrics) -> IPageReader:
-    return LazyPageReader(
+    return page_readers.LazyPageReader(
         DIRECT, lambda: _direct_reader(settings, resources, _guard(settings, resources), metrics)
     )
 
@@ -69,8 +65,8 @@ def build_page_reader(
         guard = _guard(settings, resources)
         return _jina_reader(settings, resources, guard, circuits.get(JINA), metrics)
 
-    readers = {JINA: LazyPageReader(JINA, jina), DIRECT: direct, DIRECT_ROBOTS: direct}
-    return FailoverPageReader([readers[name] for name in settings.READERS])
+    readers = {JINA: page_readers.LazyPageReader(JINA, jina), DIRECT: direct, DIRECT_ROBOTS: direct}
+    return page_readers.FailoverPageReader([readers[name] for name in settings.READERS])
 
 
 def build_answer_page_reader(
@@ -82,7 +78,7 @@ def build_answer_page_reader(
     """
     if settings.LLM_PLATFORM_OFFLINE or settings.READ_PAGES == 0 or not is_installed(HTML_PARSERS):
         return None
-    return CachedPageReader(direct, cache, settings.CACHE_TTL_S)
+    return page_readers.CachedPageReader(direct, cache, settings.CACHE_TTL_S)
 
 
 def _guard(settings: Settings, resources: Resources) -> Guard:

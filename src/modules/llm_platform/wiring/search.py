@@ -17,15 +17,10 @@ from modules.llm_platform.application.services.doctor_service import SearchProvi
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResponse
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.policies import web_search
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredWebSearch
 from modules.llm_platform.infrastructure.policies.upstream_guard import SEARCH, UpstreamGuard
 from modules.llm_platform.infrastructure.policies.upstream_limits import MINUTE_S, THE_LIMIT, RateLimiter
-from modules.llm_platform.infrastructure.policies.web_search import (
-    SearchCaches,
-    SearchUpstream,
-    StoredSearch,
-    WebSearchChain,
-)
 from modules.llm_platform.wiring.redis import SharedState
 from modules.llm_platform.wiring.resources import Resources, UpstreamStates, data_folder, is_installed, upstream_states
 from shared.config import Settings, SettingsError, example_line
@@ -309,16 +304,16 @@ class SearchPolicies:
 
     limiters: RateLimiters
     upstreams: UpstreamStates
-    caches: SearchCaches | None
+    caches: web_search.SearchCaches | None
 
 
 def build_search_policies(
     settings: Settings, limiters: RateLimiters, upstreams: UpstreamStates, shared: SharedState
 ) -> SearchPolicies:
-    caches = SearchCaches(
+    caches = web_search.SearchCaches(
         settings.CACHE_TTL_S,
         shared.cache("search", WebSearchResponse),
-        shared.cache("stale", StoredSearch),
+        shared.cache("stale", web_search.StoredSearch),
         shared.lock("search", MAX_SHARED_SEARCH_S),
     )
     return SearchPolicies(limiters, upstreams, caches if settings.CACHE_TTL_S > 0 else None)
@@ -367,12 +362,12 @@ def _search_chain(
 ) -> IWebSearchProvider:
     documents = adapters.get(DOCUMENTS)
     web = [
-        SearchUpstream(adapter, None if adapter is documents else guard(name))
+        web_search.SearchUpstream(adapter, None if adapter is documents else guard(name))
         for name, adapter in adapters.items()
         if adapter is not documents or DOCUMENTS in search_order(settings)
     ]
     only_documents = [each.provider for each in web] == [documents]
-    return WebSearchChain(() if only_documents else web, documents, policies.caches)
+    return web_search.WebSearchChain(() if only_documents else web, documents, policies.caches)
 
 
 # --- for health, doctor and stored reports --------------------------------------------------------------------------------

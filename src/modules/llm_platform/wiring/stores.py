@@ -9,11 +9,7 @@ from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
-from modules.llm_platform.infrastructure.adapters.disk_research_store import (
-    DiskResearchStore,
-    NoResearchStore,
-    StoreFolderProbe,
-)
+from modules.llm_platform.infrastructure.adapters import disk_research_store
 from modules.llm_platform.infrastructure.postgres.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
 from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
@@ -83,14 +79,14 @@ def build_failed_request_store(
 def build_research_store(settings: Settings, resources: Resources, database: Database | None) -> IResearchStore:
     """Return the store in the database or in the data folder, or one that stores nothing if STORE_TTL_DAYS is 0."""
     if settings.STORE_TTL_DAYS == 0:
-        return NoResearchStore()
+        return disk_research_store.NoResearchStore()
     if database is not None:
         from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
 
         shared = PostgresResearchStore(database, settings.STORE_TTL_DAYS)
         resources.on_close(shared.aclose)
         return shared
-    return DiskResearchStore(_store_folder(settings), settings.STORE_TTL_DAYS)
+    return disk_research_store.DiskResearchStore(_store_folder(settings), settings.STORE_TTL_DAYS)
 
 
 def _store_folder(settings: Settings) -> Path:
@@ -106,8 +102,8 @@ def store_probes(
 
 def doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
     """Return these checks. A folder of the research store is tried with a write, which /health must not do."""
-    folder = StoreFolderProbe(_store_folder(settings))
-    return tuple(folder if isinstance(each, DiskResearchStore) else each for each in probes)
+    folder = disk_research_store.StoreFolderProbe(_store_folder(settings))
+    return tuple(folder if isinstance(each, disk_research_store.DiskResearchStore) else each for each in probes)
 
 
 async def migrate_database(settings: Settings) -> tuple[int, int]:

@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
-from modules.llm_platform.domain.dtos.indexing_dtos import (
-    ORIGIN_FIELD,
-    DocumentText,
-    FoundDocument,
-    IndexProblem,
-    IndexProgress,
-    IndexReport,
-    LeftOut,
-)
+from modules.llm_platform.domain.dtos import indexing_dtos as dtos
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage, Vector
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
@@ -51,7 +43,7 @@ class IndexingProgress:
     removed_elsewhere: int = 0
     passages: int = 0
     problem_count: int = 0
-    problems: list[IndexProblem] = field(default_factory=list)
+    problems: list[dtos.IndexProblem] = field(default_factory=list)
     seen: dict[str, str | None] = field(default_factory=dict)  # origins by id
     hidden: set[str] = field(default_factory=set)
     origins: Collection[str] | None = None
@@ -69,7 +61,7 @@ class IndexingProgress:
             self.displaced += 1
             self.displaced_origins.add(before.origin)
 
-    def count_failed(self, left: LeftOut) -> None:
+    def count_failed(self, left: dtos.LeftOut) -> None:
         """Count a document that was not read. It is not pruned."""
         self.failed += 1
         self.add_problem(left.where, left.reason)
@@ -79,7 +71,7 @@ class IndexingProgress:
     def add_problem(self, where: str, reason: str) -> None:
         self.problem_count += 1
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(IndexProblem(where=where, reason=reason))
+            self.problems.append(dtos.IndexProblem(where=where, reason=reason))
 
     def is_missing(self, doc_id: str) -> bool:
         """Whether the walk was complete for this document of the collection and did not find it."""
@@ -87,17 +79,17 @@ class IndexingProgress:
         hidden = any(doc_id.startswith(each) or unqualified.startswith(each) for each in self.hidden)
         return doc_id not in self.seen and not hidden
 
-    def snapshot(self) -> IndexProgress:
-        return IndexProgress(
+    def snapshot(self) -> dtos.IndexProgress:
+        return dtos.IndexProgress(
             documents=self.added + self.changed + self.unchanged + self.failed,
             passages=self.passages,
             done_bytes=self.done_bytes,
             total_bytes=self.total_bytes,
         )
 
-    def report(self, collection: str, embedder: str) -> IndexReport:
-        counts = {name: getattr(self, name) for name in IndexReport.model_fields if hasattr(self, name)}
-        return IndexReport(collection=collection, embedder=embedder, **counts)
+    def report(self, collection: str, embedder: str) -> dtos.IndexReport:
+        counts = {name: getattr(self, name) for name in dtos.IndexReport.model_fields if hasattr(self, name)}
+        return dtos.IndexReport(collection=collection, embedder=embedder, **counts)
 
 
 # --- passages with stable ids ---------------------------------------------------------------------------------------------
@@ -128,14 +120,14 @@ def fingerprint(digest: str) -> str:
     return sha256(f"{FORM}:{digest}".encode()).hexdigest()
 
 
-def chunk_document(doc_id: str, digest: str, read: DocumentText, origin: str | None = None) -> ChunkedDocument:
+def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: str | None = None) -> ChunkedDocument:
     """Split the text into passages of about MAX_WORDS that start at headings and end at sentences; none for an empty text."""
     lang = read.lang or detect(read.text[:LANGUAGE_SAMPLE_CHARS])
     fields = {**read.fields, "doc_id": (doc_id,)}
     if lang and "lang" not in fields:
         fields["lang"] = (lang,)
     if origin is not None:
-        fields[ORIGIN_FIELD] = (origin,)
+        fields[dtos.ORIGIN_FIELD] = (origin,)
     occurrences: Counter[str] = Counter()
     passages = []
     for span in split_chunks(read.text, language=lang or "en", overlap=OVERLAP_WORDS):
@@ -187,7 +179,7 @@ class DocumentBatch:
     place: int
     documents: list[ChunkedDocument] = field(default_factory=list)
     known: Mapping[str, IndexedDocument] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[dtos.LeftOut] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     passages: int = 0
 
@@ -224,7 +216,7 @@ class DocumentIntake:
             rest = iter(walk)
             place = 0
             while walked := await _in(thread, _take, rest, place):
-                found = [each for each in walked if isinstance(each, FoundDocument)]
+                found = [each for each in walked if isinstance(each, dtos.FoundDocument)]
                 place = found[-1].place if found else place
                 pending, known = await self._changed(walked, is_new=is_new)
                 while pending:
@@ -247,23 +239,23 @@ class DocumentIntake:
             await asyncio.to_thread(self._walk.stored, self._progress.displaced_origins)
 
     async def _changed(
-        self, walked: Sequence[FoundDocument | LeftOut], *, is_new: bool
-    ) -> tuple[deque[FoundDocument], Mapping[str, IndexedDocument]]:
+        self, walked: Sequence[dtos.FoundDocument | dtos.LeftOut], *, is_new: bool
+    ) -> tuple[deque[dtos.FoundDocument], Mapping[str, IndexedDocument]]:
         """The documents to read, each id once, and the documents of the collection with their ids."""
-        found = [each for each in walked if isinstance(each, FoundDocument)]
+        found = [each for each in walked if isinstance(each, dtos.FoundDocument)]
         for left in walked:
-            if isinstance(left, LeftOut):
+            if isinstance(left, dtos.LeftOut):
                 self._progress.count_failed(left)
         known: dict[str, IndexedDocument] = {}
         if not is_new:
             known = await self._lookup([each.doc_id for each in found if not each.unchanged])
             new = [each.qualified() for each in found if each.qualified and self._may_be_qualified(each, known)]
             known |= await self._lookup([each.doc_id for each in new])
-        pending: deque[FoundDocument] = deque()
+        pending: deque[dtos.FoundDocument] = deque()
         for document in found:
             each = self._with_final_id(document, known)
             if each.doc_id in self._progress.seen:
-                self._progress.count_failed(LeftOut(each.where, DUPLICATE_ID.format(each.doc_id)))
+                self._progress.count_failed(dtos.LeftOut(each.where, DUPLICATE_ID.format(each.doc_id)))
                 continue
             self._progress.seen[each.doc_id] = each.origin
             there = known.get(each.doc_id)
@@ -276,12 +268,12 @@ class DocumentIntake:
     async def _lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
         return await self._store.lookup(self._collection, doc_ids) if doc_ids else {}
 
-    def _may_be_qualified(self, found: FoundDocument, known: Mapping[str, IndexedDocument]) -> bool:
+    def _may_be_qualified(self, found: dtos.FoundDocument, known: Mapping[str, IndexedDocument]) -> bool:
         there = known.get(found.doc_id)
         is_ours = there is not None and not there.came_from_elsewhere((found.origin,))
         return not (found.unchanged or is_ours or self._only)
 
-    def _with_final_id(self, found: FoundDocument, known: Mapping[str, IndexedDocument]) -> FoundDocument:
+    def _with_final_id(self, found: dtos.FoundDocument, known: Mapping[str, IndexedDocument]) -> dtos.FoundDocument:
         """The document with a qualified id if another origin has the plain one, or if it was stored with it before."""
         if found.qualified is None:
             return found
@@ -293,33 +285,33 @@ class DocumentIntake:
         return found
 
 
-def _is_same(found: FoundDocument, there: IndexedDocument) -> bool:
+def _is_same(found: dtos.FoundDocument, there: IndexedDocument) -> bool:
     return there.sha256 == fingerprint(found.digest) and there.origin == found.origin
 
 
-def _take(rest: Iterator[FoundDocument | LeftOut], place: int) -> list[FoundDocument | LeftOut]:
+def _take(rest: Iterator[dtos.FoundDocument | dtos.LeftOut], place: int) -> list[dtos.FoundDocument | dtos.LeftOut]:
     """The next documents, fewer if they are large: some of them have their content in memory."""
-    taken: list[FoundDocument | LeftOut] = []
+    taken: list[dtos.FoundDocument | dtos.LeftOut] = []
     for each in islice(rest, WALK_BATCH_DOCUMENTS):
         taken.append(each)
-        if isinstance(each, FoundDocument) and each.place - place > WALK_BATCH_BYTES:
+        if isinstance(each, dtos.FoundDocument) and each.place - place > WALK_BATCH_BYTES:
             break
     return taken
 
 
-def _read(pending: deque[FoundDocument], known: Mapping[str, IndexedDocument]) -> DocumentBatch:
+def _read(pending: deque[dtos.FoundDocument], known: Mapping[str, IndexedDocument]) -> DocumentBatch:
     """Read and chunk documents until there are enough passages."""
     batch = DocumentBatch(0, known=known)
     while pending and batch.passages < BATCH_PASSAGES:
         found = pending.popleft()
         batch.place = found.place
         read = found.read()
-        if isinstance(read, LeftOut):
+        if isinstance(read, dtos.LeftOut):
             batch.left_out.append(read)
             continue
         document = chunk_document(found.doc_id, found.digest, read, found.origin)
         if not document.passages and found.doc_id not in known:
-            batch.left_out.append(LeftOut(found.where, NO_TEXT))
+            batch.left_out.append(dtos.LeftOut(found.where, NO_TEXT))
             continue
         batch.documents.append(document)
         batch.passages += len(document.passages)

@@ -10,16 +10,8 @@ from typing import Final
 
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    FoundPassage,
-    Hit,
-    Passage,
-    RagHits,
-    RagSearch,
-    Vector,
-)
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError, VectorStoreConfigError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.tracing import stage
@@ -44,7 +36,7 @@ EMBEDDER_LATE: Final = f"no vector within {EMBEDDING_TIMEOUT_S:g} s: keyword sea
 class FoundPassages:
     """Passages, best first; several may belong to one document."""
 
-    passages: list[FoundPassage]
+    passages: list[dtos.FoundPassage]
     query_cut: bool = False
     degraded: tuple[Degraded, ...] = ()
 
@@ -53,7 +45,7 @@ class FoundPassages:
 class FoundDocuments:
     """Documents, best first, each with its found passages (at least one), best first."""
 
-    documents: list[list[FoundPassage]]
+    documents: list[list[dtos.FoundPassage]]
     query_cut: bool = False
     degraded: tuple[Degraded, ...] = ()
 
@@ -83,13 +75,13 @@ class RetrievalService:
         self._clock = clock
         self._indexed_with: tuple[float, str] | None = None  # expiry, and the embedder of the collection
 
-    async def search(self, request: RagSearch) -> RagHits:
+    async def search(self, request: dtos.RagSearch) -> dtos.RagHits:
         """One hit per document, with its best passage; at most `top_k` and MAX_TOP_K hits."""
         found = await self.documents(request)
         hits = tuple(_hit(best.passage, best.score) for best, *_ in found.documents)
-        return RagHits(hits=hits, query_cut=found.query_cut, degraded=found.degraded)
+        return dtos.RagHits(hits=hits, query_cut=found.query_cut, degraded=found.degraded)
 
-    async def documents(self, request: RagSearch, min_passages: int = 0) -> FoundDocuments:
+    async def documents(self, request: dtos.RagSearch, min_passages: int = 0) -> FoundDocuments:
         """As `search`, with all found passages of each document.
 
         At least `min_passages` passages are searched: with a constant number, a higher `top_k` does not change the order of
@@ -108,7 +100,7 @@ class RetrievalService:
         self._log(began, query, len(documents[:top_k]))
         return FoundDocuments(documents[:top_k], query.cut, query.degraded)
 
-    async def passages(self, request: RagSearch) -> FoundPassages:
+    async def passages(self, request: dtos.RagSearch) -> FoundPassages:
         """The best `top_k` passages, whichever documents they are of."""
         began = self._clock()
         query = await self._embed_query(request)
@@ -116,11 +108,11 @@ class RetrievalService:
         self._log(began, query, len(found))
         return FoundPassages(found, query.cut, query.degraded)
 
-    async def document(self, doc_id: str) -> list[Passage]:
+    async def document(self, doc_id: str) -> list[dtos.Passage]:
         """All passages of a document in order; empty if it is not indexed."""
         return await self._store.passages(self.collection, doc_id)
 
-    async def describe(self) -> Collection:
+    async def describe(self) -> dtos.Collection:
         """The collection. Raises VectorStoreConfigError, with the message of the store, if it does not exist."""
         collection = await self._store.describe(self.collection)
         if collection is None:
@@ -129,11 +121,11 @@ class RetrievalService:
         return collection
 
     @stage("retrieve")
-    async def _search_store(self, query: _Query, request: RagSearch, limit: int) -> list[FoundPassage]:
+    async def _search_store(self, query: _Query, request: dtos.RagSearch, limit: int) -> list[dtos.FoundPassage]:
         return await self._store.search(self.collection, query.text, query.vector, request.filters, limit)
 
     @stage("embed")
-    async def _embed_query(self, request: RagSearch) -> _Query:
+    async def _embed_query(self, request: dtos.RagSearch) -> _Query:
         query = request.query
         window = min(self._embedder.window_tokens, MAX_QUERY_TOKENS)
         text = query if len(query) <= window else first_tokens(query, window)  # a token has at least one character
@@ -145,7 +137,7 @@ class RetrievalService:
             await self._check_embedder(len(vector))
         return _Query(text, vector, cut, degraded)
 
-    async def _vector(self, text: str, *, keyword_fallback: bool) -> tuple[Vector | None, tuple[Degraded, ...]]:
+    async def _vector(self, text: str, *, keyword_fallback: bool) -> tuple[dtos.Vector | None, tuple[Degraded, ...]]:
         name = self._embedder.name
         try:
             async with deadline_in(self._embedding_timeout_s):
@@ -203,21 +195,21 @@ class _Query:
     """A query as the store gets it."""
 
     text: str
-    vector: Vector | None
+    vector: dtos.Vector | None
     cut: bool
     degraded: tuple[Degraded, ...]
 
 
-def _by_document(found: Iterable[FoundPassage]) -> list[list[FoundPassage]]:
+def _by_document(found: Iterable[dtos.FoundPassage]) -> list[list[dtos.FoundPassage]]:
     """The passages of each document, best first; the document with the best passage first. Equal scores are ordered by id."""
-    documents: dict[str, list[FoundPassage]] = {}
+    documents: dict[str, list[dtos.FoundPassage]] = {}
     for each in sorted(found, key=lambda each: (-each.score, each.passage.doc_id, each.passage.start)):
         documents.setdefault(each.passage.doc_id, []).append(each)
     return list(documents.values())
 
 
-def _hit(passage: Passage, score: float) -> Hit:
-    return Hit(
+def _hit(passage: dtos.Passage, score: float) -> dtos.Hit:
+    return dtos.Hit(
         doc_id=passage.doc_id,
         score=round(min(1.0, max(0.0, score)), SCORE_DIGITS),
         title=passage.title or None,

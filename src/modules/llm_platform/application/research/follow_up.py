@@ -11,30 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from modules.llm_platform.application.research import plan as planning
 from modules.llm_platform.application.research.context import EmitEvent, FollowUp, request_language
 from modules.llm_platform.application.research.events import Done, Planned, ResearchEvent
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
-from modules.llm_platform.application.research.plan import (
-    MAX_QUESTIONS,
-    decompose_question,
-    distinct_questions,
-    is_query,
-    parse_questions,
-    shares_content_word,
-)
 from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import (
-    MAX_STORED_ANSWER_CHARS,
-    MAX_STORED_TURNS,
-    HeldSources,
-    ResearchRequest,
-    ResearchResponse,
-    StoredTurns,
-    Turn,
-)
 from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.exceptions import LLMException, PreviousResearchNotFoundError
 from modules.llm_platform.domain.follow_up import refers_to_thread, standalone_by_rules
@@ -83,7 +68,7 @@ class FollowUps:
 
     def __init__(
         self,
-        turns: ICache[StoredTurns],
+        turns: ICache[dtos.StoredTurns],
         jobs: IResearchJobStore | None = None,
         llm: ILLMProvider | None = None,
         price: Callable[[int, int], float] | None = None,
@@ -96,13 +81,13 @@ class FollowUps:
         self._timeout_s = timeout_s
 
     async def store(
-        self, owner: str, request: ResearchRequest, earlier: Sequence[Turn], response: ResearchResponse
+        self, owner: str, request: dtos.ResearchRequest, earlier: Sequence[dtos.Turn], response: dtos.ResearchResponse
     ) -> None:
         """Store the turn that this answer ends, after those before it."""
         turns = _stored_turns(request, earlier, response)
         await self._turns.set(owner_key(owner, response.metadata.request_id), turns, FOLLOW_UP_TTL_S)
 
-    async def turns_before(self, request: ResearchRequest, owner: str) -> StoredTurns | None:
+    async def turns_before(self, request: dtos.ResearchRequest, owner: str) -> dtos.StoredTurns | None:
         """The conversation of the request; None if it has none.
 
         Raises PreviousResearchNotFoundError if the earlier research is not stored for this owner, and there is no history.
@@ -113,12 +98,14 @@ class FollowUps:
                 raise PreviousResearchNotFoundError
             return found
         last = _kept(request.history)
-        return StoredTurns(
+        return dtos.StoredTurns(
             turns=tuple(map(_shortened, last)), language=detect(" ".join(each.question for each in last))
         )
 
     @stage("follow_up")
-    async def understand(self, request: ResearchRequest, before: StoredTurns, sources: HeldSources | None) -> FollowUp:
+    async def understand(
+        self, request: dtos.ResearchRequest, before: dtos.StoredTurns, sources: dtos.HeldSources | None
+    ) -> FollowUp:
         """The question as it stands by itself. `sources` are those of the earlier research, None if they are not stored.
 
         Never raises for a model that fails: rules replace it, and `degraded` says why.
@@ -136,7 +123,7 @@ class FollowUps:
             degraded=degraded,
         )
 
-    async def _find(self, owner: str, request_id: str) -> StoredTurns | None:
+    async def _find(self, owner: str, request_id: str) -> dtos.StoredTurns | None:
         if not is_request_id(request_id):
             return None
         found = await self._turns.get(owner_key(owner, request_id))
@@ -146,7 +133,7 @@ class FollowUps:
                 found = _stored_turns(job.request, tuple(map(_shortened, job.request.history)), job.response)
         return found
 
-    async def _read(self, request: ResearchRequest, turns: Sequence[Turn], language: str) -> FollowUp:
+    async def _read(self, request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> FollowUp:
         by_rules = FollowUp(asked=request.query, query=standalone_by_rules(request.query, turns, language))
         if self._llm is None:
             return by_rules
@@ -171,7 +158,7 @@ class FollowUps:
             asked=request.query, query=query, questions=planned, spent=answer.spent, degraded=answer.degraded
         )
 
-    def _is_affordable(self, request: ResearchRequest, prompt: LLMRequest) -> bool:
+    def _is_affordable(self, request: dtos.ResearchRequest, prompt: LLMRequest) -> bool:
         """Whether the limits of a report leave this call and one for its text."""
         if request.max_llm_calls is not None and request.max_llm_calls < MIN_CALLS:
             return False
@@ -186,7 +173,7 @@ def owner_key(owner: str, request_id: str) -> str:
     return f"{owner} {request_id}"  # an owner contains no space
 
 
-def within_limits(request: ResearchRequest, follow_up: FollowUp) -> ResearchRequest:
+def within_limits(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.ResearchRequest:
     """The request as its question was understood, with what is left of its limits."""
     changes: dict[str, object] = {"query": follow_up.query, "previous_id": None, "history": ()}
     if request.max_llm_calls is not None:
@@ -221,7 +208,7 @@ def planned(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
     )
 
 
-def _described(response: ResearchResponse, follow_up: FollowUp, egress_log: EgressLog) -> ResearchResponse:
+def _described(response: dtos.ResearchResponse, follow_up: FollowUp, egress_log: EgressLog) -> dtos.ResearchResponse:
     meta, spent = response.metadata, follow_up.spent
     unknown = meta.cost_usd is None or spent.cost_usd is None
     changes: dict[str, object] = {
@@ -242,16 +229,16 @@ def _described(response: ResearchResponse, follow_up: FollowUp, egress_log: Egre
     )
 
 
-def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: str) -> LLMRequest:
+def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> LLMRequest:
     """The prompt for the standalone question; for a deep research also for its searches."""
     said = "\n\n".join(
-        f"Question: {_as_data(turn.question)}\nAnswer: {_as_data(turn.answer[:MAX_STORED_ANSWER_CHARS])}"
+        f"Question: {_as_data(turn.question)}\nAnswer: {_as_data(turn.answer[:dtos.MAX_STORED_ANSWER_CHARS])}"
         for turn in turns
     )
     fence = fence_line(request.query, said)
     rules = _RULES.format(fence=fence, language=language_name(language))
     if request.depth == "deep":
-        rules += _PLAN.format(count=MAX_QUESTIONS)
+        rules += _PLAN.format(count=planning.MAX_QUESTIONS)
     return LLMRequest(
         messages=(
             ChatMessage(role="system", content=rules),
@@ -261,20 +248,20 @@ def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: 
     )
 
 
-def parse_standalone(text: str, question: str, turns: Sequence[Turn], language: str) -> str | None:
+def parse_standalone(text: str, question: str, turns: Sequence[dtos.Turn], language: str) -> str | None:
     """The standalone question in a model's answer; None if there is none that can be used.
 
     It must not refer to what was said before. It must share a word with the question or the turns, and must not bring an
     address that the reader did not write: an earlier answer may contain orders.
     """
     query = next((query for line in strip_reasoning(text).splitlines() if (query := _marked(line))), "")
-    if not is_query(query):
+    if not planning.is_query(query):
         return None
     asked = " ".join([question, *(turn.question for turn in turns)])
     brings_address = any(address.casefold() not in asked.casefold() for address in _ADDRESS.findall(query))
     answers = " ".join(turn.answer for turn in turns)
     is_standalone = not refers_to_thread(query, turns, language)
-    is_related = shares_content_word(query, f"{asked} {answers}", language) or query == question
+    is_related = planning.shares_content_word(query, f"{asked} {answers}", language) or query == question
     return query if is_standalone and is_related and not brings_address else None
 
 
@@ -286,29 +273,31 @@ def _marked(line: str) -> str:
 
 def _planned(text: str, query: str, language: str) -> tuple[str, ...]:
     lines = [line for line in strip_reasoning(text).splitlines() if not _marked(line)]
-    searches = parse_questions("\n".join(lines), query, language)
-    return distinct_questions([*searches, *decompose_question(query, language)], language)
+    searches = planning.parse_questions("\n".join(lines), query, language)
+    return planning.distinct_questions([*searches, *planning.decompose_question(query, language)], language)
 
 
 def _as_data(text: str) -> str:
     return neutralised(one_line(text))
 
 
-def _stored_turns(request: ResearchRequest, earlier: Sequence[Turn], response: ResearchResponse) -> StoredTurns:
+def _stored_turns(
+    request: dtos.ResearchRequest, earlier: Sequence[dtos.Turn], response: dtos.ResearchResponse
+) -> dtos.StoredTurns:
     question = response.metadata.standalone_query or request.query
-    turns = (*earlier, _shortened(Turn(question=question, answer=response.synthesis[:MAX_STORED_ANSWER_CHARS])))
-    return StoredTurns(turns=_kept(turns), language=response.metadata.language, scope=_scope(request))
+    turns = (*earlier, _shortened(dtos.Turn(question=question, answer=response.synthesis[:dtos.MAX_STORED_ANSWER_CHARS])))
+    return dtos.StoredTurns(turns=_kept(turns), language=response.metadata.language, scope=_scope(request))
 
 
-def _kept(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def _kept(turns: Sequence[dtos.Turn]) -> tuple[dtos.Turn, ...]:
     """The first turn, which opens the topic, and the last ones: MAX_STORED_TURNS of them."""
-    return tuple(turns) if len(turns) <= MAX_STORED_TURNS else (turns[0], *turns[1 - MAX_STORED_TURNS :])
+    return tuple(turns) if len(turns) <= dtos.MAX_STORED_TURNS else (turns[0], *turns[1 - dtos.MAX_STORED_TURNS :])
 
 
-def _shortened(turn: Turn) -> Turn:
-    return turn.model_copy(update={"answer": turn.answer[:MAX_STORED_ANSWER_CHARS]})
+def _shortened(turn: dtos.Turn) -> dtos.Turn:
+    return turn.model_copy(update={"answer": turn.answer[:dtos.MAX_STORED_ANSWER_CHARS]})
 
 
-def _scope(request: ResearchRequest) -> str:
+def _scope(request: dtos.ResearchRequest) -> str:
     """Where the request searches: a reader of documents must not get pages of the web, nor one of this week older ones."""
     return f"{request.sources} {request.domains} {request.time_range} {request.urls}"

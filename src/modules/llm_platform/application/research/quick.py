@@ -8,18 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from modules.llm_platform.application.research import events, read_pages
 from modules.llm_platform.application.research.context import ResearchContext
-from modules.llm_platform.application.research.events import (
-    Done,
-    Planned,
-    Ranked,
-    RankedResult,
-    Reset,
-    Searched,
-    SourcesNumbered,
-    Token,
-    Verified,
-)
 from modules.llm_platform.application.research.plan import (
     LATE_PLAN,
     MAX_QUESTIONS,
@@ -27,13 +17,6 @@ from modules.llm_platform.application.research.plan import (
     Plan,
     distinct_questions,
     plan,
-)
-from modules.llm_platform.application.research.read_pages import (
-    DEFAULT_READING,
-    PageReads,
-    ReadOptions,
-    SourcesBeingRead,
-    with_pages,
 )
 from modules.llm_platform.application.research.response import (
     ResearchResult,
@@ -85,7 +68,7 @@ class ResearchOptions:
     results_per_search: int = 10
     max_tokens: int = DEFAULT_MAX_TOKENS
     plan_ttl_s: float = 0.0
-    reading: ReadOptions = DEFAULT_READING
+    reading: read_pages.ReadOptions = read_pages.DEFAULT_READING
     judges_supported: bool = False
 
 
@@ -95,7 +78,7 @@ class _QuickRun:
 
     context: ResearchContext
     deadline: float
-    reads: PageReads
+    reads: read_pages.PageReads
 
 
 class QuickResearch:
@@ -134,7 +117,7 @@ class QuickResearch:
         reading, timeout_s = self._options.reading, self._options.timeout_s
         deadline = context.began + timeout_s - self._reserve_s
         limit, seconds = reading.page_limit(context), reading.seconds_for(context, timeout_s)
-        async with PageReads(self._reader, context, limit, seconds, deadline) as reads:
+        async with read_pages.PageReads(self._reader, context, limit, seconds, deadline) as reads:
             await self._answer(_QuickRun(context, deadline, reads))
 
     async def _answer(self, run: _QuickRun) -> None:
@@ -166,7 +149,7 @@ class QuickResearch:
                 "latency_ms": response.metadata.latency_ms,
             },
         )
-        context.emit(Done(request_id=context.request_id, response=response))
+        context.emit(events.Done(request_id=context.request_id, response=response))
 
     @staticmethod
     def _earlier_sources(run: _QuickRun) -> tuple[Source, ...]:
@@ -197,7 +180,7 @@ class QuickResearch:
                 spent=Spending(calls=1),  # the call is paid for, its tokens are unknown
                 degraded=(Degraded(component="plan", reason=LATE_PLAN),),
             )
-        run.context.emit(Planned(request_id=run.context.request_id, questions=planned.questions))
+        run.context.emit(events.Planned(request_id=run.context.request_id, questions=planned.questions))
         return planned
 
     async def _cached_plan(self, context: ResearchContext) -> Plan:
@@ -227,7 +210,7 @@ class QuickResearch:
         replacements = distinct_questions(suggested, run.context.language, taken=planned.questions, limit=limit)
         if not replacements:
             return gathered
-        run.context.emit(Planned(request_id=run.context.request_id, questions=(*planned.questions, *replacements)))
+        run.context.emit(events.Planned(request_id=run.context.request_id, questions=(*planned.questions, *replacements)))
         try:
             return gathered + await self._search_all(run, replacements)
         except AppException as error:
@@ -236,12 +219,12 @@ class QuickResearch:
     async def _read(self, run: _QuickRun, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
         """The sources with the pages that could be read in time, and what the writer reads of them."""
         pages = await run.reads.collect([each.url for each in sources if each.text_kind == "snippet"])
-        return with_pages(sources, pages)
+        return read_pages.with_pages(sources, pages)
 
     async def _search_all(self, run: _QuickRun, questions: Sequence[str]) -> SearchResults:
         def emit_searched(request: WebSearchRequest, answer: WebSearchResponse) -> None:
             run.context.emit(
-                Searched(
+                events.Searched(
                     request_id=run.context.request_id,
                     query=request.query,
                     provider=answer.provider,
@@ -270,9 +253,9 @@ class QuickResearch:
         return self._options.results_per_search if run.context.request.depth == "shallow" else MAX_SOURCES
 
     def _emit_sources(self, run: _QuickRun, sources: Sequence[Source]) -> None:
-        selected = tuple(RankedResult(url=source.url, title=source.title) for source in sources)
-        run.context.emit(Ranked(request_id=run.context.request_id, query=run.context.request.query, kept=selected))
-        run.context.emit(SourcesNumbered(request_id=run.context.request_id, sources=tuple(map(source_ref, sources))))
+        selected = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
+        run.context.emit(events.Ranked(request_id=run.context.request_id, query=run.context.request.query, kept=selected))
+        run.context.emit(events.SourcesNumbered(request_id=run.context.request_id, sources=tuple(map(source_ref, sources))))
 
     def _question_to_write(self, context: ResearchContext) -> str:
         """The question that stands by itself. Quotes are selected for it as it was asked: the sources are on its topic, and the
@@ -287,9 +270,9 @@ class QuickResearch:
     ) -> WrittenAnswer | None:
         if not sources:
             text = nothing_found_text(run.context.request.depth, run.context.language)
-            run.context.emit(Token(request_id=run.context.request_id, text=text))
+            run.context.emit(events.Token(request_id=run.context.request_id, text=text))
             return None
-        reading = SourcesBeingRead(sources, run.reads, run.context.store_sources)
+        reading = read_pages.SourcesBeingRead(sources, run.reads, run.context.store_sources)
         if self._writer is not self._fallback:  # a model takes seconds to write, quotes are there at once
             reading.go_on()
         request = WritingRequest(
@@ -310,10 +293,10 @@ class QuickResearch:
         return await write(
             request,
             run.context.streamed,
-            on_text=lambda text: run.context.emit(Token(request_id=run.context.request_id, text=text)),
-            on_reset=lambda reason: run.context.emit(Reset(request_id=run.context.request_id, reason=reason)),
+            on_text=lambda text: run.context.emit(events.Token(request_id=run.context.request_id, text=text)),
+            on_reset=lambda reason: run.context.emit(events.Reset(request_id=run.context.request_id, reason=reason)),
             on_checked=lambda citations, pending: run.context.emit(
-                Verified(request_id=run.context.request_id, citations=citations, pending=pending)
+                events.Verified(request_id=run.context.request_id, citations=citations, pending=pending)
             ),
         )
 

@@ -8,19 +8,9 @@ from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.read_pages import NOTHING_READ, ReadCounts
 from modules.llm_platform.application.research.search import SearchResults, providers_of
 from modules.llm_platform.application.research.writing import WrittenAnswer
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    Depth,
-    RawResult,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    Source,
-    SourceRef,
-    Synthesis,
-)
 from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.text.messages import messages_for
 
@@ -29,13 +19,13 @@ from modules.llm_platform.domain.text.messages import messages_for
 class ResearchResult:
     """The results of all stages; `written` is None if nothing was found."""
 
-    request: ResearchRequest
+    request: dtos.ResearchRequest
     request_id: str
     language: str
     planned: Plan
     gathered: SearchResults
-    sources: tuple[Source, ...]
-    raw: tuple[RawResult, ...]
+    sources: tuple[dtos.Source, ...]
+    raw: tuple[dtos.RawResult, ...]
     written: WrittenAnswer | None
     spent: Spending | None = None  # by all stages, if a budget counted them
     reads: ReadCounts = NOTHING_READ
@@ -43,13 +33,13 @@ class ResearchResult:
 
 def build_response(
     result: ResearchResult, *, fallback: str, latency_s: float, egress_log: EgressLog | None = None
-) -> ResearchResponse:
+) -> dtos.ResearchResponse:
     """The answer, with the sources that its text cites under their numbers."""
     written = result.written
-    synthesis = written.synthesis if written else Synthesis(text="", synthesizer=fallback, answered=False)
+    synthesis = written.synthesis if written else dtos.Synthesis(text="", synthesizer=fallback, answered=False)
     cited = written.checked.cited if written else frozenset()
     degraded = written.degraded if written else ()
-    return ResearchResponse(
+    return dtos.ResearchResponse(
         query=result.request.query,
         depth=result.request.depth,
         synthesis=written.text if written else nothing_found_text(result.request.depth, result.language),
@@ -62,12 +52,12 @@ def build_response(
 
 
 def _metadata(
-    result: ResearchResult, synthesis: Synthesis, latency_s: float, egress_log: EgressLog
-) -> ResearchMetadata:
+    result: ResearchResult, synthesis: dtos.Synthesis, latency_s: float, egress_log: EgressLog
+) -> dtos.ResearchMetadata:
     writing = result.written.spent if result.written else NOTHING_SPENT
     spent = result.spent if result.spent is not None else result.planned.spent + writing
     answers = result.gathered.answers
-    return ResearchMetadata(
+    return dtos.ResearchMetadata(
         latency_ms=round(latency_s * 1000),
         cache_hit=synthesis.cached,
         tokens_used=spent.tokens,
@@ -92,16 +82,16 @@ def _metadata(
     )
 
 
-def _is_changed(citation: Citation) -> bool:
+def _is_changed(citation: dtos.Citation) -> bool:
     return citation.checked_by == "model" and citation.verdict != citation.word_verdict
 
 
-def nothing_found_text(depth: Depth, language: str) -> str:
+def nothing_found_text(depth: dtos.Depth, language: str) -> str:
     """The text of an answer without results; for a shallow research it suggests a deep one."""
     messages = messages_for(language)
     return messages.nothing_found if depth != "shallow" else f"{messages.nothing_found} {messages.go_deeper}"
 
 
-def source_ref(source: Source) -> SourceRef:
+def source_ref(source: dtos.Source) -> dtos.SourceRef:
     """The source as an answer lists it."""
-    return SourceRef(index=source.index, title=source.title, url=source.url)
+    return dtos.SourceRef(index=source.index, title=source.title, url=source.url)

@@ -10,14 +10,9 @@ from itertools import islice
 
 from modules.llm_platform.domain.canonical_url import canonical_url, is_openable, is_web_url
 from modules.llm_platform.domain.deadline import Deadline, set_deadline
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source, TextKind
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    DOCUMENTS,
-    WebSearchRequest,
-    WebSearchResponse,
-    WebSearchResultItem,
-)
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -48,7 +43,7 @@ _NAMES_TIME = re.compile(
 class SearchResults:
     """The answers in the order of their questions; `searches` counts the requests to providers."""
 
-    answers: tuple[WebSearchResponse, ...]
+    answers: tuple[dtos.WebSearchResponse, ...]
     degraded: tuple[Degraded, ...]
     searches: int
 
@@ -58,7 +53,7 @@ class SearchResults:
         )
 
 
-def providers_of(answer: WebSearchResponse) -> tuple[str, ...]:
+def providers_of(answer: dtos.WebSearchResponse) -> tuple[str, ...]:
     """The names of the providers; two if documents and the web were searched together."""
     return tuple(name for name in answer.provider.split(PROVIDER_SEPARATOR) if name)
 
@@ -69,10 +64,10 @@ def wants_latest(question: str) -> bool:
 
 
 async def search_questions(
-    requests: Sequence[WebSearchRequest],
+    requests: Sequence[dtos.WebSearchRequest],
     search: IWebSearchProvider,
     deadline: float,
-    on_answer: Callable[[WebSearchRequest, WebSearchResponse], None],
+    on_answer: Callable[[dtos.WebSearchRequest, dtos.WebSearchResponse], None],
 ) -> SearchResults:
     """Search concurrently until `deadline` (event loop time); `on_answer` gets each answer when it arrives.
 
@@ -80,7 +75,7 @@ async def search_questions(
     """
     slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
 
-    async def one(request: WebSearchRequest) -> tuple[WebSearchResponse, int]:
+    async def one(request: dtos.WebSearchRequest) -> tuple[dtos.WebSearchResponse, int]:
         set_deadline(Deadline(deadline))
         async with slots:
             answer, searches = await search_latest_first(request, search)
@@ -96,10 +91,10 @@ async def search_questions(
 
 
 @stage("search")
-async def search_latest_first(request: WebSearchRequest, search: IWebSearchProvider) -> tuple[WebSearchResponse, int]:
+async def search_latest_first(request: dtos.WebSearchRequest, search: IWebSearchProvider) -> tuple[dtos.WebSearchResponse, int]:
     """The answer and the number of requests it took. A query for the latest is searched in the last month first."""
     has_own_range = request.time_range or request.freshness
-    if not has_own_range and request.sources != (DOCUMENTS,) and wants_latest(request.query):
+    if not has_own_range and request.sources != (dtos.DOCUMENTS,) and wants_latest(request.query):
         recent = await search.search(request.with_(time_range=RECENT))
         if recent.results:
             return recent, _request_count(recent)
@@ -109,15 +104,15 @@ async def search_latest_first(request: WebSearchRequest, search: IWebSearchProvi
     return answer, _request_count(answer)
 
 
-def _request_count(answer: WebSearchResponse) -> int:
+def _request_count(answer: dtos.WebSearchResponse) -> int:
     """The requests to providers that this answer took."""
     return 0 if answer.cached else max(1, len(providers_of(answer)))
 
 
 def _collect(
-    requests: Sequence[WebSearchRequest], tasks: Sequence[asyncio.Task[tuple[WebSearchResponse, int]]]
+    requests: Sequence[dtos.WebSearchRequest], tasks: Sequence[asyncio.Task[tuple[dtos.WebSearchResponse, int]]]
 ) -> SearchResults:
-    answers: list[WebSearchResponse] = []
+    answers: list[dtos.WebSearchResponse] = []
     degraded: list[Degraded] = []
     searches = 0
     last: AppException = ResearchTimeoutError()
@@ -139,10 +134,10 @@ def _collect(
     return SearchResults(tuple(answers), tuple(dict.fromkeys(degraded)), searches)
 
 
-def fuse_results(answers: Sequence[WebSearchResponse], limit: int) -> list[WebSearchResultItem]:
+def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[dtos.WebSearchResultItem]:
     """The best `limit` results by reciprocal rank fusion; of equal canonical URLs the one with the longest text."""
     scores: dict[str, float] = {}
-    best: dict[str, WebSearchResultItem] = {}
+    best: dict[str, dtos.WebSearchResultItem] = {}
     for answer in answers:
         for rank, item in enumerate(answer.results, 1):
             key = canonical_url(item.url)
@@ -155,7 +150,7 @@ def fuse_results(answers: Sequence[WebSearchResponse], limit: int) -> list[WebSe
 
 
 def number_sources(
-    items: Sequence[WebSearchResultItem], known: Sequence[Source] = ()
+    items: Sequence[dtos.WebSearchResultItem], known: Sequence[Source] = ()
 ) -> tuple[tuple[Source, ...], tuple[RawResult, ...]]:
     """Sources numbered from 1, and their raw results: `raw_results[n - 1].content` is the text of source n.
 
@@ -174,7 +169,7 @@ def number_sources(
 
 
 def _text_kind(item: RawResult) -> TextKind:
-    return "snippet" if is_web_url(item.url) and item.source != DOCUMENTS else "document"
+    return "snippet" if is_web_url(item.url) and item.source != dtos.DOCUMENTS else "document"
 
 
 def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
@@ -187,17 +182,17 @@ def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResu
     )
 
 
-def usable_results(answer: WebSearchResponse, count: int) -> tuple[WebSearchResultItem, ...]:
+def usable_results(answer: dtos.WebSearchResponse, count: int) -> tuple[dtos.WebSearchResultItem, ...]:
     """At most `count` results, shortened to the limits. Only the documents provider may return a document: a result of the
     web must not make the reader open a file.
     """
-    documents = DOCUMENTS in providers_of(answer)
+    documents = dtos.DOCUMENTS in providers_of(answer)
     is_allowed = is_openable if documents else is_web_url
     items = (item for item in answer.results if is_allowed(item.url))
     return tuple(_shortened(item) for item in islice(items, count))
 
 
-def _shortened(item: WebSearchResultItem) -> WebSearchResultItem:
+def _shortened(item: dtos.WebSearchResultItem) -> dtos.WebSearchResultItem:
     if len(item.title) <= MAX_TITLE_CHARS and max(len(item.snippet), len(item.summary or "")) <= MAX_RESULT_CHARS:
         return item
     summary = item.summary and item.summary[:MAX_RESULT_CHARS]

@@ -8,16 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from modules.llm_platform.application.rag.answering import (
-    INDEX,
-    INDEX_LATE,
-    CollectedContext,
-    ContextPassage,
-    ContextResolver,
-    cited_documents,
-    document_citation,
-    number_passages,
-)
+from modules.llm_platform.application.rag import answering
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.verification import Verification
@@ -76,7 +67,7 @@ class AnswerService:
     def __init__(
         self,
         search: Search,
-        context: ContextResolver,
+        context: answering.ContextResolver,
         writer: ISynthesizer,
         fallback: ISynthesizer,
         options: AnswerOptions | None = None,
@@ -109,7 +100,7 @@ class AnswerService:
         log.info("question answered", extra={"passages": len(collected.passages), "citations": len(answer.citations)})
         return answer
 
-    async def _collect(self, run: _AnswerRun) -> CollectedContext:
+    async def _collect(self, run: _AnswerRun) -> answering.CollectedContext:
         request = run.request
         collected = await self._context.collect(request.context, request.filters, run.at(CONTEXT_END))
         missing = min(request.top_k or self._options.top_k, MAX_TOP_K) - len(collected.passages)
@@ -117,7 +108,7 @@ class AnswerService:
             await self._add_from_index(run, collected, missing)
         return collected
 
-    async def _add_from_index(self, run: _AnswerRun, collected: CollectedContext, count: int) -> None:
+    async def _add_from_index(self, run: _AnswerRun, collected: answering.CollectedContext, count: int) -> None:
         """Add up to `count` documents of the index that the context does not contain."""
         known = set(_document_keys(collected.passages))
         search = RagSearch(
@@ -130,19 +121,21 @@ class AnswerService:
             async with deadline_at(run.at(RETRIEVAL_END)):
                 found = await self._search(search)
         except TimeoutError:
-            collected.add_error(INDEX, VectorStoreError(INDEX_LATE))
+            collected.add_error(answering.INDEX, VectorStoreError(answering.INDEX_LATE))
             return
         except AppException as error:
-            collected.add_error(INDEX, error)
+            collected.add_error(answering.INDEX, error)
             return
         collected.degraded += found.degraded
         hits = [
-            ContextPassage(hit.snippet, document_citation(hit.doc_id, hit.title, hit.url)) for hit in found.hits if hit.snippet
+            answering.ContextPassage(hit.snippet, answering.document_citation(hit.doc_id, hit.title, hit.url))
+            for hit in found.hits
+            if hit.snippet
         ]
         new = [each for each in hits if known.isdisjoint(_document_keys([each]))]
         collected.passages += new[:count]
 
-    def _nothing_found(self, run: _AnswerRun, collected: CollectedContext) -> RagAnswer:
+    def _nothing_found(self, run: _AnswerRun, collected: answering.CollectedContext) -> RagAnswer:
         """The answer that nothing was found. Raises the error if something failed: the result is unknown then."""
         if collected.errors:
             raise next((error for error in collected.errors if error.retryable), collected.errors[0])
@@ -153,13 +146,13 @@ class AnswerService:
             degraded=distinct_degraded(collected.degraded),
         )
 
-    async def _write(self, run: _AnswerRun, collected: CollectedContext) -> WrittenAnswer:
+    async def _write(self, run: _AnswerRun, collected: answering.CollectedContext) -> WrittenAnswer:
         question = run.request.question[:MAX_QUESTION_CHARS]
         if question != run.request.question:
             collected.degraded.append(Degraded(component="question", reason=QUESTION_CUT))
         request = WritingRequest(
             question=question,
-            sources=number_passages(collected.passages),
+            sources=answering.number_passages(collected.passages),
             language=run.language,
             max_tokens=self._options.max_tokens,
             writer=self._writer,
@@ -180,8 +173,8 @@ class AnswerService:
             raise LLMProviderException(EMPTY, spent=written.spent)
         return written
 
-    def _build_answer(self, written: WrittenAnswer, collected: CollectedContext) -> RagAnswer:
-        cited, synthesis = cited_documents(written, collected.passages), written.synthesis
+    def _build_answer(self, written: WrittenAnswer, collected: answering.CollectedContext) -> RagAnswer:
+        cited, synthesis = answering.cited_documents(written, collected.passages), written.synthesis
         return RagAnswer(
             answer=cited.text,
             citations=cited.citations,
@@ -192,7 +185,7 @@ class AnswerService:
         )
 
 
-def _document_keys(passages: Iterable[ContextPassage]) -> Iterable[tuple[str, str]]:
+def _document_keys(passages: Iterable[answering.ContextPassage]) -> Iterable[tuple[str, str]]:
     """Keys that two passages of one document share."""
     for passage in passages:
         if passage.document.doc_id:

@@ -8,13 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
-from modules.llm_platform.domain.dtos.health_dtos import (
-    ComponentHealth,
-    ComponentKind,
-    ComponentStatus,
-    HealthReport,
-    OverallStatus,
-)
+from modules.llm_platform.domain.dtos import health_dtos as dtos
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
 from shared.exceptions import AppException
 
@@ -58,11 +52,11 @@ class HealthService:
         self._clock = clock
         self._deadline_s = deadline_s
         self._pings: dict[tuple[str, str], asyncio.Task[str]] = {}
-        self._running_check: asyncio.Task[HealthReport] | None = None
-        self._report: HealthReport | None = None
+        self._running_check: asyncio.Task[dtos.HealthReport] | None = None
+        self._report: dtos.HealthReport | None = None
         self._checked_at = 0.0
 
-    async def check(self) -> HealthReport:
+    async def check(self) -> dtos.HealthReport:
         """The report, at most ten seconds old, within 0.8 s. Never raises; concurrent callers share one check."""
         if self._report is not None and self._clock() - self._checked_at < REPORT_TTL_S:
             return self._report
@@ -70,9 +64,9 @@ class HealthService:
             self._running_check = asyncio.create_task(self._check_all())
         return await asyncio.shield(self._running_check)
 
-    async def _check_all(self) -> HealthReport:
+    async def _check_all(self) -> dtos.HealthReport:
         self._checked_at = self._clock()
-        kinds: dict[ComponentKind, Providers] = {"search": self._search, "llm": self._llms, "store": self._stores}
+        kinds: dict[dtos.ComponentKind, Providers] = {"search": self._search, "llm": self._llms, "store": self._stores}
         pings = {key: ping for kind, each in kinds.items() for key, ping in self._start_pings(kind, each).items()}
         if pings:
             _, hanging = await asyncio.wait(pings.values(), timeout=self._deadline_s)
@@ -90,18 +84,18 @@ class HealthService:
                 self._pings[kind, name] = asyncio.create_task(_ping(provider))
         return {key: task for key, task in self._pings.items() if key[0] == kind}
 
-    def _components(self, kind: ComponentKind, providers: Providers) -> dict[str, ComponentHealth]:
+    def _components(self, kind: dtos.ComponentKind, providers: Providers) -> dict[str, dtos.ComponentHealth]:
         circuits = self._circuits.get(kind, {})
-        components: dict[str, ComponentHealth] = {}
+        components: dict[str, dtos.ComponentHealth] = {}
         for name in providers:
             status, detail = self._result(self._pings.get((kind, name)))
             if kind == "store" and not detail:  # files that can be written
                 continue
-            component = ComponentHealth(kind=kind, status=status, detail=detail, checked_at=datetime.now(UTC))
+            component = dtos.ComponentHealth(kind=kind, status=status, detail=detail, checked_at=datetime.now(UTC))
             components[name] = _with_circuit(component, circuits.get(name))
         return components
 
-    def _result(self, ping: asyncio.Task[str] | None) -> tuple[ComponentStatus, str]:
+    def _result(self, ping: asyncio.Task[str] | None) -> tuple[dtos.ComponentStatus, str]:
         """The status and the detail of a component."""
         if ping is None:
             return "unknown", NOT_CHECKED
@@ -116,7 +110,7 @@ class HealthService:
         return "unhealthy", CHECK_FAILED
 
 
-def _with_circuit(component: ComponentHealth, circuit: ICircuit | None) -> ComponentHealth:
+def _with_circuit(component: dtos.ComponentHealth, circuit: ICircuit | None) -> dtos.ComponentHealth:
     """The component, unhealthy while its circuit is open; the error of a failed check says more than the circuit."""
     if circuit is None or circuit.state != "open" or component.status == "unhealthy":
         return component
@@ -129,13 +123,13 @@ async def _ping(probe: IHealthProbe) -> str:
 
 
 def _report(
-    search: Mapping[str, ComponentHealth],
-    llms: Mapping[str, ComponentHealth],
-    stores: Mapping[str, ComponentHealth],
+    search: Mapping[str, dtos.ComponentHealth],
+    llms: Mapping[str, dtos.ComponentHealth],
+    stores: Mapping[str, dtos.ComponentHealth],
     searxng: Collection[str],
     kimi: Collection[str],
-) -> HealthReport:
-    return HealthReport(
+) -> dtos.HealthReport:
+    return dtos.HealthReport(
         status=_overall(search, {**llms, **stores}),
         searxng_connected=any(search[name].status == "healthy" for name in search if name in searxng),
         kimi_coding_available=any(llms[name].status != "unhealthy" for name in llms if name in kimi),
@@ -143,7 +137,7 @@ def _report(
     )
 
 
-def _overall(search: Mapping[str, ComponentHealth], others: Mapping[str, ComponentHealth]) -> OverallStatus:
+def _overall(search: Mapping[str, dtos.ComponentHealth], others: Mapping[str, dtos.ComponentHealth]) -> dtos.OverallStatus:
     if all(component.status == "unhealthy" for component in search.values()):
         return "unhealthy"
     failing = any(component.status == "unhealthy" for component in (*search.values(), *others.values()))

@@ -11,20 +11,10 @@ from modules.llm_platform.application.research.events import Failed
 from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.api_key_label import api_key_label
+from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
-from modules.llm_platform.domain.dtos.research_job_dtos import (
-    JobEvent,
-    NewResearchJob,
-    ResearchJobDetail,
-    ResearchJobPage,
-)
-from modules.llm_platform.domain.exceptions import (
-    BackgroundError,
-    ResearchCancelledError,
-    ResearchNotFoundError,
-    ResearchQueueFullError,
-)
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
@@ -74,21 +64,21 @@ class ResearchJobService:
 
     async def submit(
         self, request: ResearchRequest, *, webhook: str | None = None, owner: str = "", label: str | None = None
-    ) -> ResearchJobDetail:
+    ) -> dtos.ResearchJobDetail:
         """Queue a research durably. `webhook`: an address to notify when it ends; `label`: that of the API key.
 
         Raises BackgroundError or WebhookError if it cannot run with these settings, ResearchQueueFullError,
         PreviousResearchNotFoundError, StoreError.
         """
         if self._store is None or self._worker is None or self._webhooks is None:
-            raise BackgroundError(NO_STORE)
+            raise exceptions.BackgroundError(NO_STORE)
         self._research.check(request)
         if before := await self._research.turns_before(request, owner=owner):  # they may expire while the research waits
             request = request.model_copy(update={"history": before.turns})
         if webhook is not None:
             await self._webhooks.check(webhook)
         fields = request.model_dump(include=set(ResearchRequest.model_fields), exclude_unset=True)
-        job = NewResearchJob(
+        job = dtos.NewResearchJob(
             id=new_request_id(),
             request=ResearchRequest.model_validate(fields),  # without the fields that an endpoint added
             owner=owner,
@@ -98,34 +88,34 @@ class ResearchJobService:
         )
         queued = await self._store.add(job, MAX_QUEUED)
         if queued is None:
-            raise ResearchQueueFullError
+            raise exceptions.ResearchQueueFullError
         self._worker.start()
         self._worker.wake()
-        return ResearchJobDetail.model_validate({**dict(queued), "request": job.request})
+        return dtos.ResearchJobDetail.model_validate({**dict(queued), "request": job.request})
 
-    async def get(self, research_id: str, *, owner: str = "") -> ResearchJobDetail:
+    async def get(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
         """The research, with its answer or problem when it has ended. Raises ResearchNotFoundError."""
         store = self._store_of(research_id)
         found = await store.get(owner, research_id)
         if found is None:
-            raise ResearchNotFoundError
+            raise exceptions.ResearchNotFoundError
         return found
 
-    async def list(self, *, owner: str = "", limit: int = 20, before: str | None = None) -> ResearchJobPage:
+    async def list(self, *, owner: str = "", limit: int = 20, before: str | None = None) -> dtos.ResearchJobPage:
         """Up to `limit` researches (at most 100), newest first; `before` is `next` of the page before."""
         if self._store is None or (before is not None and not is_request_id(before)):
-            return ResearchJobPage(researches=())
+            return dtos.ResearchJobPage(researches=())
         limit = max(1, min(limit, MAX_PAGE))
         found = await self._store.page(owner, limit + 1, before)
-        return ResearchJobPage(researches=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
+        return dtos.ResearchJobPage(researches=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
-    async def cancel(self, research_id: str, *, owner: str = "") -> ResearchJobDetail:
+    async def cancel(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
         """Stop the research unless it has ended; returns what it is then. Raises ResearchNotFoundError."""
         store = self._store_of(research_id)
-        problem = ResearchCancelledError().problem(instance=f"/research/{research_id}", request_id=research_id)
+        problem = exceptions.ResearchCancelledError().problem(instance=f"/research/{research_id}", request_id=research_id)
         event = Failed(request_id=research_id, problem=problem)
-        if not await store.cancel(owner, research_id, JobEvent(0, event.type, event.model_dump_json())):
-            raise ResearchNotFoundError
+        if not await store.cancel(owner, research_id, dtos.JobEvent(0, event.type, event.model_dump_json())):
+            raise exceptions.ResearchNotFoundError
         if self._worker is not None:
             self._worker.interrupt((owner, research_id))
         self._notify((owner, research_id))
@@ -135,12 +125,12 @@ class ResearchJobService:
         """Whether there is, or will be, an event after number `after`. Raises ResearchNotFoundError."""
         page = await self._store_of(research_id).events(owner, research_id, after, 1)
         if page is None:
-            raise ResearchNotFoundError
+            raise exceptions.ResearchNotFoundError
         return bool(page.events) or not page.is_last
 
     async def events(
         self, research_id: str, *, owner: str = "", after: int = 0
-    ) -> AsyncGenerator[JobEvent, None]:
+    ) -> AsyncGenerator[dtos.JobEvent, None]:
         """Yield the events after number `after`, as they happen; done or failed last. Raises ResearchNotFoundError.
 
         After a crash the steps begin again, with the event `reset` (reason `interrupted`) first.
@@ -150,7 +140,7 @@ class ResearchJobService:
             changed = self._changes.setdefault(key, asyncio.Event())
             page = await store.events(owner, research_id, after, EVENTS_AT_ONCE)
             if page is None:
-                raise ResearchNotFoundError
+                raise exceptions.ResearchNotFoundError
             for event in page.events:
                 yield event
                 after = event.number
@@ -170,5 +160,5 @@ class ResearchJobService:
 
     def _store_of(self, research_id: str) -> IResearchJobStore:
         if self._store is None or not is_request_id(research_id):
-            raise ResearchNotFoundError
+            raise exceptions.ResearchNotFoundError
         return self._store

@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from modules.llm_platform.application.research.events import (
-    Done,
-    Failed,
-    ModelProgressed,
-    Planned,
-    ResearchEvent,
-    Reset,
-    Started,
-)
+from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.api_key_label import set_api_key_label
@@ -199,7 +191,7 @@ class _Attempt:
         self._metrics = metrics
         self._last_number = job.last_event
         self._progress = ResearchProgress()
-        self._pending: list[ResearchEvent] = []
+        self._pending: list[research_events.ResearchEvent] = []
         self._has_pending = asyncio.Event()
         self._has_ended = False  # its last event is known
         self.code = CANCELLED  # then ok, or the code of the error
@@ -254,16 +246,16 @@ class _Attempt:
             log.error("unexpected error", exc_info=error)
             self._fail(AppException("Internal error: search the server log for this research."))
 
-    def _add(self, event: ResearchEvent) -> None:
-        if isinstance(event, Started) and self._job.last_event:
-            event = Reset(request_id=event.request_id, reason=INTERRUPTED)
+    def _add(self, event: research_events.ResearchEvent) -> None:
+        if isinstance(event, research_events.Started) and self._job.last_event:
+            event = research_events.Reset(request_id=event.request_id, reason=INTERRUPTED)
         self._pending.append(event)
-        self._has_ended = isinstance(event, Done | Failed)
+        self._has_ended = isinstance(event, research_events.Done | research_events.Failed)
         self._has_pending.set()
 
     def _fail(self, error: AppException) -> None:
         problem = error.problem(instance=f"/research/{self._job.id}", request_id=self._job.id)
-        self._add(Failed(request_id=self._job.id, problem=problem))
+        self._add(research_events.Failed(request_id=self._job.id, problem=problem))
 
     async def _store_sources(self, sources: tuple[Source, ...]) -> None:
         held = HeldSources(sources=sources)
@@ -278,21 +270,21 @@ class _Attempt:
             batch, self._pending = self._pending, []
             events = [self._numbered(event) for event in batch]
             last = batch[-1]
-            if isinstance(last, Done | Failed):
+            if isinstance(last, research_events.Done | research_events.Failed):
                 await self._retrying(lambda: self._store.finish(self._job, last.type, events, self._progress))  # noqa: B023
             else:
                 await self._retrying(lambda: self._store.append(self._job, events, self._progress))  # noqa: B023
             self._changed()
-            if isinstance(last, Done):
+            if isinstance(last, research_events.Done):
                 for entry in last.response.degraded:
                     self._metrics.count(DEGRADED_ANSWERS, entry.component)
-            if isinstance(last, Done | Failed):
-                self.code = last.problem["code"] if isinstance(last, Failed) else OK
+            if isinstance(last, research_events.Done | research_events.Failed):
+                self.code = last.problem["code"] if isinstance(last, research_events.Failed) else OK
                 return
 
-    def _numbered(self, event: ResearchEvent) -> JobEvent:
-        changes: dict[str, object] = {} if isinstance(event, ModelProgressed) else {"step": event.type}
-        if isinstance(event, Planned):
+    def _numbered(self, event: research_events.ResearchEvent) -> JobEvent:
+        changes: dict[str, object] = {} if isinstance(event, research_events.ModelProgressed) else {"step": event.type}
+        if isinstance(event, research_events.Planned):
             changes["planned"] = len(event.questions)
         elif event.type in _COUNTED:
             name = _COUNTED[event.type]

@@ -7,28 +7,14 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
+from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, request_language
-from modules.llm_platform.application.research.events import (
-    Done,
-    Failed,
-    ModelProgressed,
-    Planned,
-    ResearchEvent,
-    Started,
-)
 from modules.llm_platform.application.research.follow_up import FollowUps, describing, owner_key, planned, within_limits
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.stage_times import StageTimes
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import (
-    HeldSource,
-    HeldSources,
-    ResearchRequest,
-    ResearchResponse,
-    Source,
-    StoredTurns,
-)
 from modules.llm_platform.domain.egress_log import open_egress_log
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
 from modules.llm_platform.domain.model_progress import receive_model_progress
@@ -43,7 +29,7 @@ log = logging.getLogger(__name__)
 
 SOURCES_TTL_S = 3600.0
 
-StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
+StoreSources = Callable[[tuple[dtos.Source, ...]], Awaitable[None]]
 
 
 class ResearchService:
@@ -53,7 +39,7 @@ class ResearchService:
         self,
         quick: QuickResearch,
         reporter: Reporter,
-        sources: ICache[HeldSources],
+        sources: ICache[dtos.HeldSources],
         metrics: IMetrics = NO_METRICS,
         jobs: IResearchJobStore | None = None,
         *,
@@ -66,18 +52,18 @@ class ResearchService:
         self._jobs = jobs
         self._follow_ups = follow_ups
 
-    def check(self, request: ResearchRequest) -> None:
+    def check(self, request: dtos.ResearchRequest) -> None:
         """Raise the error of a request that cannot be answered with these settings."""
         self._reporter.check(request)
 
     async def research(
         self,
-        request: ResearchRequest,
+        request: dtos.ResearchRequest,
         *,
         request_id: str | None = None,
         owner: str = "",
-        on_event: Callable[[ResearchEvent], None] | None = None,
-    ) -> ResearchResponse:
+        on_event: Callable[[research_events.ResearchEvent], None] | None = None,
+    ) -> dtos.ResearchResponse:
         """The answer. Raises the AppException after which nothing was left to answer from.
 
         `on_event` is called with each event before the last. `owner`: who may request the stored sources; `source` finds
@@ -86,7 +72,7 @@ class ResearchService:
         request_id = request_id or new_request_id()
         async with aclosing(self._events(request, request_id, owner, None, streamed=False)) as events:
             async for event in events:
-                if isinstance(event, Done):
+                if isinstance(event, research_events.Done):
                     return event.response
                 if on_event is not None:
                     on_event(event)
@@ -94,12 +80,12 @@ class ResearchService:
 
     async def stream(
         self,
-        request: ResearchRequest,
+        request: dtos.ResearchRequest,
         *,
         request_id: str | None = None,
         owner: str = "",
         store_sources: StoreSources | None = None,
-    ) -> AsyncGenerator[ResearchEvent, None]:
+    ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Yield Started first, Done or Failed last. Closing the iterator stops the research and closes its connections.
 
         An error of the request itself is raised before the first event. `store_sources` also gets the texts of the sources.
@@ -115,14 +101,16 @@ class ResearchService:
                 if not started:
                     raise
                 instance = f"/research/{request_id}"
-                yield Failed(request_id=request_id, problem=error.problem(instance=instance, request_id=request_id))
+                yield research_events.Failed(
+                    request_id=request_id, problem=error.problem(instance=instance, request_id=request_id)
+                )
 
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
         """The sub-questions of a report, for review; the edited ones go into `plan` of a request.
 
         Raises PreviousResearchNotFoundError.
         """
-        asked = ResearchRequest(
+        asked = dtos.ResearchRequest(
             query=request.query,
             depth="report",
             language=request.language,
@@ -144,7 +132,7 @@ class ResearchService:
         """The sub-questions accepted last for this question in this language; None if there are none."""
         return await self._reporter.planner.accepted(request)
 
-    async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
+    async def source(self, request_id: str, index: int, *, owner: str = "") -> dtos.HeldSource:
         """The stored text of one source of a finished research.
 
         Raises SourceNotHeldError if it is no longer stored, or belongs to another owner.
@@ -155,17 +143,17 @@ class ResearchService:
             raise SourceNotHeldError
         return source
 
-    async def held_sources(self, request_id: str, *, owner: str = "") -> HeldSources | None:
+    async def held_sources(self, request_id: str, *, owner: str = "") -> dtos.HeldSources | None:
         """The stored texts of a research of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
 
-    async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
+    async def turns_before(self, request: dtos.ResearchRequest, *, owner: str = "") -> dtos.StoredTurns | None:
         """The conversation that the request continues, None if it continues none. Raises PreviousResearchNotFoundError."""
         if request.previous_id is None and not request.history:
             return None
         return await self._follow_ups.turns_before(request, owner)
 
-    async def _stored_sources(self, owner: str, request_id: str) -> HeldSources | None:
+    async def _stored_sources(self, owner: str, request_id: str) -> dtos.HeldSources | None:
         if not is_request_id(request_id):
             return None
         sources = await self.held_sources(request_id, owner=owner)
@@ -174,21 +162,21 @@ class ResearchService:
         return sources
 
     async def _events(
-        self, request: ResearchRequest, request_id: str, owner: str, keep: StoreSources | None, *, streamed: bool
-    ) -> AsyncGenerator[ResearchEvent, None]:
-        async def store_sources(sources: tuple[Source, ...]) -> None:
-            await self._sources.set(owner_key(owner, request_id), HeldSources(sources=sources), SOURCES_TTL_S)
+        self, request: dtos.ResearchRequest, request_id: str, owner: str, keep: StoreSources | None, *, streamed: bool
+    ) -> AsyncGenerator[research_events.ResearchEvent, None]:
+        async def store_sources(sources: tuple[dtos.Source, ...]) -> None:
+            await self._sources.set(owner_key(owner, request_id), dtos.HeldSources(sources=sources), SOURCES_TTL_S)
             if keep is not None:
                 await keep(sources)
 
-        events: asyncio.Queue[ResearchEvent | None] = asyncio.Queue()
+        events: asyncio.Queue[research_events.ResearchEvent | None] = asyncio.Queue()
         before = await self.turns_before(request, owner=owner)
         run = self._run(request, request_id, owner, before, events.put_nowait, store_sources, streamed=streamed)
         task = asyncio.create_task(run)
         task.add_done_callback(lambda done: _end(done, events))
         try:
             while (event := await events.get()) is not None:
-                if isinstance(event, Done):
+                if isinstance(event, research_events.Done):
                     turns = before.turns if before else ()
                     await self._follow_ups.store(owner, request, turns, event.response)
                 yield event
@@ -198,10 +186,10 @@ class ResearchService:
 
     async def _run(
         self,
-        request: ResearchRequest,
+        request: dtos.ResearchRequest,
         request_id: str,
         owner: str,
-        before: StoredTurns | None,
+        before: dtos.StoredTurns | None,
         emit: EmitEvent,
         store_sources: StoreSources,
         *,
@@ -209,9 +197,9 @@ class ResearchService:
     ) -> None:
         began = asyncio.get_running_loop().time()
         self._reporter.check(request)
-        emit(Started(request_id=request_id))
+        emit(research_events.Started(request_id=request_id))
         with (
-            receive_model_progress(lambda progress: emit(ModelProgressed.of(request_id, progress))),
+            receive_model_progress(lambda progress: emit(research_events.ModelProgressed.of(request_id, progress))),
             StageTimes(request.depth, self._metrics, emit) as stage_times,
             open_egress_log() as egress_log,
         ):
@@ -222,7 +210,7 @@ class ResearchService:
                 request, detected = within_limits(request, follow_up), follow_up.language
                 emit = describing(follow_up, emit, egress_log)
                 if request.depth == "shallow":
-                    emit(Planned(request_id=request_id, questions=(request.query,)))
+                    emit(research_events.Planned(request_id=request_id, questions=(request.query,)))
             context = ResearchContext(
                 request=request,
                 request_id=request_id,
@@ -238,7 +226,7 @@ class ResearchService:
             await (self._reporter.report(context) if request.depth == "report" else self._quick.answer(context))
 
 
-def _end(task: asyncio.Task[None], events: asyncio.Queue[ResearchEvent | None]) -> None:
+def _end(task: asyncio.Task[None], events: asyncio.Queue[research_events.ResearchEvent | None]) -> None:
     if not task.cancelled():
         task.exception()  # retrieved, so that asyncio logs nothing if the reader has left
     events.put_nowait(None)

@@ -7,16 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import (
-    MAX_PLAN_QUESTIONS,
-    MAX_TURNS,
-    PreviousId,
-    Question,
-    Synthesis,
-    Turn,
-)
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchResultItem
 
 # LLM_STAGES can set a model for each.
@@ -33,11 +26,11 @@ class _Value(BaseModel):
 class PlanRequest(_Value):
     """A question to plan. `other_than` are rejected sub-questions; `previous_id` and `history` as in a ResearchRequest."""
 
-    query: Question
+    query: dtos.Question
     language: Language | None = None
-    other_than: tuple[Question, ...] = Field(default=(), max_length=MAX_OTHER_THAN)
-    previous_id: PreviousId | None = None
-    history: tuple[Turn, ...] = Field(default=(), max_length=MAX_TURNS)
+    other_than: tuple[dtos.Question, ...] = Field(default=(), max_length=MAX_OTHER_THAN)
+    previous_id: dtos.PreviousId | None = None
+    history: tuple[dtos.Turn, ...] = Field(default=(), max_length=dtos.MAX_TURNS)
 
 
 class ResearchPlan(_Value):
@@ -58,7 +51,7 @@ class AcceptedPlan(_Value):
     """The sub-questions that a person accepted, stored so that an interrupted report can use them again."""
 
     query: str
-    questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_PLAN_QUESTIONS)
+    questions: tuple[dtos.Question, ...] = Field(min_length=1, max_length=dtos.MAX_PLAN_QUESTIONS)
     accepted_at: datetime
 
 
@@ -123,4 +116,4 @@ class RankedSummaries(_Value):
 class KeptSynthesis(_Value):
     """A stored text, so that an interrupted report does not pay for it again."""
 
-    synthesis: Synthesis
+    synthesis: dtos.Synthesis

@@ -9,19 +9,10 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    MAX_DOMAINS,
-    MAX_QUERY_CHARS,
-    Domain,
-    Language,
-    SourceKind,
-    TimeRange,
-    WebSearchResultItem,
-    clean_query,
-)
 from modules.llm_platform.domain.request_id import REQUEST_ID_PATTERN
 
 Depth = Literal["shallow", "deep", "report"]
@@ -35,8 +26,8 @@ Value = TypeVar("Value")
 MIN_QUESTION_CHARS = 3
 Question = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=MIN_QUESTION_CHARS, max_length=MAX_QUERY_CHARS),
-    AfterValidator(clean_query),
+    StringConstraints(strip_whitespace=True, min_length=MIN_QUESTION_CHARS, max_length=dtos.MAX_QUERY_CHARS),
+    AfterValidator(dtos.clean_query),
 ]
 
 
@@ -75,7 +66,7 @@ class Turn(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_CHARS)]
+    question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=dtos.MAX_QUERY_CHARS)]
     answer: str = Field(default="", max_length=MAX_TURN_CHARS)
 
 
@@ -100,11 +91,11 @@ class ResearchRequest(BaseModel):
 
     query: Question
     depth: Depth = "shallow"
-    sources: tuple[SourceKind, ...] = Field(default=("web",), min_length=1, max_length=4)
-    language: Language | None = None
+    sources: tuple[dtos.SourceKind, ...] = Field(default=("web",), min_length=1, max_length=4)
+    language: dtos.Language | None = None
     omit_raw: bool = Field(default=False, strict=True)
-    time_range: TimeRange | None = None
-    domains: tuple[Domain, ...] = Field(default=(), max_length=MAX_DOMAINS)
+    time_range: dtos.TimeRange | None = None
+    domains: tuple[dtos.Domain, ...] = Field(default=(), max_length=dtos.MAX_DOMAINS)
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
     pages: int | None = Field(default=None, ge=0, le=MAX_PAGES, strict=True)
     previous_id: PreviousId | None = None
@@ -269,7 +260,7 @@ class RawResult(BaseModel):
     published: str | None = None
 
     @classmethod
-    def of(cls, item: WebSearchResultItem) -> Self:
+    def of(cls, item: dtos.WebSearchResultItem) -> Self:
         return cls(
             title=item.title, url=item.url, content=item.text,
             source=item.source, score=item.score, published=item.published_date,

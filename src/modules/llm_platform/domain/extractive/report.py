@@ -9,21 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.extractive import selection
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import MIN_WORDS, TITLE_CREDIT, Candidate, find_candidates
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_passage
 from modules.llm_platform.domain.extractive.scoring import coverage, score_candidates, weigh
-from modules.llm_platform.domain.extractive.selection import (
-    ANSWERS_FROM,
-    MAX_COMPARED,
-    Quote,
-    continues,
-    is_shown_with,
-    sources_with_same_text,
-    with_antecedent,
-)
 from modules.llm_platform.domain.extractive.sentences import blocks_of
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import Messages
@@ -43,7 +35,7 @@ FIRST_FLOOR = 0.25  # and for the first FIRST_FEW, so that a section is more tha
 FIRST_FEW = 3
 FEW_TERMS = 2  # a question with more terms is not answered by a passage with only one of them
 
-Passage = Sequence[Quote]
+Passage = Sequence[selection.Quote]
 Conflict = tuple[Candidate, Candidate]
 
 
@@ -68,7 +60,7 @@ class SelectedPassages:
         own = frozenset(one.words)
         enough = [DUPLICATE_FROM * min(len(own), len(words)) for _, words in self._chosen]
         return any(
-            (len(words) >= MIN_SENTENCE_WORDS and len(own & words) >= least) or is_shown_with(other, one)
+            (len(words) >= MIN_SENTENCE_WORDS and len(own & words) >= least) or selection.is_shown_with(other, one)
             for (other, words), least in zip(self._chosen, enough, strict=True)
         )
 
@@ -88,7 +80,7 @@ class PassageSelector:
         score_candidates(candidates, self._weights)
         fit = (one for one in candidates if one.fit)
         self._ranked = sorted(fit, key=lambda one: (-one.score, one.rank, one.sentence.position))
-        self._near = [one for one in self._ranked[:MAX_COMPARED] if one.is_quotable]
+        self._near = [one for one in self._ranked[:selection.MAX_COMPARED] if one.is_quotable]
         self._behind = {id(one.before): one for one in candidates if one.before is not None}
 
     def is_answered(self) -> bool:
@@ -96,7 +88,7 @@ class PassageSelector:
         selected = SelectedPassages()
         found = [*(self.conflict(selected) or ()), *(one for passage in self.passages(selected) for one in passage)]
         subject = self._weights.subject
-        return coverage(found, subject, range(len(subject))) >= ANSWERS_FROM
+        return coverage(found, subject, range(len(subject))) >= selection.ANSWERS_FROM
 
     def conflict(self, selected: SelectedPassages) -> Conflict | None:
         """Select two sentences of different sources that contradict each other, when there are any."""
@@ -181,22 +173,24 @@ def _extended_passage(
     one: Candidate, selected: SelectedPassages, behind: Mapping[int, Candidate], most: int
 ) -> list[Candidate]:
     """The sentence with its antecedent and the sentences that continue it; empty when its antecedent is missing."""
-    passage = [member for member in with_antecedent(one) if not selected.contains(member)]
+    passage = [member for member in selection.with_antecedent(one) if not selected.contains(member)]
     if one not in passage or (one.is_dependent and len(passage) < 2):
         return []
     room = MAX_PASSAGE_WORDS - sum(len(member.words) for member in passage)
     following = behind.get(id(one))
     while following is not None and len(passage) < most and not passage[-1].attached:
         room -= len(following.words)
-        if room < 0 or not continues(following, one) or selected.repeats(following):
+        if room < 0 or not selection.continues(following, one) or selected.repeats(following):
             break
         passage.append(following)
         following = behind.get(id(following))
     return passage
 
 
-def _quote(one: Candidate, near: Sequence[Candidate]) -> Quote:
-    return Quote(one.sentence, one.source, one.lead, one.above, one.attached, sources_with_same_text(one, near))
+def _quote(one: Candidate, near: Sequence[Candidate]) -> selection.Quote:
+    return selection.Quote(
+        one.sentence, one.source, one.lead, one.above, one.attached, selection.sources_with_same_text(one, near)
+    )
 
 
 OPENING_PASSAGES = 2

@@ -7,13 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    FailedRequest,
-    Outcome,
-    OutcomeFilter,
-    RagStage,
-    StoredOutcome,
-)
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 
 
 class IOutcomeStore(ABC):
@@ -22,26 +16,26 @@ class IOutcomeStore(ABC):
     reach: str  # which processes share it, for messages: "all workers of this machine"
 
     @abstractmethod
-    async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
+    async def get(self, stage: dtos.RagStage, request_id: str, tenant: str = "") -> dtos.Outcome | None:
         """The stored outcome, or None. Each tenant has its own ids; "" without tenants."""
 
-    async def get_many(self, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+    async def get_many(self, wanted: Sequence[tuple[dtos.RagStage, str, str]]) -> list[dtos.Outcome | None]:
         """`get` for each stage, request id and tenant; all or OutcomeStoreError. A store that can looks them up in one go."""
         return [await self.get(*each) for each in wanted]
 
     @abstractmethod
-    async def put_if_absent(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    async def put_if_absent(self, outcomes: Sequence[dtos.Outcome]) -> list[dtos.Outcome]:
         """Store each outcome unless its request has one; return the stored outcome of each, which must be sent.
 
         The returned outcomes are durable. Raises OutcomeStoreError.
         """
 
     @abstractmethod
-    def scan(self, wanted: OutcomeFilter) -> AsyncIterator[StoredOutcome]:
+    def scan(self, wanted: dtos.OutcomeFilter) -> AsyncIterator[dtos.StoredOutcome]:
         """Yield the outcomes that match, the newest first, in pages. Outcomes that are stored meanwhile may be missing."""
 
     @abstractmethod
-    async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
+    async def remove(self, outcomes: Sequence[dtos.Outcome]) -> list[bool]:
         """Remove each outcome that is still stored with the same bytes; return which were. Their requests are new then."""
 
     @abstractmethod
@@ -69,15 +63,15 @@ class IFailedRequestStore(ABC):
     """
 
     @abstractmethod
-    async def put(self, request: FailedRequest) -> None:
+    async def put(self, request: dtos.FailedRequest) -> None:
         """Store a request, in place of an earlier one of the same stage, tenant and id."""
 
     @abstractmethod
-    async def list(self) -> list[FailedRequest]:
+    async def list(self) -> list[dtos.FailedRequest]:
         """Return the stored requests without those that are too old, the oldest first."""
 
     @abstractmethod
-    async def remove(self, requests: Sequence[FailedRequest]) -> None:
+    async def remove(self, requests: Sequence[dtos.FailedRequest]) -> None:
         """Remove those that were not stored again meanwhile."""
 
     @abstractmethod

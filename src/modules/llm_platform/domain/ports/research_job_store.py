@@ -5,20 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources
-from modules.llm_platform.domain.dtos.research_job_dtos import (
-    ClaimedJob,
-    EventPage,
-    FinalStatus,
-    JobEvent,
-    NewResearchJob,
-    ResearchJob,
-    ResearchJobDetail,
-    ResearchProgress,
-    ResearchStatus,
-    WebhookDelivery,
-    WebhookStatus,
-)
 
 
 class LeaseLostError(Exception):
@@ -36,23 +24,23 @@ class IResearchJobStore(ABC):
     # For the caller of the research. An id of another owner does not exist.
 
     @abstractmethod
-    async def add(self, job: NewResearchJob, max_queued: int) -> ResearchJob | None:
+    async def add(self, job: dtos.NewResearchJob, max_queued: int) -> dtos.ResearchJob | None:
         """Queue the research durably and return it; None if `max_queued` of this owner are queued already."""
 
     @abstractmethod
-    async def get(self, owner: str, job_id: str) -> ResearchJobDetail | None:
+    async def get(self, owner: str, job_id: str) -> dtos.ResearchJobDetail | None:
         """The research, or None."""
 
     @abstractmethod
-    async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[ResearchJob, ...]:
+    async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[dtos.ResearchJob, ...]:
         """Up to `limit` researches, newest first; with `before`, those that are older than the one with this id."""
 
     @abstractmethod
-    async def cancel(self, owner: str, job_id: str, event: JobEvent) -> bool:
+    async def cancel(self, owner: str, job_id: str, event: dtos.JobEvent) -> bool:
         """End the research with `event`, whose number is ignored, unless it has ended. False: there is no such research."""
 
     @abstractmethod
-    async def events(self, owner: str, job_id: str, after: int, limit: int) -> EventPage | None:
+    async def events(self, owner: str, job_id: str, after: int, limit: int) -> dtos.EventPage | None:
         """Up to `limit` events after number `after`; None: there is no such research."""
 
     @abstractmethod
@@ -62,43 +50,43 @@ class IResearchJobStore(ABC):
     # For workers.
 
     @abstractmethod
-    async def claim(self, token: str, lease_s: float) -> ClaimedJob | None:
+    async def claim(self, token: str, lease_s: float) -> dtos.ClaimedJob | None:
         """Lease the oldest research that is queued or whose lease has run out, of an owner with the fewest running ones; None
         if there is none.
         """
 
     @abstractmethod
-    async def renew(self, job: ClaimedJob, lease_s: float) -> None:
+    async def renew(self, job: dtos.ClaimedJob, lease_s: float) -> None:
         """Renew the lease. Raises LeaseLostError."""
 
     @abstractmethod
-    async def append(self, job: ClaimedJob, events: Sequence[JobEvent], progress: ResearchProgress) -> None:
+    async def append(self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> None:
         """Store the next events. Raises LeaseLostError."""
 
     @abstractmethod
-    async def put_sources(self, job: ClaimedJob, sources: HeldSources) -> None:
+    async def put_sources(self, job: dtos.ClaimedJob, sources: HeldSources) -> None:
         """Store the texts of the sources. Raises LeaseLostError."""
 
     @abstractmethod
     async def finish(
-        self, job: ClaimedJob, status: FinalStatus, events: Sequence[JobEvent], progress: ResearchProgress
+        self, job: dtos.ClaimedJob, status: dtos.FinalStatus, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress
     ) -> None:
         """Store the last events and end the research; its webhook is due. All or nothing. Raises LeaseLostError."""
 
     @abstractmethod
-    async def release(self, job: ClaimedJob) -> None:
+    async def release(self, job: dtos.ClaimedJob) -> None:
         """Put the research back at its place in the queue, as if this attempt had not begun. Does nothing without the lease."""
 
     @abstractmethod
-    async def claim_webhook(self, lease_s: float) -> WebhookDelivery | None:
+    async def claim_webhook(self, lease_s: float) -> dtos.WebhookDelivery | None:
         """The webhook that is due longest, for `lease_s` seconds; None: none is due."""
 
     @abstractmethod
-    async def settle_webhook(self, delivery: WebhookDelivery, status: WebhookStatus, retry_in_s: float = 0.0) -> None:
+    async def settle_webhook(self, delivery: dtos.WebhookDelivery, status: dtos.WebhookStatus, retry_in_s: float = 0.0) -> None:
         """Record the result of this attempt. `pending`: it is due again in `retry_in_s` seconds."""
 
     @abstractmethod
-    async def counts(self) -> Mapping[ResearchStatus, int]:
+    async def counts(self) -> Mapping[dtos.ResearchStatus, int]:
         """The number of queued and running researches of all owners."""
 
     @abstractmethod

@@ -8,14 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from modules.llm_platform.domain.dtos.store_dtos import (
-    Imported,
-    StoredEntry,
-    StoredTopic,
-    StoreStage,
-    StoreStats,
-    Topic,
-)
+from modules.llm_platform.domain.dtos import store_dtos as dtos
 
 Value = TypeVar("Value", bound=BaseModel)
 
@@ -24,11 +17,11 @@ class IResearchStore(ABC):
     """A durable store. An entry that cannot be read counts as absent, so that no research fails because of it."""
 
     @abstractmethod
-    async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
+    async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
         """The value of the key (`domain.store_key`), or None: never stored, expired, or damaged."""
 
     @abstractmethod
-    async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
+    async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
         """Store the value durably and atomically: a crash leaves either the complete value or none.
 
         A value that `EndsTopic` finishes the topic. A value that cannot be stored is logged. Raises StoreError if nothing can
@@ -36,15 +29,15 @@ class IResearchStore(ABC):
         """
 
     @abstractmethod
-    async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+    async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         """All values of one stage of one topic, oldest first. Each counts as a hit, an empty result as a miss."""
 
     @abstractmethod
-    async def topics(self) -> tuple[StoredTopic, ...]:
+    async def topics(self) -> tuple[dtos.StoredTopic, ...]:
         """The stored topics, newest first."""
 
     @abstractmethod
-    async def entries(self, name: str) -> tuple[StoredEntry, ...]:
+    async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
         """The entries of the topic, in the order of the stages. Raises TopicNotFoundError."""
 
     @abstractmethod
@@ -56,7 +49,7 @@ class IResearchStore(ABC):
         """Remove the expired entries; return their number."""
 
     @abstractmethod
-    async def stats(self) -> StoreStats:
+    async def stats(self) -> dtos.StoreStats:
         """Entries, bytes, age and hits by stage."""
 
     @abstractmethod
@@ -64,5 +57,5 @@ class IResearchStore(ABC):
         """Write one topic or all into a zip file, atomically; return the number of entries. Raises StoreError."""
 
     @abstractmethod
-    async def import_(self, file: Path) -> Imported:
+    async def import_(self, file: Path) -> dtos.Imported:
         """Add the entries of an exported file. Raises StoreError, and adds nothing, if the file is invalid or malicious."""

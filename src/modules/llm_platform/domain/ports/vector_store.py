@@ -5,15 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    EmbeddedPassage,
-    Filters,
-    FoundPassage,
-    IndexedDocument,
-    Passage,
-    Vector,
-)
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.task_group import gather_all
 
 
@@ -31,11 +23,11 @@ class IVectorStore(ABC):
     name: str  # in logs and degraded
 
     @abstractmethod
-    async def describe(self, collection: str) -> Collection | None:
+    async def describe(self, collection: str) -> dtos.Collection | None:
         """The collection; None if it does not exist."""
 
     @abstractmethod
-    async def prepare(self, collection: Collection) -> None:
+    async def prepare(self, collection: dtos.Collection) -> None:
         """Create the collection if it does not exist, and lock it for writing until `finish` if the store has one writer.
 
         An existing collection keeps its mean. Raises VectorStoreConfigError, with the remedy, if another embedder made it or
@@ -43,17 +35,17 @@ class IVectorStore(ABC):
         """
 
     @abstractmethod
-    async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
+    async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
         """Replace all passages of the document atomically."""
 
     async def replace_many(
-        self, collection: str, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]
+        self, collection: str, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]
     ) -> None:
         """Replace several documents, at most some dozens, each atomically: an error may leave some replaced."""
         await gather_all(self.replace(collection, *each) for each in documents)
 
     async def add_vectors(
-        self, collection: str, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]
+        self, collection: str, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]
     ) -> None:
         """Add vectors to stored passages, and update their documents."""
         await self.replace_many(collection, documents)
@@ -63,24 +55,24 @@ class IVectorStore(ABC):
         """Remove the documents; unknown ids are ignored."""
 
     @abstractmethod
-    def documents(self, collection: str) -> AsyncIterator[IndexedDocument]:
+    def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
         """Every document of the collection."""
 
     @abstractmethod
-    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         """The documents with these ids that exist, by id."""
 
     @abstractmethod
     async def search(
-        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
-    ) -> list[FoundPassage]:
+        self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
+    ) -> list[dtos.FoundPassage]:
         """The best passages, fused from vector and keyword search (`vector` None: keywords only), best first, scores 0 to 1.
 
         A filter key that no passage has matches nothing.
         """
 
     @abstractmethod
-    async def passages(self, collection: str, doc_id: str) -> list[Passage]:
+    async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
         """All passages of a document in order; empty if it does not exist."""
 
     @abstractmethod

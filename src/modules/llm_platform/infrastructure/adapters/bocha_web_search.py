@@ -8,13 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.llm_platform.domain.canonical_url import host_of, is_web_url, split_domains
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    TimeRange,
-    WebSearchRequest,
-    WebSearchResponse,
-    WebSearchResultItem,
-)
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchError
 from modules.llm_platform.domain.freshness import KEYWORDS, NO_LIMIT, freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -29,7 +24,7 @@ if TYPE_CHECKING:
 
 SEARCH: Final = "/v1/web-search"
 OK: Final = 200
-FRESHNESS_OF: Final[dict[TimeRange | None, str]] = {None: NO_LIMIT} | {span: word for word, span in KEYWORDS.items()}
+FRESHNESS_OF: Final[dict[dtos.TimeRange | None, str]] = {None: NO_LIMIT} | {span: word for word, span in KEYWORDS.items()}
 _THREE_DIGITS = re.compile("[0-9]{3}")
 RULES: Final = {
     401: Rule("config", "does not accept the key (401): check BOCHA_API_KEY"),
@@ -64,7 +59,7 @@ class BochaWebSearchAdapter(IWebSearchProvider):
             redactor=redactor,
         )
 
-    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+    async def search(self, request: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
         body = _request_body(request)
         if self._key_error:
             raise WebSearchConfigError(self._key_error)
@@ -83,7 +78,7 @@ class BochaWebSearchAdapter(IWebSearchProvider):
         return data
 
 
-def _request_body(request: WebSearchRequest) -> dict[str, Any]:
+def _request_body(request: dtos.WebSearchRequest) -> dict[str, Any]:
     freshness_window(request)  # raises for an unknown freshness; the valid ones are Bocha's own values
     body: dict[str, Any] = {
         "query": request.query,
@@ -101,11 +96,11 @@ def _status(code: Any) -> int | None:
     return int(str(code)) if _THREE_DIGITS.fullmatch(str(code)) else None
 
 
-def _response(request: WebSearchRequest, raw: dict[str, Any], data: Mapping[str, Any]) -> WebSearchResponse:
+def _response(request: dtos.WebSearchRequest, raw: dict[str, Any], data: Mapping[str, Any]) -> dtos.WebSearchResponse:
     pages = dict_of(data.get("webPages"))  # null when nothing was found
     items = (item for row in list_of(pages.get("value")) if (item := _item(dict_of(row))))
     total = number_of(pages.get("totalEstimatedMatches"))
-    return WebSearchResponse(
+    return dtos.WebSearchResponse(
         query=request.query,
         total_matches=None if total is None or total < 0 else int(total),
         results=tuple(islice(items, request.count)),
@@ -115,12 +110,12 @@ def _response(request: WebSearchRequest, raw: dict[str, Any], data: Mapping[str,
     )
 
 
-def _item(row: Mapping[str, Any]) -> WebSearchResultItem | None:
+def _item(row: Mapping[str, Any]) -> dtos.WebSearchResultItem | None:
     """An entry of `webPages.value`. `dateLastCrawled` is not read: it ends in Z although it is China's time."""
     url = text_of(row.get("url"))
     if not is_web_url(url):
         return None
-    return WebSearchResultItem(
+    return dtos.WebSearchResultItem(
         title=line_of(row.get("name")) or host_of(url),
         url=url,
         snippet=text_of(row.get("snippet")),
@@ -131,7 +126,7 @@ def _item(row: Mapping[str, Any]) -> WebSearchResultItem | None:
     )
 
 
-def _unsupported(request: WebSearchRequest) -> Iterator[str]:
+def _unsupported(request: dtos.WebSearchRequest) -> Iterator[str]:
     """The parts of the request that Bocha does not support."""
     if kinds := [kind for kind in request.sources if kind != "web"]:
         yield f"has no search of its own for {', '.join(kinds)}: searched the web"

@@ -20,17 +20,11 @@ from itertools import chain, zip_longest
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.canonical_url import is_web_url, site_operators
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.egress_log import current_egress_log, log_sent
-from modules.llm_platform.domain.exceptions import (
-    WebSearchBlockedError,
-    WebSearchConfigError,
-    WebSearchConnectionError,
-    WebSearchError,
-    WebSearchTimeoutError,
-)
 from modules.llm_platform.domain.freshness import Freshness, freshness_window, is_admitted
 from modules.llm_platform.domain.ports.tracing import current_span
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -82,7 +76,7 @@ class DdgsSession:
         try:
             from ddgs import DDGS
         except ImportError as error:
-            raise WebSearchConfigError(NEEDS_EXTRA) from error
+            raise exceptions.WebSearchConfigError(NEEDS_EXTRA) from error
         logging.getLogger("ddgs").setLevel(logging.CRITICAL)  # it logs queries
         logging.getLogger("primp").setLevel(logging.CRITICAL)
         self.statuses: dict[str, int] = {}
@@ -182,7 +176,7 @@ def backends_of(kind: Kind, engines: Sequence[str]) -> tuple[str, tuple[Degraded
     try:
         from ddgs.engines import ENGINES
     except ImportError as error:
-        raise WebSearchConfigError(NEEDS_EXTRA) from error
+        raise exceptions.WebSearchConfigError(NEEDS_EXTRA) from error
     known = [name for name in dict.fromkeys(map(str.lower, engines)) if name in ENGINES.get(kind, {})]
     unknown = ", ".join(name for name in engines if name.lower() not in known)
     degraded = (Degraded(component=PROVIDER, reason=f"it has no engine named {unknown}"),) if unknown else ()
@@ -236,13 +230,13 @@ class DdgsCall:
         except AppException:
             raise
         except OSError as error:
-            raise WebSearchConnectionError("ddgs could not reach its engines: is there a network?") from error
+            raise exceptions.WebSearchConnectionError("ddgs could not reach its engines: is there a network?") from error
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise WebSearchError("ddgs failed on an engine's answer: try again, or name other engines") from error
+            raise exceptions.WebSearchError("ddgs failed on an engine's answer: try again, or name other engines") from error
         except _library_error() as error:
             return DdgsResult(self._no_rows_or_raise(error), (*unknown_engines, *self._failed_engines()))
         if not isinstance(rows, list | tuple):
-            raise WebSearchError("ddgs returned no list of results: is its version supported?")
+            raise exceptions.WebSearchError("ddgs returned no list of results: is its version supported?")
         return DdgsResult(rows, (*unknown_engines, *self._failed_engines()))
 
     def _no_rows_or_raise(self, error: BaseException) -> Sequence[Any]:
@@ -252,16 +246,16 @@ class DdgsCall:
         if OK in statuses.values() or (not self._statuses() and _NOTHING_FOUND.search(message)):
             return ()
         if type(error).__name__ == "RatelimitException" or not _REFUSALS.isdisjoint(statuses.values()):
-            raise WebSearchBlockedError(
+            raise exceptions.WebSearchBlockedError(
                 "all engines of ddgs refuse requests for now: try again later, or set SEARXNG_URL",
                 retry_after_s=RETRY_AFTER_S,
                 engines_only=True,
             ) from error
         if type(error).__name__ == "TimeoutException" or _TIMED_OUT.search(message):
-            raise WebSearchTimeoutError("the engines of ddgs did not answer in time: try again") from error
+            raise exceptions.WebSearchTimeoutError("the engines of ddgs did not answer in time: try again") from error
         if UNREACHABLE in statuses.values() or _UNREACHABLE.search(message):
-            raise WebSearchConnectionError("ddgs could not reach its engines: is there a network?") from error
-        raise WebSearchError("the engines of ddgs answered with errors: try again, or name others") from error
+            raise exceptions.WebSearchConnectionError("ddgs could not reach its engines: is there a network?") from error
+        raise exceptions.WebSearchError("the engines of ddgs answered with errors: try again, or name others") from error
 
     def _statuses(self) -> Mapping[str, int]:
         statuses = getattr(self._engine, "statuses", None)
@@ -280,7 +274,7 @@ def _library_error() -> type[BaseException]:
     try:
         from ddgs.exceptions import DDGSException
     except ImportError as error:
-        raise WebSearchConfigError(NEEDS_EXTRA) from error
+        raise exceptions.WebSearchConfigError(NEEDS_EXTRA) from error
     base: type[BaseException] = DDGSException
     return base
 
@@ -322,7 +316,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         try:
             return f"ddgs {version('ddgs')}"
         except PackageNotFoundError as error:
-            raise WebSearchConfigError(NEEDS_EXTRA) from error
+            raise exceptions.WebSearchConfigError(NEEDS_EXTRA) from error
 
     async def aclose(self) -> None:
         """Accept no more searches; running ones end by the library's own timeout."""
@@ -340,7 +334,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
             async with asyncio.timeout(self._timeout):
                 return await loop.run_in_executor(self._threads, copy_context().run, search.run)
         except TimeoutError as error:
-            raise WebSearchTimeoutError(f"ddgs did not answer within {self._timeout:g} s: try again") from error
+            raise exceptions.WebSearchTimeoutError(f"ddgs did not answer within {self._timeout:g} s: try again") from error
         finally:
             early_stop.cancel()
             search.stop()

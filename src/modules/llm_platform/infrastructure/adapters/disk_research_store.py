@@ -16,16 +16,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar, get_args
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
-from modules.llm_platform.domain.dtos.store_dtos import (
-    EndsTopic,
-    Imported,
-    StageStats,
-    StoredEntry,
-    StoredTopic,
-    StoreStage,
-    StoreStats,
-    Topic,
-)
+from modules.llm_platform.domain.dtos import store_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
@@ -83,7 +74,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         self._entries = ValidEntries(self._folder, ttl_days * DAY_S, clock)
         self._counters = HitCounters(folder / COUNTERS_FILE)
 
-    async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
+    async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
         place = Place(stage, topic.name, key)
         size = self._entries.size(place)
         value = None
@@ -93,11 +84,11 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         self._counters.note(stage, hits=int(value is not None))
         return value
 
-    async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
+    async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
         place = Place(stage, topic.name, key)
         try:
             written = value.__pydantic_serializer__.to_json(value)
-            data = self._entries.prepared(place, topic.query, written, ends_topic=isinstance(value, EndsTopic))
+            data = self._entries.prepared(place, topic.query, written, ends_topic=isinstance(value, dtos.EndsTopic))
             if len(data) > THREAD_BYTES:
                 await asyncio.to_thread(self._entries.write, place, data)
             else:
@@ -107,13 +98,13 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         except (UnstorableError, PydanticSerializationError) as error:
             log.warning("an entry could not be stored", extra={"stage": stage, "error": type(error).__name__})
 
-    async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+    async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         return await asyncio.to_thread(self._values, topic, stage, kind)
 
-    async def topics(self) -> tuple[StoredTopic, ...]:
+    async def topics(self) -> tuple[dtos.StoredTopic, ...]:
         return topics_of(await _in_thread(self._entries.listed))
 
-    async def entries(self, name: str) -> tuple[StoredEntry, ...]:
+    async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
         return entries_of(await _in_thread(self._entries.listed, name))
 
     async def clear(self, name: str | None = None) -> int:
@@ -122,7 +113,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
     async def clean(self) -> int:
         return await _in_thread(self._entries.clean)
 
-    async def stats(self) -> StoreStats:
+    async def stats(self) -> dtos.StoreStats:
         found = await _in_thread(self._entries.listed)
         counts = await _in_thread(self._counters.counts)
         return stats_of(found, counts, await _in_thread(self._folder.damaged))
@@ -130,7 +121,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
     async def export(self, file: Path, name: str | None = None) -> int:
         return await _in_thread(self._entries.export, file, name)
 
-    async def import_(self, file: Path) -> Imported:
+    async def import_(self, file: Path) -> dtos.Imported:
         return await _in_thread(self._entries.import_, file)
 
     async def ping(self) -> str:
@@ -151,7 +142,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         value = self._entries.value(place)
         return None if value is None else parsed_value(value, kind)
 
-    def _values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+    def _values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         try:
             values = self._entries.values(topic.name, stage)
         except OSError:  # unreadable entries count as missing
@@ -180,16 +171,16 @@ _OFF: Final = "the store is off: set STORE_TTL_DAYS to more than 0"
 class NoResearchStore(IResearchStore):
     """The store with STORE_TTL_DAYS=0: stores nothing."""
 
-    async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
+    async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
         return None
 
-    async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
+    async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
         return None
 
-    async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+    async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         return ()
 
-    async def topics(self) -> tuple[StoredTopic, ...]:
+    async def topics(self) -> tuple[dtos.StoredTopic, ...]:
         return ()
 
     async def entries(self, name: str) -> NoReturn:
@@ -203,11 +194,11 @@ class NoResearchStore(IResearchStore):
     async def clean(self) -> int:
         return 0
 
-    async def stats(self) -> StoreStats:
-        stages: tuple[StoreStage, ...] = get_args(StoreStage)
+    async def stats(self) -> dtos.StoreStats:
+        stages: tuple[dtos.StoreStage, ...] = get_args(dtos.StoreStage)
         nothing = {"entries": 0, "bytes": 0, "oldest": None, "newest": None, "hits": 0, "misses": 0}
-        return StoreStats(
-            stages=tuple(StageStats.model_validate({"stage": stage, **nothing}) for stage in stages),
+        return dtos.StoreStats(
+            stages=tuple(dtos.StageStats.model_validate({"stage": stage, **nothing}) for stage in stages),
             topics=0,
             damaged=0,
         )

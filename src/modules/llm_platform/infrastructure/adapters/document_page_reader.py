@@ -7,20 +7,9 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
-from modules.llm_platform.domain.exceptions import (
-    PageConfigError,
-    PageConnectionError,
-    PageError,
-    PageRequestError,
-    PageTimeoutError,
-    VectorStoreConfigError,
-    VectorStoreError,
-    WebSearchConfigError,
-    WebSearchConnectionError,
-    WebSearchTimeoutError,
-)
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
@@ -55,17 +44,17 @@ class DocumentPageReader(IPageReader):
     async def read(self, url: str) -> Page:
         doc_id = self._search.document_of(url)
         if doc_id is None:
-            raise PageRequestError(NOT_A_DOCUMENT)
+            raise exceptions.PageRequestError(NOT_A_DOCUMENT)
         try:
             view = await self._search.refresh()
             empty = view is not None and not view.documents
             passages = [] if empty else await self._search.document(doc_id)
-        except WebSearchTimeoutError as error:
-            raise PageTimeoutError(STILL_READING) from error
-        except (WebSearchConfigError, VectorStoreConfigError) as error:
-            raise PageConfigError(error.message) from error
-        except (WebSearchConnectionError, VectorStoreError) as error:
-            raise PageConnectionError(error.message) from error
+        except exceptions.WebSearchTimeoutError as error:
+            raise exceptions.PageTimeoutError(STILL_READING) from error
+        except (exceptions.WebSearchConfigError, exceptions.VectorStoreConfigError) as error:
+            raise exceptions.PageConfigError(error.message) from error
+        except (exceptions.WebSearchConnectionError, exceptions.VectorStoreError) as error:
+            raise exceptions.PageConnectionError(error.message) from error
         if not passages:
             raise _missing_error(doc_id, view)
         return self._page(passages, url if view is None else self._search.address_of(passages[0]), view)
@@ -86,12 +75,12 @@ class DocumentPageReader(IPageReader):
         )
 
 
-def _missing_error(doc_id: str, view: FolderView | None) -> PageError | PageRequestError:
+def _missing_error(doc_id: str, view: FolderView | None) -> exceptions.PageError | exceptions.PageRequestError:
     if view is not None and leaves_the_folder(doc_id):
-        return PageRequestError(OUTSIDE)
+        return exceptions.PageRequestError(OUTSIDE)
     if view is not None and (reason := view.bad.get(printable(doc_id))):
-        return PageError(f"The document cannot be read: {reason}")
-    return PageError(MISSING)
+        return exceptions.PageError(f"The document cannot be read: {reason}")
+    return exceptions.PageError(MISSING)
 
 
 def leaves_the_folder(path: str) -> bool:

@@ -8,19 +8,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, SCORE_DIGITS, RetrievalService
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import (
-    EmbeddingConfigError,
-    EmbeddingError,
-    VectorStoreConfigError,
-    VectorStoreError,
-    WebSearchConfigError,
-    WebSearchConnectionError,
-    WebSearchTimeoutError,
-)
 from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
@@ -108,7 +100,7 @@ class DocumentWebSearch(IWebSearchProvider):
         if view is None:
             return await self._found(request)
         if not view.documents:
-            raise WebSearchConfigError(self.redactor.text(_nothing_readable(view)))
+            raise exceptions.WebSearchConfigError(self.redactor.text(_nothing_readable(view)))
         answer = await self._found(request)
         problems = bad_files(self.name, {**view.bad, **view.notes}, self.redactor)
         unread = (Degraded(component=self.name, reason=view.unread),) if view.unread else ()
@@ -123,7 +115,7 @@ class DocumentWebSearch(IWebSearchProvider):
                 with _translated(self._otherwise):
                     return await self.folder.refresh()
         except TimeoutError as error:
-            raise WebSearchTimeoutError(
+            raise exceptions.WebSearchTimeoutError(
                 f"the documents are still being read ({self.folder.documents_read} so far): try again in a moment"
             ) from error
 
@@ -221,7 +213,7 @@ def _translated(otherwise: str) -> Iterator[None]:
     """Turns errors of store and embedder into those of a search provider."""
     try:
         yield
-    except (VectorStoreConfigError, EmbeddingConfigError) as error:
-        raise WebSearchConfigError(error.message + otherwise) from error
-    except (VectorStoreError, EmbeddingError) as error:
-        raise WebSearchConnectionError(error.message) from error
+    except (exceptions.VectorStoreConfigError, exceptions.EmbeddingConfigError) as error:
+        raise exceptions.WebSearchConfigError(error.message + otherwise) from error
+    except (exceptions.VectorStoreError, exceptions.EmbeddingError) as error:
+        raise exceptions.WebSearchConnectionError(error.message) from error

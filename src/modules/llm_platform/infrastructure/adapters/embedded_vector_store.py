@@ -9,20 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    EmbeddedPassage,
-    Filters,
-    FoundPassage,
-    IndexedDocument,
-    Passage,
-    Vector,
-)
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure.vectors.embedded_collection import EdgeCollection
 
 Value = TypeVar("Value")
-Documents = Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]
+Documents = Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]
 
 
 class EmbeddedCollection(Protocol):
@@ -30,19 +22,19 @@ class EmbeddedCollection(Protocol):
     They raise vector store errors and nothing else.
     """
 
-    def facts(self) -> Collection | None: ...
-    def prepare(self, wanted: Collection) -> None: ...
+    def facts(self) -> dtos.Collection | None: ...
+    def prepare(self, wanted: dtos.Collection) -> None: ...
     def replace(self, documents: Documents) -> None: ...
     def add_vectors(self, documents: Documents) -> None: ...
     def remove(self, doc_ids: Sequence[str]) -> None: ...
-    def lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]: ...
-    def passages(self, doc_id: str) -> list[Passage]: ...
+    def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]: ...
+    def passages(self, doc_id: str) -> list[dtos.Passage]: ...
     def finish(self) -> None: ...
     def close(self) -> None: ...
-    def documents(self, after: Any) -> tuple[list[IndexedDocument], Any]:
+    def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
         """A page of them, and where the next one begins; None at the end."""
 
-    def search(self, text: str, vector: Vector | None, filters: Filters, limit: int) -> list[FoundPassage]: ...
+    def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]: ...
 
 
 class EmbeddedVectorStore(IVectorStore):
@@ -59,13 +51,13 @@ class EmbeddedVectorStore(IVectorStore):
     def _collection(self, name: str, folder: Path) -> EmbeddedCollection:
         """The collection of this name in this folder, which need not be there."""
 
-    async def describe(self, collection: str) -> Collection | None:
+    async def describe(self, collection: str) -> dtos.Collection | None:
         return await self._run(self._at(collection).facts)
 
-    async def prepare(self, collection: Collection) -> None:
+    async def prepare(self, collection: dtos.Collection) -> None:
         await self._run(self._at(collection.name).prepare, collection)
 
-    async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
+    async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
         await self.replace_many(collection, [(document, passages)])
 
     async def replace_many(self, collection: str, documents: Documents) -> None:
@@ -77,7 +69,7 @@ class EmbeddedVectorStore(IVectorStore):
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
         await self._run(self._at(collection).remove, doc_ids)
 
-    async def documents(self, collection: str) -> AsyncIterator[IndexedDocument]:
+    async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
         following: Any = None
         while True:
             page, following = await self._run(self._at(collection).documents, following)
@@ -86,15 +78,15 @@ class EmbeddedVectorStore(IVectorStore):
             if following is None:
                 return
 
-    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         return await self._run(self._at(collection).lookup, doc_ids)
 
     async def search(
-        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
-    ) -> list[FoundPassage]:
+        self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
+    ) -> list[dtos.FoundPassage]:
         return await self._run(self._at(collection).search, text, vector, filters, limit)
 
-    async def passages(self, collection: str, doc_id: str) -> list[Passage]:
+    async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
         return await self._run(self._at(collection).passages, doc_id)
 
     async def finish(self, collection: str) -> None:

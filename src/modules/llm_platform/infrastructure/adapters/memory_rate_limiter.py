@@ -8,45 +8,39 @@ from throttled.rate_limiter import Quota, Rate
 from throttled.rate_limiter.gcra import GCRARateLimiter
 from throttled.store import MemoryStore
 
-from modules.llm_platform.domain.ports.rate_limiter import (
-    IRateLimiter,
-    LimitState,
-    RateLimit,
-    RateLimitDecision,
-    RateLimits,
-)
+from modules.llm_platform.domain.ports import rate_limiter
 
 MAX_CLIENTS = 50_000  # about 450 bytes each; the least recently seen client is forgotten first
 
 
-class MemoryRateLimiter(IRateLimiter):
+class MemoryRateLimiter(rate_limiter.IRateLimiter):
     """Exact in one event loop: counting does not await. A forgotten client begins with a full bucket."""
 
-    def __init__(self, limits: RateLimits, max_clients: int = MAX_CLIENTS) -> None:
+    def __init__(self, limits: rate_limiter.RateLimits, max_clients: int = MAX_CLIENTS) -> None:
         self._limits = limits
         self._client = _Counter(limits.client, max_clients) if limits.client else None
         self._server = _Counter(limits.server, 1) if limits.server else None  # not evicted by clients
 
     @property
-    def limits(self) -> RateLimits:
+    def limits(self) -> rate_limiter.RateLimits:
         return self._limits
 
-    async def take(self, client: str, *, counts_for_all: bool = True) -> RateLimitDecision:
+    async def take(self, client: str, *, counts_for_all: bool = True) -> rate_limiter.RateLimitDecision:
         own = self._client.take(client) if self._client else None
         if own is not None and own.is_exceeded:
-            return RateLimitDecision(own)
-        return RateLimitDecision(own, self._server.take("") if self._server and counts_for_all else None)
+            return rate_limiter.RateLimitDecision(own)
+        return rate_limiter.RateLimitDecision(own, self._server.take("") if self._server and counts_for_all else None)
 
 
 class _Counter:
     """One limit by the generic cell rate algorithm (GCRA)."""
 
-    def __init__(self, limit: RateLimit, max_keys: int) -> None:
+    def __init__(self, limit: rate_limiter.RateLimit, max_keys: int) -> None:
         self._limit = limit
         quota = Quota(Rate(timedelta(seconds=limit.window_s), limit.quota), limit.burst)
         self._limiter = GCRARateLimiter(quota, MemoryStore(options={"MAX_SIZE": max_keys}))
 
-    def take(self, key: str) -> LimitState:
+    def take(self, key: str) -> rate_limiter.LimitState:
         result = self._limiter.limit(key)
         state = result.state
-        return LimitState.of(self._limit, result.limited, state.remaining, state.reset_after)
+        return rate_limiter.LimitState.of(self._limit, result.limited, state.remaining, state.reset_after)

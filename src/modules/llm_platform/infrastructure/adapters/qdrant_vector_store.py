@@ -13,51 +13,13 @@ from contextlib import suppress
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    EmbeddedPassage,
-    Filters,
-    FoundPassage,
-    IndexedDocument,
-    Passage,
-    Vector,
-)
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, current_span, database_call
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.vectors import payloads, qdrant_server
 from modules.llm_platform.infrastructure.vectors.hybrid import active_filters, hybrid_query
-from modules.llm_platform.infrastructure.vectors.payloads import (
-    DENSE,
-    DOC_ID,
-    DOCUMENT,
-    FACTS_ID,
-    FIELDS,
-    FILTERABLE,
-    KIND,
-    PASSAGE,
-    WORDS,
-    document_of,
-    document_payload,
-    document_point,
-    embedder_mismatch,
-    facts_of,
-    facts_payload,
-    field_texts,
-    no_collection,
-    passage_of,
-    prepared,
-    unknown_collection,
-)
-from modules.llm_platform.infrastructure.vectors.qdrant_server import (
-    bare_point,
-    matching,
-    passage_point,
-    points_of,
-    query,
-    replace_operations,
-    translated,
-)
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
@@ -88,89 +50,95 @@ class QdrantVectorStore(IVectorStore):
         self._timeout = timeout
         self._client = client
         self._is_own = client is None
-        self._facts: dict[str, tuple[float, Collection]] = {}  # when they were read
+        self._facts: dict[str, tuple[float, dtos.Collection]] = {}  # when they were read
 
-    async def describe(self, collection: str) -> Collection | None:
-        with translated(collection):
+    async def describe(self, collection: str) -> dtos.Collection | None:
+        with qdrant_server.translated(collection):
             async with asyncio.timeout(self._timeout):
                 return await self._read_facts(collection)
 
-    async def prepare(self, collection: Collection) -> None:
-        with translated(collection.name):
+    async def prepare(self, collection: dtos.Collection) -> None:
+        with qdrant_server.translated(collection.name):
             async with asyncio.timeout(self._timeout):
                 there = await self._read_facts(collection.name)
                 if there is None:
                     await self._make(collection)
                 elif (there.embedder, there.dimension) != (collection.embedder, collection.dimension):
-                    raise embedder_mismatch(there, collection)
+                    raise payloads.embedder_mismatch(there, collection)
 
-    async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
+    async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
         """New passages are written before old ones are deleted, and the document's point is last. Readers see one version, or
         both while the server runs the request; after a crash the document counts as changed. Of more than BATCH_POINTS passages
         the first ones are sent in requests before.
         """
-        with translated(collection):
+        with qdrant_server.translated(collection):
             facts = await self._known(collection)
-            points = [passage_point(each) for each in prepared(facts, passages)]
+            points = [qdrant_server.passage_point(each) for each in payloads.prepared(facts, passages)]
             sent_before = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
             for first in range(0, sent_before, BATCH_POINTS):
                 await self._upsert(collection, points[first : first + BATCH_POINTS])
-            document_itself = bare_point(document_point(document.doc_id), document_payload(document))
-            others = points_of([document.doc_id], PASSAGE, except_ids=[point.id for point in points])
+            document_itself = qdrant_server.bare_point(
+                payloads.document_point(document.doc_id), payloads.document_payload(document)
+            )
+            others = qdrant_server.points_of([document.doc_id], payloads.PASSAGE, except_ids=[point.id for point in points])
             async with asyncio.timeout(self._timeout):
                 await self._connected().batch_update_points(
-                    collection, replace_operations(points[sent_before:], others, document_itself), wait=True
+                    collection, qdrant_server.replace_operations(points[sent_before:], others, document_itself), wait=True
                 )
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
-        with translated(collection):
+        with qdrant_server.translated(collection):
             await self._known(collection)
             for first in range(0, len(doc_ids), PAGE):
                 batch = doc_ids[first : first + PAGE]
-                await self._forget(collection, batch, PASSAGE)
-                await self._forget(collection, batch, DOCUMENT)
+                await self._forget(collection, batch, payloads.PASSAGE)
+                await self._forget(collection, batch, payloads.DOCUMENT)
 
-    async def documents(self, collection: str) -> AsyncIterator[IndexedDocument]:
-        with translated(collection):
+    async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
+        with qdrant_server.translated(collection):
             await self._known(collection)
-            async for record in self._records(collection, matching([(KIND, [DOCUMENT])])):
-                yield document_of(record.payload or {})
+            async for record in self._records(collection, qdrant_server.matching([(payloads.KIND, [payloads.DOCUMENT])])):
+                yield payloads.document_of(record.payload or {})
 
-    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
-        found: dict[str, IndexedDocument] = {}
-        with translated(collection):
+    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
+        found: dict[str, dtos.IndexedDocument] = {}
+        with qdrant_server.translated(collection):
             await self._known(collection)
             client = self._connected()
             for first in range(0, len(doc_ids), PAGE):
-                ids = [document_point(doc_id) for doc_id in doc_ids[first : first + PAGE]]
+                ids = [payloads.document_point(doc_id) for doc_id in doc_ids[first : first + PAGE]]
                 async with asyncio.timeout(self._timeout):
                     records = await client.retrieve(collection, ids, with_payload=True)
                 found |= {
-                    document.doc_id: document for document in (document_of(each.payload or {}) for each in records)
+                    document.doc_id: document for document in (payloads.document_of(each.payload or {}) for each in records)
                 }
         return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
 
     async def search(
-        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
-    ) -> list[FoundPassage]:
-        with translated(collection):
+        self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
+    ) -> list[dtos.FoundPassage]:
+        with qdrant_server.translated(collection):
             hybrid = hybrid_query(await self._known(collection), text, vector)
             if not hybrid.lists:
                 return []
-            fields = matching([(FIELDS, field_texts(key, values)) for key, values in active_filters(filters)])
+            fields = qdrant_server.matching(
+                [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in active_filters(filters)]
+            )
             async with asyncio.timeout(self._timeout):
-                answer = await self._connected().query_points(collection, **query(hybrid, fields), limit=limit)
+                answer = await self._connected().query_points(collection, **qdrant_server.query(hybrid, fields), limit=limit)
             return [
-                FoundPassage(passage=passage_of(point.id, point.payload or {}), score=hybrid.score(point.score))
+                dtos.FoundPassage(passage=payloads.passage_of(point.id, point.payload or {}), score=hybrid.score(point.score))
                 for point in answer.points
             ]
 
-    async def passages(self, collection: str, doc_id: str) -> list[Passage]:
-        with translated(collection):
+    async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
+        with qdrant_server.translated(collection):
             await self._known(collection)
-            fields = matching([(DOC_ID, [replace_surrogates(doc_id)]), (KIND, [PASSAGE])])
+            fields = qdrant_server.matching(
+                [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
+            )
             found = [(record.id, record.payload or {}) async for record in self._records(collection, fields)]
-            return [passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
+            return [payloads.passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
 
     async def finish(self, collection: str) -> None:
         """Does nothing: writes to a server are visible at once."""
@@ -185,43 +153,43 @@ class QdrantVectorStore(IVectorStore):
             self._client = _connect(self._url, self._api_key, self._timeout)
         return self._client if current_span() is NO_SPAN else cast("AsyncQdrantClient", _TracedClient(self._client))
 
-    async def _known(self, collection: str) -> Collection:
+    async def _known(self, collection: str) -> dtos.Collection:
         """The facts of a collection. Raises VectorStoreConfigError without one."""
         read_at, facts = self._facts.get(collection, (0.0, None))
         if facts is None or time.monotonic() - read_at > FACTS_FOR_S:
             async with asyncio.timeout(self._timeout):
                 facts = await self._read_facts(collection)
             if facts is None:
-                raise no_collection(collection)
+                raise payloads.no_collection(collection)
         return facts
 
-    async def _read_facts(self, collection: str) -> Collection | None:
+    async def _read_facts(self, collection: str) -> dtos.Collection | None:
         if self._client is None:
             await asyncio.to_thread(_load_client)  # it takes a second or more, in which nothing else would be answered
         client = self._connected()
         self._facts.pop(collection, None)
         if not await client.collection_exists(collection):
             return None
-        records = await client.retrieve(collection, [FACTS_ID], with_payload=True)
+        records = await client.retrieve(collection, [payloads.FACTS_ID], with_payload=True)
         if not records:
-            raise unknown_collection(collection)
-        facts = facts_of(collection, records[0].payload or {})
+            raise payloads.unknown_collection(collection)
+        facts = payloads.facts_of(collection, records[0].payload or {})
         self._facts[collection] = time.monotonic(), facts
         return facts
 
-    async def _make(self, facts: Collection) -> None:
+    async def _make(self, facts: dtos.Collection) -> None:
         from qdrant_client import models
 
         client = self._connected()
-        dense = {DENSE: models.VectorParams(size=facts.dimension, distance=models.Distance.COSINE)}
+        dense = {payloads.DENSE: models.VectorParams(size=facts.dimension, distance=models.Distance.COSINE)}
         await client.create_collection(
             facts.name,
             vectors_config=dense if facts.dimension else {},
-            sparse_vectors_config={WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            sparse_vectors_config={payloads.WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
         )
-        for field in FILTERABLE:
+        for field in payloads.FILTERABLE:
             await client.create_payload_index(facts.name, field, models.PayloadSchemaType.KEYWORD, wait=True)
-        await self._upsert(facts.name, [bare_point(FACTS_ID, facts_payload(facts))])
+        await self._upsert(facts.name, [qdrant_server.bare_point(payloads.FACTS_ID, payloads.facts_payload(facts))])
 
     async def _upsert(self, collection: str, points: list[PointStruct]) -> None:
         async with asyncio.timeout(self._timeout):
@@ -229,7 +197,7 @@ class QdrantVectorStore(IVectorStore):
 
     async def _forget(self, collection: str, doc_ids: Iterable[str], kind: str) -> None:
         async with asyncio.timeout(self._timeout):
-            await self._connected().delete(collection, points_of(doc_ids, kind), wait=True)
+            await self._connected().delete(collection, qdrant_server.points_of(doc_ids, kind), wait=True)
 
     async def _records(self, collection: str, fields: Filter | None) -> AsyncIterator[Record]:
         following: Any = None

@@ -18,37 +18,14 @@ from statistics import fmean, pstdev
 from types import TracebackType
 from typing import Any, Final
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    Filters,
-    FoundPassage,
-    IndexedDocument,
-    Passage,
-    Vector,
-)
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreError
 from modules.llm_platform.domain.retrieval.bm25 import passage_words
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import Documents, EmbeddedVectorStore
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
+from modules.llm_platform.infrastructure.vectors import payloads
 from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, HybridQuery, active_filters, hybrid_query
-from modules.llm_platform.infrastructure.vectors.payloads import (
-    DAMAGED,
-    FIELDS,
-    PreparedPoint,
-    busy_collection,
-    document_of,
-    document_payload,
-    embedder_mismatch,
-    facts_of,
-    facts_payload,
-    field_texts,
-    file_error,
-    no_collection,
-    passage_of,
-    prepared,
-    unknown_collection,
-)
 
 FILE: Final = "passages.sqlite3"  # in the collection's folder
 PAGE: Final = 1000  # documents listed at once
@@ -88,9 +65,9 @@ class _translated:  # noqa: N801  used as a word of a `with` statement
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
-            raise file_error(error) from error
+            raise payloads.file_error(error) from error
         if isinstance(error, sqlite3.Error | KeyError | ValueError):
-            raise VectorStoreError(DAMAGED) from error
+            raise VectorStoreError(payloads.DAMAGED) from error
 
 
 class SqliteCollection:
@@ -101,15 +78,15 @@ class SqliteCollection:
         self._path = folder / FILE
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None  # device and inode of the file that is open
-        self._facts: Collection | None = None
+        self._facts: dtos.Collection | None = None
 
     # --- reading ----------------------------------------------------------------------------------------------------------
 
-    def facts(self) -> Collection | None:
+    def facts(self) -> dtos.Collection | None:
         with _translated():
             return self._current()
 
-    def search(self, text: str, vector: Vector | None, filters: Filters, limit: int) -> list[FoundPassage]:
+    def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]:
         with _translated():
             facts, database = self._needed()
             query = hybrid_query(facts, text, vector)
@@ -122,34 +99,34 @@ class SqliteCollection:
                 fused.update(_by_distribution(found))
             best = sorted(fused.items(), key=lambda each: (-each[1], each[0]))[:limit]
             return [
-                FoundPassage(passage=self._passage(database, number), score=query.score(score))
+                dtos.FoundPassage(passage=self._passage(database, number), score=query.score(score))
                 for number, score in best
             ]
 
-    def lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+    def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         with _translated():
             _, database = self._needed()
             one = "SELECT payload FROM documents WHERE doc_id = ?"
             rows = ((doc_id, _row(database, one, replace_surrogates(doc_id))) for doc_id in doc_ids)
-            return {doc_id: document_of(json.loads(row[0])) for doc_id, row in rows if row}
+            return {doc_id: payloads.document_of(json.loads(row[0])) for doc_id, row in rows if row}
 
-    def documents(self, after: Any) -> tuple[list[IndexedDocument], Any]:
+    def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
         with _translated():
             _, database = self._needed()
             rows = database.execute(
                 "SELECT payload FROM documents WHERE doc_id > ? OR ? IS NULL ORDER BY doc_id LIMIT ?",
                 (after, after, PAGE),
             )
-            found = [document_of(json.loads(payload)) for (payload,) in rows]
+            found = [payloads.document_of(json.loads(payload)) for (payload,) in rows]
             return found, found[-1].doc_id if len(found) == PAGE else None
 
-    def passages(self, doc_id: str) -> list[Passage]:
+    def passages(self, doc_id: str) -> list[dtos.Passage]:
         with _translated():
             _, database = self._needed()
             rows = database.execute(
                 "SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (replace_surrogates(doc_id),)
             )
-            return [passage_of(point_id, json.loads(payload)) for point_id, payload in rows]
+            return [payloads.passage_of(point_id, json.loads(payload)) for point_id, payload in rows]
 
     def _by_words(
         self, database: sqlite3.Connection, query: HybridQuery, where: str, values: Sequence[str]
@@ -179,15 +156,15 @@ class SqliteCollection:
         scores = [(number, math.fsum(map(mul, vector, array("f", blob)))) for number, blob in rows]
         return sorted(scores, key=lambda each: (-each[1], each[0]))[:CANDIDATES]
 
-    def _passage(self, database: sqlite3.Connection, number: int) -> Passage:
+    def _passage(self, database: sqlite3.Connection, number: int) -> dtos.Passage:
         row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
         if row is None:
             raise KeyError(number)
-        return passage_of(row[0], json.loads(row[1]))
+        return payloads.passage_of(row[0], json.loads(row[1]))
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
-    def prepare(self, facts: Collection) -> None:
+    def prepare(self, facts: dtos.Collection) -> None:
         with _translated():
             self._check(facts)
             if self._connection is None:
@@ -196,7 +173,7 @@ class SqliteCollection:
             self._facts = self._facts_in(database)  # another writer may have made it meanwhile
             self._check(facts)
             if self._facts is None:
-                database.execute("INSERT INTO facts VALUES (?)", (json.dumps(facts_payload(facts)),))
+                database.execute("INSERT INTO facts VALUES (?)", (json.dumps(payloads.facts_payload(facts)),))
                 self._facts = facts
 
     def replace(self, documents: Documents) -> None:
@@ -206,10 +183,10 @@ class SqliteCollection:
             new = {replace_surrogates(document.doc_id): (document, passages) for document, passages in documents}
             for doc_id in new:
                 _delete(database, doc_id)
-            points = prepared(facts, *(passages for _, passages in new.values()))
+            points = payloads.prepared(facts, *(passages for _, passages in new.values()))
             database.executemany(
                 "INSERT INTO documents VALUES (?, ?)",
-                [(doc_id, json.dumps(document_payload(document))) for doc_id, (document, _) in new.items()],
+                [(doc_id, json.dumps(payloads.document_payload(document))) for doc_id, (document, _) in new.items()],
             )
             _insert(database, points)
 
@@ -220,11 +197,14 @@ class SqliteCollection:
             for document, passages in documents:
                 database.execute(
                     "UPDATE documents SET payload = ? WHERE doc_id = ?",
-                    (json.dumps(document_payload(document)), replace_surrogates(document.doc_id)),
+                    (json.dumps(payloads.document_payload(document)), replace_surrogates(document.doc_id)),
                 )
                 database.executemany(
                     "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
-                    [(_blob(each.vector), each.id, replace_surrogates(document.doc_id)) for each in prepared(facts, passages)],
+                    [
+                        (_blob(each.vector), each.id, replace_surrogates(document.doc_id))
+                        for each in payloads.prepared(facts, passages)
+                    ],
                 )
 
     def remove(self, doc_ids: Sequence[str]) -> None:
@@ -245,13 +225,13 @@ class SqliteCollection:
 
     # --- opening ----------------------------------------------------------------------------------------------------------
 
-    def _needed(self) -> tuple[Collection, sqlite3.Connection]:
+    def _needed(self) -> tuple[dtos.Collection, sqlite3.Connection]:
         facts = self._current()
         if facts is None or self._connection is None:
-            raise no_collection(self._name)
+            raise payloads.no_collection(self._name)
         return facts, self._connection
 
-    def _current(self) -> Collection | None:
+    def _current(self) -> dtos.Collection | None:
         """The facts of the file that is there now: another process may have made or removed it."""
         try:
             about = os.stat(self._path)  # noqa: PTH116  asked before every search: a Path takes twice as long
@@ -266,16 +246,16 @@ class SqliteCollection:
             self._facts = self._facts_in(self._connection)
         return self._facts
 
-    def _facts_in(self, database: sqlite3.Connection) -> Collection | None:
+    def _facts_in(self, database: sqlite3.Connection) -> dtos.Collection | None:
         if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
             return None
         row = _row(database, "SELECT payload FROM facts")
         if row is None:
             return None
         try:
-            return facts_of(self._name, json.loads(row[0]))
+            return payloads.facts_of(self._name, json.loads(row[0]))
         except KeyError as error:
-            raise unknown_collection(self._name) from error
+            raise payloads.unknown_collection(self._name) from error
 
     def _connected(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
@@ -294,23 +274,23 @@ class SqliteCollection:
         """The connection in a transaction. Raises VectorStoreBusyError where another process has one."""
         database = self._connection
         if database is None:
-            raise no_collection(self._name)
+            raise payloads.no_collection(self._name)
         if not database.in_transaction:
             try:
                 database.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                raise busy_collection(self._name) from error
+                raise payloads.busy_collection(self._name) from error
             if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     database.execute(statement)
         return database
 
-    def _check(self, facts: Collection) -> None:
+    def _check(self, facts: dtos.Collection) -> None:
         stored = self._current()
         if stored and (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            raise embedder_mismatch(stored, facts)
+            raise payloads.embedder_mismatch(stored, facts)
 
     def _close(self) -> None:
         database, self._connection, self._opened, self._facts = self._connection, None, None, None
@@ -331,16 +311,16 @@ def _delete(database: sqlite3.Connection, doc_id: str) -> None:
     rows = database.execute("SELECT number, id, payload FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
     for number, point_id, text in rows:  # the keys follow from the payload: an index by passage would double the file
         payload = json.loads(text)
-        words = passage_words(passage_of(point_id, payload).searched).indices
+        words = passage_words(payloads.passage_of(point_id, payload).searched).indices
         database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
         database.executemany(
-            "DELETE FROM fields WHERE field = ? AND passage = ?", [(field, number) for field in payload[FIELDS]]
+            "DELETE FROM fields WHERE field = ? AND passage = ?", [(field, number) for field in payload[payloads.FIELDS]]
         )
     database.execute("DELETE FROM passages WHERE doc_id = ?", (doc_id,))
     database.execute("DELETE FROM documents WHERE doc_id = ?", (doc_id,))
 
 
-def _insert(database: sqlite3.Connection, points: Sequence[PreparedPoint]) -> None:
+def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoint]) -> None:
     (last,) = _row(database, "SELECT MAX(number) FROM passages") or (None,)
     first = (last or 0) + 1
     database.executemany(
@@ -363,7 +343,7 @@ def _insert(database: sqlite3.Connection, points: Sequence[PreparedPoint]) -> No
         for word, weight in zip(each.words.indices, each.words.values, strict=True)
     ]
     database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # in key order: fewer pages are written
-    fields = ((field, number) for number, each in enumerate(points, first) for field in set(each.payload[FIELDS]))
+    fields = ((field, number) for number, each in enumerate(points, first) for field in set(each.payload[payloads.FIELDS]))
     database.executemany("INSERT INTO fields VALUES (?, ?)", fields)
 
 
@@ -375,7 +355,7 @@ def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
     """A condition on a passage, `{0}` for its number, and the values for its placeholders."""
     conditions, values = ["1"], []
     for key, accepted in active_filters(dict(filters)):
-        texts = field_texts(key, accepted)
+        texts = payloads.field_texts(key, accepted)
         marks = ",".join("?" * len(texts))
         conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({marks}))")  # noqa: S608
         values += texts

@@ -18,28 +18,16 @@ from typing import Final
 
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD, IndexProgress, IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, Passage
-from modules.llm_platform.domain.exceptions import (
-    VectorStoreBusyError,
-    VectorStoreConfigError,
-    VectorStoreError,
-    WebSearchConfigError,
-)
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS
 from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.infrastructure.documents import file_source
 from modules.llm_platform.infrastructure.documents.decoding import printable
-from modules.llm_platform.infrastructure.documents.file_source import (
-    INDEXED,
-    MAX_FILES,
-    FileDocumentSource,
-    FolderReading,
-    origin_of,
-    qualified_id,
-)
 from modules.llm_platform.infrastructure.documents.folder import Listing, list_folder
 from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, FolderView
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
@@ -95,7 +83,7 @@ class FolderIndex:
         self,
         folder: Path,
         directory: IndexDirectory,
-        files: FileDocumentSource,
+        files: file_source.FileDocumentSource,
         embedder: IEmbedder,
         *,
         open_store: Callable[[Path], IVectorStore],
@@ -152,7 +140,7 @@ class FolderIndex:
 
     async def document(self, doc_id: str) -> list[Passage]:
         """All passages of one of the folder's documents; empty where it has none by this id."""
-        for each in (doc_id, qualified_id(self._files.folder_name(self._folder), self._origin, doc_id)):
+        for each in (doc_id, file_source.qualified_id(self._files.folder_name(self._folder), self._origin, doc_id)):
             passages = await self.retrieval.document(each)
             if passages and all(passages[0].fields.get(key) == values for key, values in self.filters.items()):
                 return passages
@@ -169,7 +157,7 @@ class FolderIndex:
                 [self._refreshing]
             )  # it may have listed the folder before this call; its error is not ours
         if self._closed:
-            raise WebSearchConfigError(CLOSED)
+            raise exceptions.WebSearchConfigError(CLOSED)
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh_when_due())
             self._refreshing.add_done_callback(_log_failure)
@@ -201,10 +189,12 @@ class FolderIndex:
 
     async def _listing(self) -> Listing:
         try:
-            self._origin = self._origin or await asyncio.to_thread(origin_of, self._folder)
-            return await asyncio.to_thread(list_folder, self._folder, suffixes=INDEXED, max_files=MAX_FILES)
+            self._origin = self._origin or await asyncio.to_thread(file_source.origin_of, self._folder)
+            return await asyncio.to_thread(
+                list_folder, self._folder, suffixes=file_source.INDEXED, max_files=file_source.MAX_FILES
+            )
         except (OSError, RuntimeError) as error:
-            raise WebSearchConfigError(NO_FOLDER) from error
+            raise exceptions.WebSearchConfigError(NO_FOLDER) from error
 
     async def _refresh(self, listing: Listing) -> None:
         """Update what changed. Another process may do it, or have done it: then there is nothing left to do."""
@@ -218,7 +208,7 @@ class FolderIndex:
                     break
                 try:
                     self._state = await self._update_or_rebuild(location, listing)
-                except VectorStoreBusyError:
+                except exceptions.VectorStoreBusyError:
                     if not location.is_shared:
                         raise
                 else:
@@ -264,7 +254,7 @@ class FolderIndex:
         """Whether there is a collection of this embedder that can be read."""
         try:
             facts = await self._opened(location).describe(location.collection)
-        except (VectorStoreError, VectorStoreConfigError):
+        except (exceptions.VectorStoreError, exceptions.VectorStoreConfigError):
             return False
         embedder = self._embedder
         return facts is not None and (facts.embedder, facts.dimension) == (embedder.name, embedder.dimension)
@@ -298,7 +288,7 @@ class FolderIndex:
             return True
         try:
             return await self._opened(location).describe(location.collection) is not None
-        except VectorStoreError:
+        except exceptions.VectorStoreError:
             return False
 
     @asynccontextmanager
@@ -347,7 +337,7 @@ class FolderIndex:
         if await self._is_usable(location, listing, state):
             try:
                 updated = await self._update(location, listing, state)
-            except VectorStoreError:
+            except exceptions.VectorStoreError:
                 await self._close_store()
                 self._failed_before = not self._failed_before
                 if self._failed_before:  # a full disk passes, and the index is as it was; damage shows again
@@ -364,7 +354,7 @@ class FolderIndex:
         try:
             facts = await self._opened(location).describe(location.collection)
             return facts is not None and not await self._is_outgrown(location, facts, listing, state)
-        except VectorStoreError as error:
+        except exceptions.VectorStoreError as error:
             log.warning("folder index rebuilt", extra={"error": error.code})
             return False
 
@@ -387,7 +377,7 @@ class FolderIndex:
         changed_bytes = sum(file.stamp[0] for path, file in listing.files.items() if path not in unchanged)
         vectors_later = changed_bytes > MUCH_BYTES and self._embedder.dimension > 0 and not location.is_shared
         has_json_lines = any(path.lower().endswith(JSON_LINES) for path in (*state.files, *listing.files))
-        reading = FolderReading(
+        reading = file_source.FolderReading(
             known={path: each for path, each in state.known.items() if path in unchanged},
             bad=state.still_valid(state.bad, listing),
             trusted=not (location.is_shared or has_json_lines),  # else an id may have passed to another document
@@ -401,7 +391,7 @@ class FolderIndex:
         pending = vectors_later or state.pending
         return FolderState(files, reading.found_bad, notes, report.documents, digests, pending)
 
-    async def _index(self, location: _Location, reading: FolderReading, *, vectors_later: bool) -> IndexReport:
+    async def _index(self, location: _Location, reading: file_source.FolderReading, *, vectors_later: bool) -> IndexReport:
         source = _OneReading(self._files, reading)
         indexing = IndexingService(source, self._embedder, self._opened(location), location.collection)
         report = IndexReport(collection=location.collection, embedder=self._embedder.name)
@@ -416,7 +406,7 @@ class FolderIndex:
             self.progress = None
         return report
 
-    async def _remove_unreadable(self, location: _Location, reading: FolderReading, *, everything: bool) -> None:
+    async def _remove_unreadable(self, location: _Location, reading: file_source.FolderReading, *, everything: bool) -> None:
         """Documents that cannot be read any more are not found: indexing alone leaves them as they were, and prunes nothing
         where it finds no document at all.
         """
@@ -453,8 +443,8 @@ class FolderIndex:
 class _OneReading(IDocumentSource):
     """The files of one folder, read in step with what is known of them."""
 
-    files: FileDocumentSource
-    reading: FolderReading
+    files: file_source.FileDocumentSource
+    reading: file_source.FolderReading
 
     def walk(self, paths: Sequence[Path]) -> IDocumentWalk:
         return self.files.walk(paths, self.reading)
@@ -466,7 +456,7 @@ def _as_config_error() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise WebSearchConfigError(NOT_WRITABLE) from error
+        raise exceptions.WebSearchConfigError(NOT_WRITABLE) from error
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -22,21 +22,8 @@ from modules.llm_platform.domain.egress_log import log_not_sent, log_sent
 from modules.llm_platform.domain.package import PACKAGE, package_version
 from modules.llm_platform.domain.ports.tracing import CURRENT_SPAN
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.http import errors as http_errors
 from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
-from modules.llm_platform.infrastructure.http.errors import (
-    NO_JSON,
-    NOT_OK,
-    REDIRECT,
-    STATUS_RULES,
-    TRANSPORT_ERRORS,
-    UNAVAILABLE,
-    WEB_PAGE,
-    WEB_SEARCH_ERRORS,
-    ErrorFamily,
-    Rule,
-    retry_after_s,
-    rule_of,
-)
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
 from shared.exceptions import AppException
 
@@ -156,15 +143,15 @@ class Upstream:
         client: httpx2.AsyncClient | None = None,
         headers: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
-        rules: Mapping[int, Rule] | None = None,
-        errors: ErrorFamily = WEB_SEARCH_ERRORS,
+        rules: Mapping[int, http_errors.Rule] | None = None,
+        errors: http_errors.ErrorFamily = http_errors.WEB_SEARCH_ERRORS,
         redactor: Redactor | None = None,
         max_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self.label = label
         self.timeout = timeout
         self._setting = setting
-        self._rules = {**STATUS_RULES, **(rules or {})}
+        self._rules = {**http_errors.STATUS_RULES, **(rules or {})}
         self._errors = errors
         self._redactor = redactor if redactor and redactor.is_active else None
         self._max_bytes = max_bytes
@@ -216,23 +203,23 @@ class Upstream:
         try:
             value = decode_json(reply.body, reply.charset, finite=finite)
         except ValueError as error:
-            raise self.rule_error(WEB_PAGE if reply.is_html else NO_JSON) from error
+            raise self.rule_error(http_errors.WEB_PAGE if reply.is_html else http_errors.NO_JSON) from error
         if not isinstance(value, dict):
-            raise self.rule_error(NO_JSON)
+            raise self.rule_error(http_errors.NO_JSON)
         return value
 
     def raise_for_status(self, reply: Reply) -> None:
         """Raise by the table for a status other than 2xx, and for a 2xx that the table lists."""
         if reply.status // 100 != 2 or reply.status in self._rules:
-            raise self.status_error(reply.status, retry_after_s(reply.headers))
+            raise self.status_error(reply.status, http_errors.retry_after_s(reply.headers))
 
     def status_error(self, status: int, retry_after: float | None = None) -> AppException:
         """The error for a status; `retry_after` in seconds."""
-        rule = self._rules.get(status) or (REDIRECT if status // 100 == 3 else None)
-        default = UNAVAILABLE if status // 100 == 5 else NOT_OK
-        return self.rule_error(rule or Rule(default.kind, f"{default.message} ({status})"), retry_after)
+        rule = self._rules.get(status) or (http_errors.REDIRECT if status // 100 == 3 else None)
+        default = http_errors.UNAVAILABLE if status // 100 == 5 else http_errors.NOT_OK
+        return self.rule_error(rule or http_errors.Rule(default.kind, f"{default.message} ({status})"), retry_after)
 
-    def rule_error(self, rule: Rule, retry_after: float | None = None) -> AppException:
+    def rule_error(self, rule: http_errors.Rule, retry_after: float | None = None) -> AppException:
         """The error for a rule; `retry_after` in seconds."""
         message = rule.message.replace("{setting}", self._setting)
         return self._errors.of(rule.kind)(f"{self.label} {message}", retry_after_s=retry_after)
@@ -253,11 +240,11 @@ class Upstream:
                 response = await self._send(request, sent_kind, len(content) or len(path))
                 body = await read_body(response, self._max_bytes)
         except httpx2.LocalProtocolError as error:
-            raise self.rule_error(rule_of(error)) from None  # its message quotes the invalid header
-        except TRANSPORT_ERRORS as error:
-            raise self.rule_error(rule_of(error)) from error
+            raise self.rule_error(http_errors.rule_of(error)) from None  # its message quotes the invalid header
+        except http_errors.TRANSPORT_ERRORS as error:
+            raise self.rule_error(http_errors.rule_of(error)) from error
         if body is None:
-            raise self.rule_error(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
+            raise self.rule_error(http_errors.Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
         data = body if self._redactor is None else self._redactor.data(body)
         return Reply(response.status_code, response.headers, data)
 

@@ -16,14 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 import httpx2
 
-from modules.llm_platform.domain.exceptions import (
-    WebSearchBlockedError,
-    WebSearchConfigError,
-    WebSearchConnectionError,
-    WebSearchError,
-    WebSearchTimeoutError,
-    WebSearchUnavailableError,
-)
+from modules.llm_platform.domain import exceptions
 from shared.exceptions import AppException
 
 MAX_RETRY_AFTER_S: Final = 24 * 3600.0
@@ -56,12 +49,12 @@ class ErrorFamily:
 
 
 WEB_SEARCH_ERRORS: Final = ErrorFamily(
-    config=WebSearchConfigError,
-    connection=WebSearchConnectionError,
-    timeout=WebSearchTimeoutError,
-    blocked=WebSearchBlockedError,
-    error=WebSearchError,
-    unavailable=WebSearchUnavailableError,
+    config=exceptions.WebSearchConfigError,
+    connection=exceptions.WebSearchConnectionError,
+    timeout=exceptions.WebSearchTimeoutError,
+    blocked=exceptions.WebSearchBlockedError,
+    error=exceptions.WebSearchError,
+    unavailable=exceptions.WebSearchUnavailableError,
 )
 
 STATUS_RULES: Final[Mapping[int, Rule]] = {

@@ -9,29 +9,19 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from modules.llm_platform.domain.exceptions import (
-    LLMBlockedError,
-    LLMConfigError,
-    LLMConnectionError,
-    LLMException,
-    LLMProviderException,
-    LLMQuotaError,
-    LLMRequestError,
-    LLMTimeoutError,
-    LLMUnavailableError,
-)
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.infrastructure.http.errors import ErrorKind, retry_after_s, rule_of
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, decode_text
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 
 MAX_ERROR_CHARS: Final = 2000  # of an error text that are matched
 
-LLM_ERRORS: Final[Mapping[ErrorKind, type[LLMException]]] = {
-    "config": LLMConfigError,
-    "connection": LLMConnectionError,
-    "timeout": LLMTimeoutError,
-    "blocked": LLMBlockedError,
-    "error": LLMProviderException,
+LLM_ERRORS: Final[Mapping[ErrorKind, type[exceptions.LLMException]]] = {
+    "config": exceptions.LLMConfigError,
+    "connection": exceptions.LLMConnectionError,
+    "timeout": exceptions.LLMTimeoutError,
+    "blocked": exceptions.LLMBlockedError,
+    "error": exceptions.LLMProviderException,
 }
 
 # Statuses that are worth another try, like any 5xx except those of NOT_RETRYABLE.
@@ -60,11 +50,11 @@ _LOADING = re.compile(r"loading", re.IGNORECASE)
 _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECASE)
 
 
-def transport_error(connection: LLMConnection, error: Exception, late: str) -> LLMException:
+def transport_error(connection: LLMConnection, error: Exception, late: str) -> exceptions.LLMException:
     """The LLMException for one of TRANSPORT_ERRORS; `late` is the message of a timeout."""
     rule = rule_of(error)
     if rule.kind == "timeout":
-        return LLMTimeoutError(late)
+        return exceptions.LLMTimeoutError(late)
     return LLM_ERRORS[rule.kind](f"{connection.name} {rule.message.format(setting=_address_setting(connection))}")
 
 
@@ -75,29 +65,33 @@ def _address_setting(connection: LLMConnection) -> str:
     return f"{default} ({setting})" if default else setting
 
 
-def status_error(connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]) -> LLMException:
+def status_error(connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]) -> exceptions.LLMException:
     """The LLMException for an HTTP status that is no success."""
     name, names = connection.name, connection.settings
     details = _ErrorBody(body)
     wait = retry_after_s(headers)
     what = f"({status}{details.known})"
     if status == 401:
-        return LLMConfigError(f"{name} refuses the key (401): check {names.key}")
+        return exceptions.LLMConfigError(f"{name} refuses the key (401): check {names.key}")
     if status == 403:
         return _forbidden(connection, details, wait)
     if status == 402 or (status == 429 and _QUOTA.search(details.text)):
-        return LLMQuotaError(f"{name}: quota or balance is used up {what}", retry_after_s=wait)
+        return exceptions.LLMQuotaError(f"{name}: quota or balance is used up {what}", retry_after_s=wait)
     if status == 429:
-        return LLMBlockedError(f"{name}: too many requests {what}; wait, or list another model too", retry_after_s=wait)
+        return exceptions.LLMBlockedError(
+            f"{name}: too many requests {what}; wait, or list another model too", retry_after_s=wait
+        )
     if status == 408:
-        return LLMConnectionError(f"{name} timed out (408): try again", retry_after_s=wait)
+        return exceptions.LLMConnectionError(f"{name} timed out (408): try again", retry_after_s=wait)
     if status in RETRYABLE or (status >= 500 and status not in NOT_RETRYABLE):
-        return LLMUnavailableError(f"{name} failed {what}: try again", retry_after_s=wait)
+        return exceptions.LLMUnavailableError(f"{name} failed {what}: try again", retry_after_s=wait)
     if status < 400 or status in (404, 405):
-        return LLMConfigError(f"{name}: no such address or model ({status}): check {names.address} and {names.model}")
+        return exceptions.LLMConfigError(
+            f"{name}: no such address or model ({status}): check {names.address} and {names.model}"
+        )
     if status < 500:
         return _bad_request(connection, status, details)
-    return LLMProviderException(f"{name} failed {what}", retry_after_s=wait)
+    return exceptions.LLMProviderException(f"{name} failed {what}", retry_after_s=wait)
 
 
 def decode_error(body: bytes) -> object:
@@ -108,18 +102,18 @@ def decode_error(body: bytes) -> object:
         return decode_text(body)
 
 
-def reported_error(connection: LLMConnection, body: object) -> LLMException:
+def reported_error(connection: LLMConnection, body: object) -> exceptions.LLMException:
     """The LLMException for an error inside an answer with status 200."""
     details = _ErrorBody(body)
     if 400 <= details.status <= 599:
         return status_error(connection, details.status, body, {})
     if _QUOTA.search(details.text):
-        return LLMQuotaError(f"{connection.name}: quota or balance is used up{details.known_alone}")
+        return exceptions.LLMQuotaError(f"{connection.name}: quota or balance is used up{details.known_alone}")
     if _OVERLOADED.search(details.text):
-        return LLMBlockedError(f"{connection.name} rejects requests for now{details.known_alone}")
+        return exceptions.LLMBlockedError(f"{connection.name} rejects requests for now{details.known_alone}")
     if _TOO_LONG.search(details.text):
         return _too_long(connection)
-    return LLMProviderException(f"{connection.name} returned an error instead of an answer{details.known_alone}")
+    return exceptions.LLMProviderException(f"{connection.name} returned an error instead of an answer{details.known_alone}")
 
 
 def refused_field(status: int, body: object, sent: Mapping[str, object]) -> str | None:
@@ -154,29 +148,29 @@ def _is_status(code: str) -> bool:
     return len(code) == 3 and code.isascii() and code.isdigit()
 
 
-def _forbidden(connection: LLMConnection, details: _ErrorBody, wait: float | None) -> LLMException:
+def _forbidden(connection: LLMConnection, details: _ErrorBody, wait: float | None) -> exceptions.LLMException:
     """403 has several meanings; Kimi sends `access_terminated_error` for an unknown client and for a used-up quota."""
     name, names = connection.name, connection.settings
     if names.user_agent and _CLIENT.search(details.text) and not _QUOTA.search(details.text):
-        return LLMConfigError(f"{name} rejects this User-Agent (403{details.known}): check {names.user_agent}")
+        return exceptions.LLMConfigError(f"{name} rejects this User-Agent (403{details.known}): check {names.user_agent}")
     if _QUOTA.search(details.text):
-        return LLMQuotaError(f"{name}: quota or balance is used up (403{details.known})", retry_after_s=wait)
+        return exceptions.LLMQuotaError(f"{name}: quota or balance is used up (403{details.known})", retry_after_s=wait)
     remedy = ", ".join(filter(None, (names.key, names.model, names.user_agent)))
-    return LLMConfigError(f"{name} forbids the request (403{details.known}): check {remedy}")
+    return exceptions.LLMConfigError(f"{name} forbids the request (403{details.known}): check {remedy}")
 
 
-def _bad_request(connection: LLMConnection, status: int, details: _ErrorBody) -> LLMException:
+def _bad_request(connection: LLMConnection, status: int, details: _ErrorBody) -> exceptions.LLMException:
     name, names = connection.name, connection.settings
     if status == 413 or _TOO_LONG.search(details.text):
         return _too_long(connection)
     if _NO_MODEL.search(details.text):
-        return LLMConfigError(f"{name} does not know the model ({status}{details.known}): check {names.model}")
+        return exceptions.LLMConfigError(f"{name} does not know the model ({status}{details.known}): check {names.model}")
     if _BAD_KEY.search(details.text):
-        return LLMConfigError(f"{name} refuses the key ({status}{details.known}): check {names.key}")
-    return LLMProviderException(f"{name} does not accept the request ({status}{details.known})")
+        return exceptions.LLMConfigError(f"{name} refuses the key ({status}{details.known}): check {names.key}")
+    return exceptions.LLMProviderException(f"{name} does not accept the request ({status}{details.known})")
 
 
-def _too_long(connection: LLMConnection) -> LLMRequestError:
-    return LLMRequestError(
+def _too_long(connection: LLMConnection) -> exceptions.LLMRequestError:
+    return exceptions.LLMRequestError(
         f"the messages are too long for {connection.name}: shorten them, or set {connection.settings.context} to its context"
     )

@@ -14,15 +14,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from modules.llm_platform.domain.dtos.llm_dtos import (
-    LLMRequest,
-    LLMReset,
-    LLMResponse,
-    LLMStreamPart,
-    LLMToken,
-    Spending,
-    Usage,
-)
+from modules.llm_platform.domain.dtos import llm_dtos as dtos
 from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.model_progress import ModelProgress
 from modules.llm_platform.domain.redaction import Redactor
@@ -274,7 +266,7 @@ class AnswerBuilder:
     A stream takes `new_parts` in between.
     """
 
-    def __init__(self, connection: LLMConnection, request: LLMRequest, redactor: Redactor) -> None:
+    def __init__(self, connection: LLMConnection, request: dtos.LLMRequest, redactor: Redactor) -> None:
         self.finish_reason: str | None = None
         self.chars = 0  # received, with the reasoning
         self.repeats = False  # itself, without end: the rest of the stream is of no use
@@ -324,32 +316,32 @@ class AnswerBuilder:
         """No delta follows: the rest of the buffered text belongs to the answer."""
         self._append(self._filter.finish())
 
-    def new_parts(self) -> list[LLMStreamPart]:
+    def new_parts(self) -> list[dtos.LLMStreamPart]:
         """The parts of the stream since the last call."""
-        parts: list[LLMStreamPart] = []
+        parts: list[dtos.LLMStreamPart] = []
         if self._reset_pending:
             error = LLMProviderException(f"{self._connection.name} sent its reasoning as part of the answer")
-            parts.append(LLMReset(error=error))
+            parts.append(dtos.LLMReset(error=error))
             self._reset_pending = False
         text = "".join(self._texts[self._streamed :])
         self._streamed = len(self._texts)
         if text:
-            parts.append(LLMToken(text=text))
+            parts.append(dtos.LLMToken(text=text))
         return parts
 
-    def spent(self) -> Spending:
+    def spent(self) -> dtos.Spending:
         """The cost so far: a call that returned nothing used no tokens."""
         if not self._received and not self._completion_tokens:
-            return Spending(calls=1)
+            return dtos.Spending(calls=1)
         return self._spending(self._usage())
 
-    def response(self) -> LLMResponse:
+    def response(self) -> dtos.LLMResponse:
         """The complete answer. LLMProviderException when it is empty, filtered, refused, or nothing but reasoning."""
         content = "".join(self._texts)
         if problem := self._problem(content):
             raise LLMProviderException(f"{self._connection.name} {problem}")
         usage = self._usage()
-        return LLMResponse(
+        return dtos.LLMResponse(
             content=content,
             provider=self._connection.name,
             model=self._connection.model,
@@ -375,15 +367,15 @@ class AnswerBuilder:
         if text:
             self._texts.append(text)
 
-    def _usage(self) -> Usage:
+    def _usage(self) -> dtos.Usage:
         """The service's own count; our count where it sends none."""
         prompt_tokens = self._prompt_tokens or sum(count_tokens(each.content) for each in self._request.messages)
         completion_tokens = self._completion_tokens or count_tokens("".join(self._received))
-        return Usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+        return dtos.Usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
 
-    def _spending(self, usage: Usage) -> Spending:
+    def _spending(self, usage: dtos.Usage) -> dtos.Spending:
         cost = self._connection.cost_usd(usage.prompt_tokens, usage.completion_tokens)
-        return Spending(calls=1, cost_usd=cost, **usage.model_dump())
+        return dtos.Spending(calls=1, cost_usd=cost, **usage.model_dump())
 
     def _problem(self, content: str) -> str | None:
         if self.finish_reason == FILTERED:

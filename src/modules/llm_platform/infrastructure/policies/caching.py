@@ -16,14 +16,8 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from modules.llm_platform.domain.deadline import Deadline, current_deadline, set_deadline
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMResponse, LLMStreamPart
-from modules.llm_platform.domain.dtos.research_dtos import (
-    CitedClaim,
-    JudgedClaims,
-    Synthesis,
-    SynthesisPart,
-    SynthesisToken,
-)
 from modules.llm_platform.domain.egress_log import (
     EgressLog,
     current_egress_log,
@@ -179,7 +173,7 @@ class SharedSynthesizer(StreamingSynthesizer):
     def __init__(
         self,
         writer: ISynthesizer,
-        cache: ICache[Synthesis] | None = None,
+        cache: ICache[dtos.Synthesis] | None = None,
         ttl_s: float = 0.0,
         version: str = "",
         lock: IKeyLock = NO_KEY_LOCK,
@@ -192,20 +186,20 @@ class SharedSynthesizer(StreamingSynthesizer):
         self._lock = lock
         self._ttl_s = ttl_s
         self._version = version
-        self._flights: SingleFlight[SynthesisPart] = SingleFlight()
+        self._flights: SingleFlight[dtos.SynthesisPart] = SingleFlight()
 
-    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[dtos.SynthesisPart]:
         key = self._key(request)
         start = partial(request.stream_with, self._writer)
         if self._cache is not None:
             start = partial(self._cached_or_written, key, request, self._cache)
         async with aclosing(self._flights.stream(key, start)) as parts:
             async for part, has_joined in parts:
-                yield _reused(part) if has_joined and isinstance(part, Synthesis) else part
+                yield _reused(part) if has_joined and isinstance(part, dtos.Synthesis) else part
 
     async def _cached_or_written(
-        self, key: str, request: SynthesisRequest, cache: ICache[Synthesis]
-    ) -> AsyncIterator[SynthesisPart]:
+        self, key: str, request: SynthesisRequest, cache: ICache[dtos.Synthesis]
+    ) -> AsyncIterator[dtos.SynthesisPart]:
         """What is cached, what another process has written meanwhile, or what the writer writes."""
         hit = await _entry(cache, key)
         if hit is None:
@@ -216,12 +210,12 @@ class SharedSynthesizer(StreamingSynthesizer):
                     written = record_sent_by(request.stream_with(self._writer), egress_log)
                     async with aclosing(written) as parts:  # type: ignore[type-var]  # async generators
                         async for part in parts:
-                            if isinstance(part, Synthesis) and part.finish_reason == "stop" and not part.degraded:
+                            if isinstance(part, dtos.Synthesis) and part.finish_reason == "stop" and not part.degraded:
                                 entry = part.model_copy(update={"sent_to": egress_log.sent()})
                                 await cache.set(key, entry, self._ttl_s)
                             yield part
                     return
-        yield SynthesisToken(text=hit.text)
+        yield dtos.SynthesisToken(text=hit.text)
         yield _reused(hit)
 
     def _key(self, request: SynthesisRequest) -> str:
@@ -233,13 +227,13 @@ class SharedSynthesizer(StreamingSynthesizer):
         return "synthesis:" + digest([text, limits, self._version, self.version, self.name])
 
 
-async def _entry(cache: ICache[Synthesis], key: str) -> Synthesis | None:
+async def _entry(cache: ICache[dtos.Synthesis], key: str) -> dtos.Synthesis | None:
     hit = await cache.get(key)
     log_cached(hit.sent_to if hit else ())
     return hit
 
 
-def _reused(synthesis: Synthesis) -> Synthesis:
+def _reused(synthesis: dtos.Synthesis) -> dtos.Synthesis:
     return synthesis.model_copy(update={"cached": True, "spent": NOTHING_SPENT})
 
 
@@ -250,7 +244,7 @@ class CachedCitationJudge(ICitationJudge):
     caller knows of it (the models). An answer without any verdict is not stored.
     """
 
-    def __init__(self, judge: ICitationJudge, cache: ICache[JudgedClaims], ttl_s: float, version: str = "") -> None:
+    def __init__(self, judge: ICitationJudge, cache: ICache[dtos.JudgedClaims], ttl_s: float, version: str = "") -> None:
         self.name = judge.name
         self.version = judge.version
         self._judge = judge
@@ -258,7 +252,7 @@ class CachedCitationJudge(ICitationJudge):
         self._ttl_s = ttl_s
         self._version = version
 
-    async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
+    async def judge(self, question: str, claims: Sequence[dtos.CitedClaim]) -> dtos.JudgedClaims:
         shown = [(each.claim, each.quote, each.title) for each in claims]
         key = "judged:" + digest([question, shown, self.version, self.name, self._version])
         if hit := await self._cache.get(key):

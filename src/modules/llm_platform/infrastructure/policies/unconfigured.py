@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import NoReturn
 
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    EmbeddedPassage,
-    Filters,
-    FoundPassage,
-    IndexedDocument,
-    Passage,
-    Vector,
-)
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import (
-    EmbeddingConfigError,
-    PageConfigError,
-    VectorStoreConfigError,
-    WebSearchConfigError,
-)
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
@@ -38,17 +25,17 @@ class UnconfiguredWebSearch(_Unconfigured, IWebSearchProvider):
     """Every search raises WebSearchConfigError with the remedy; the program starts without search."""
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        raise WebSearchConfigError(self._remedy)
+        raise exceptions.WebSearchConfigError(self._remedy)
 
     async def ping(self) -> str:
-        raise WebSearchConfigError(self._remedy)
+        raise exceptions.WebSearchConfigError(self._remedy)
 
 
 class UnconfiguredPageReader(_Unconfigured, IPageReader):
     """Every read raises PageConfigError with the remedy."""
 
     async def read(self, url: str) -> Page:
-        raise PageConfigError(self._remedy)
+        raise exceptions.PageConfigError(self._remedy)
 
 
 class UnconfiguredEmbedder(_Unconfigured, IEmbedder):
@@ -57,38 +44,38 @@ class UnconfiguredEmbedder(_Unconfigured, IEmbedder):
     dimension = 0
     window_tokens = 1_000_000
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        raise EmbeddingConfigError(self._remedy)
+    async def embed(self, texts: Sequence[str]) -> list[dtos.Vector | None]:
+        raise exceptions.EmbeddingConfigError(self._remedy)
 
 
 class UnconfiguredVectorStore(_Unconfigured, IVectorStore):
     """Every call raises VectorStoreConfigError with the remedy."""
 
-    async def describe(self, collection: str) -> Collection | None:
+    async def describe(self, collection: str) -> dtos.Collection | None:
         self._refuse()
 
-    async def prepare(self, collection: Collection) -> None:
+    async def prepare(self, collection: dtos.Collection) -> None:
         self._refuse()
 
-    async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
+    async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
         self._refuse()
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
         self._refuse()
 
-    async def documents(self, collection: str) -> AsyncIterator[IndexedDocument]:
+    async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
         self._refuse()
         yield  # unreachable; makes this an async generator
 
-    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         self._refuse()
 
     async def search(
-        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
-    ) -> list[FoundPassage]:
+        self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
+    ) -> list[dtos.FoundPassage]:
         self._refuse()
 
-    async def passages(self, collection: str, doc_id: str) -> list[Passage]:
+    async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
         self._refuse()
 
     async def finish(self, collection: str) -> None:
@@ -98,4 +85,4 @@ class UnconfiguredVectorStore(_Unconfigured, IVectorStore):
         """Nothing to close."""
 
     def _refuse(self) -> NoReturn:
-        raise VectorStoreConfigError(self._remedy)
+        raise exceptions.VectorStoreConfigError(self._remedy)

@@ -15,31 +15,13 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.deadline import remaining_s
-from modules.llm_platform.domain.exceptions import (
-    LLMBlockedError,
-    LLMConnectionError,
-    LLMQuotaError,
-    LLMTimeoutError,
-    LLMUnavailableError,
-    PageBlockedError,
-    PageConnectionError,
-    WebSearchBlockedError,
-    WebSearchConnectionError,
-    WebSearchTimeoutError,
-)
 from modules.llm_platform.domain.metrics import OK, UPSTREAM_DURATION, UPSTREAM_REQUESTS, result_label
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import CURRENT_SPAN, NO_SPAN, ISpan, traced
 from modules.llm_platform.domain.spans import UPSTREAM, UPSTREAM_KIND, UPSTREAM_SPAN
-from modules.llm_platform.infrastructure.policies.upstream_limits import (
-    MAX_CLOSED_S,
-    THE_LIMIT,
-    CircuitBreaker,
-    RateLimiter,
-    Refused,
-    RetryBudget,
-)
+from modules.llm_platform.infrastructure.policies import upstream_limits
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -70,29 +52,29 @@ class UpstreamKind(NamedTuple):
 
 SEARCH: Final = UpstreamKind(
     "search",
-    WebSearchBlockedError,
-    WebSearchConnectionError,
+    exceptions.WebSearchBlockedError,
+    exceptions.WebSearchConnectionError,
     max_wait_s=30.0,  # beyond it the next provider, or a later try, is better for a person who waits
     pause_s=0.2,  # long enough for a proxy to restart
     max_pause_s=1.5,  # plans of one search a second refuse the second of two simultaneous searches
-    retried=(WebSearchConnectionError,),
-    final=(WebSearchTimeoutError,),
-    timed=(WebSearchBlockedError,),
+    retried=(exceptions.WebSearchConnectionError,),
+    final=(exceptions.WebSearchTimeoutError,),
+    timed=(exceptions.WebSearchBlockedError,),
 )
 MODEL: Final = UpstreamKind(
     "llm",
-    LLMBlockedError,
-    LLMConnectionError,
+    exceptions.LLMBlockedError,
+    exceptions.LLMConnectionError,
     max_wait_s=30.0,  # beyond it the next model, or the extractive writer, is better for a person who waits
     pause_s=1.0,  # long enough for a gateway to find another worker, short enough for a person to wait
     max_pause_s=3.0,  # after a longer one the next writer answers sooner
-    retried=(LLMConnectionError, LLMUnavailableError),
-    final=(LLMTimeoutError, LLMQuotaError),
+    retried=(exceptions.LLMConnectionError, exceptions.LLMUnavailableError),
+    final=(exceptions.LLMTimeoutError, exceptions.LLMQuotaError),
 )
 PAGE_READER: Final = UpstreamKind(
     "page_reader",
-    PageBlockedError,
-    PageConnectionError,
+    exceptions.PageBlockedError,
+    exceptions.PageConnectionError,
     max_wait_s=10.0,  # beyond it the next reader is faster
 )
 
@@ -109,13 +91,13 @@ class UpstreamGuard:
         self,
         kind: UpstreamKind,
         name: str,
-        limiter: RateLimiter,
-        circuit: CircuitBreaker | None = None,
-        retries: RetryBudget | None = None,
+        limiter: upstream_limits.RateLimiter,
+        circuit: upstream_limits.CircuitBreaker | None = None,
+        retries: upstream_limits.RetryBudget | None = None,
         *,
         max_wait_s: float | None = None,
-        max_closed_s: float = MAX_CLOSED_S,
-        setting: str = THE_LIMIT,
+        max_closed_s: float = upstream_limits.MAX_CLOSED_S,
+        setting: str = upstream_limits.THE_LIMIT,
         label: str = "",
         is_one_service: bool = True,
         metrics: IMetrics = NO_METRICS,
@@ -124,7 +106,7 @@ class UpstreamGuard:
     ) -> None:
         self.kind = kind
         self.name = name
-        self.circuit = circuit or CircuitBreaker(name, failures_to_open=sys.maxsize)
+        self.circuit = circuit or upstream_limits.CircuitBreaker(name, failures_to_open=sys.maxsize)
         self.metrics = metrics
         self._limiter = limiter
         self._retries = retries
@@ -183,10 +165,10 @@ class UpstreamGuard:
             await limiter.acquire(self._max_wait_s, circuit.closed_s, is_closed=is_closed)
             try:
                 return circuit.begin()
-            except Refused:
+            except upstream_limits.Refused:
                 limiter.release()
                 raise
-        except Refused as refusal:
+        except upstream_limits.Refused as refusal:
             error = self.kind.unreachable if refusal.is_open else self.kind.blocked
             message = refusal.message.format(name=self._label, seconds=refusal.wait_s, setting=self._setting)
             raise error(message, retry_after_s=refusal.wait_s) from None

@@ -10,20 +10,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.deadline import remaining_s
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.exceptions import (
-    LLMBlockedError,
-    LLMConfigError,
-    LLMConnectionError,
-    LLMProviderException,
-    LLMUnavailableError,
-    PageBlockedError,
-    PageConnectionError,
-    WebSearchBlockedError,
-    WebSearchConnectionError,
-    WebSearchUnavailableError,
-)
 from modules.llm_platform.domain.metrics import BREAKER_OPEN, RETRIES
 from modules.llm_platform.domain.ports.health import CircuitState
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
@@ -52,20 +41,24 @@ MIN_RETRIES: Final = 3  # a program that seldom calls still replaces a dropped c
 RECENT_S: Final = 60.0  # a call counts half after 42 s
 
 _FAILURES: Final = (
-    WebSearchConnectionError,
-    WebSearchUnavailableError,
-    LLMConnectionError,
-    LLMUnavailableError,
-    PageConnectionError,
+    exceptions.WebSearchConnectionError,
+    exceptions.WebSearchUnavailableError,
+    exceptions.LLMConnectionError,
+    exceptions.LLMUnavailableError,
+    exceptions.PageConnectionError,
 )
-_REFUSALS: Final = (WebSearchBlockedError, LLMBlockedError, PageBlockedError)  # the service works; its limit is used up
+_REFUSALS: Final = (
+    exceptions.WebSearchBlockedError,
+    exceptions.LLMBlockedError,
+    exceptions.PageBlockedError,
+)  # the service works; its limit is used up
 # Seconds for which another model is called first after an error without a Retry-After, most specific error first.
 _AVOIDED_S: Final[tuple[tuple[type[AppException], float], ...]] = (
-    (LLMBlockedError, 60.0),
-    (LLMConnectionError, 10.0),
-    (LLMUnavailableError, 10.0),
-    (LLMConfigError, 60.0),  # an operator has to act first
-    (LLMProviderException, 5.0),  # the next request may succeed
+    (exceptions.LLMBlockedError, 60.0),
+    (exceptions.LLMConnectionError, 10.0),
+    (exceptions.LLMUnavailableError, 10.0),
+    (exceptions.LLMConfigError, 60.0),  # an operator has to act first
+    (exceptions.LLMProviderException, 5.0),  # the next request may succeed
 )
 
 
@@ -194,7 +187,7 @@ class CircuitBreaker:
             seconds = next((seconds for kind, seconds in _AVOIDED_S if isinstance(error, kind)), 0.0)
         else:
             seconds = min(error.retry_after_s, MAX_CLOSED_S)
-            if not (isinstance(error, WebSearchBlockedError) and error.engines_only):  # others may use other engines
+            if not (isinstance(error, exceptions.WebSearchBlockedError) and error.engines_only):  # others may use other engines
                 self._closed_until = max(self._closed_until, now + seconds)
         self._cause, self._avoided_until = Degraded.of(component, error), now + seconds
 

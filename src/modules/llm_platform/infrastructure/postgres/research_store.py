@@ -20,33 +20,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
-from modules.llm_platform.domain.dtos.store_dtos import (
-    EndsTopic,
-    Imported,
-    StoredEntry,
-    StoredTopic,
-    StoreStage,
-    StoreStats,
-    Topic,
-)
+from modules.llm_platform.domain.dtos import store_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError, StoreUnavailableError, TopicNotFoundError
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
 from modules.llm_platform.domain.store_key import is_topic_name
 from modules.llm_platform.infrastructure.postgres.migrations import write_probe
 from modules.llm_platform.infrastructure.postgres.pool import CALL_TIMEOUT_S, Database, DatabaseError
-from modules.llm_platform.infrastructure.research_store.entry_files import (
-    MAX_ENTRY_BYTES,
-    MAX_HEAD_BYTES,
-    DamagedEntryError,
-    EntryHeader,
-    OtherFormatError,
-    Place,
-    parsed_value,
-    read_header,
-    sealed,
-    unsealed,
-)
+from modules.llm_platform.infrastructure.research_store import entry_files
 from modules.llm_platform.infrastructure.research_store.folder import STAGES, StoredFile
 from modules.llm_platform.infrastructure.research_store.overview import entries_of, stats_of, topics_of
 
@@ -71,7 +52,7 @@ ON CONFLICT (topic, stage, key) DO UPDATE SET made_at = excluded.made_at, entry 
 """  # noqa: S608
 _PUT_NEWER: Final = f"{_PUT} WHERE stored.damaged OR stored.made_at < excluded.made_at"
 _LIST: Final = f"""
-SELECT stage, topic, key, made_at, octet_length(entry), substring(entry FOR {MAX_HEAD_BYTES}) FROM {_TABLE}
+SELECT stage, topic, key, made_at, octet_length(entry), substring(entry FOR {entry_files.MAX_HEAD_BYTES}) FROM {_TABLE}
 WHERE NOT damaged
 """  # noqa: S608
 _COUNT: Final = """
@@ -92,42 +73,44 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         self._database = database
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
-        self._hits: Counter[StoreStage] = Counter()  # not yet written
-        self._misses: Counter[StoreStage] = Counter()
+        self._hits: Counter[dtos.StoreStage] = Counter()  # not yet written
+        self._misses: Counter[dtos.StoreStage] = Counter()
 
-    async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
-        entry = await self._entry(Place(stage, topic.name, key))
-        value = None if entry is None else parsed_value(entry[1], kind)
+    async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
+        entry = await self._entry(entry_files.Place(stage, topic.name, key))
+        value = None if entry is None else entry_files.parsed_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
 
-    async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
-        head = EntryHeader(Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, EndsTopic))
+    async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
+        head = entry_files.EntryHeader(
+            entry_files.Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, dtos.EndsTopic)
+        )
         try:
             written = value.__pydantic_serializer__.to_json(value)
         except PydanticSerializationError as error:
             log.warning("an entry could not be stored", extra={"stage": stage, "error": type(error).__name__})
             return
-        data = sealed(head, written)
+        data = entry_files.sealed(head, written)
         if not _is_storable(head.place, data, written):
             log.warning("an entry could not be stored", extra={"stage": stage, "error": "its name or size is invalid"})
             return
         await self._run(lambda connection: _execute(connection, _PUT, _row(head, data)))
 
-    async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+    async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         rows = []
         if is_topic_name(topic.name):
             rows = await self._run(lambda connection: _fetch(connection, _VALUES, (topic.name, stage)))
-        entries = [await self._opened(Place(stage, topic.name, key), bytes(data)) for key, data in rows]
-        parsed = [parsed_value(entry[1], kind) for entry in entries if entry is not None]
+        entries = [await self._opened(entry_files.Place(stage, topic.name, key), bytes(data)) for key, data in rows]
+        parsed = [entry_files.parsed_value(entry[1], kind) for entry in entries if entry is not None]
         values = tuple(value for value in parsed if value is not None)
         self._count(stage, hits=len(values))
         return values
 
-    async def topics(self) -> tuple[StoredTopic, ...]:
+    async def topics(self) -> tuple[dtos.StoredTopic, ...]:
         return topics_of(await self._listed())
 
-    async def entries(self, name: str) -> tuple[StoredEntry, ...]:
+    async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
         return entries_of(await self._listed(name))
 
     async def clear(self, name: str | None = None) -> int:
@@ -145,7 +128,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         before = self._clock() - self._ttl_s
         return await self._run(lambda connection: _execute(connection, statement, (before,)))
 
-    async def stats(self) -> StoreStats:
+    async def stats(self) -> dtos.StoreStats:
         await self._write_counts()
         counts, damaged = "SELECT stage, hits, misses FROM llm_platform.research_lookup", f"FROM {_TABLE} WHERE damaged"
         lookups = await self._run(lambda connection: _fetch(connection, counts))
@@ -159,21 +142,21 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         places = [each.place for each in await self._listed(name)]
         loop, cancelled = asyncio.get_running_loop(), threading.Event()
 
-        def entries() -> Iterator[tuple[Place, bytes]]:
+        def entries() -> Iterator[tuple[entry_files.Place, bytes]]:
             """In the thread: one entry at a time, since all of them may not fit into memory."""
             for place in places:
                 if cancelled.is_set():
                     raise StoreError("the export was cancelled")
                 entry = asyncio.run_coroutine_threadsafe(self._entry(place), loop).result()
                 if entry is not None:
-                    yield place, sealed(*entry)
+                    yield place, entry_files.sealed(*entry)
 
         try:
             return await asyncio.to_thread(write_archive, file, entries())
         finally:
             cancelled.set()
 
-    async def import_(self, file: Path) -> Imported:
+    async def import_(self, file: Path) -> dtos.Imported:
         return await self._run(lambda connection: self._import(connection, file), IMPORT_TIMEOUT_S)
 
     async def ping(self) -> str:
@@ -188,7 +171,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         except StoreError as error:
             log.debug("hits and misses of the store are lost", extra={"reason": error.message})
 
-    async def _import(self, connection: Connection, file: Path) -> Imported:
+    async def _import(self, connection: Connection, file: Path) -> dtos.Imported:
         from modules.llm_platform.infrastructure.research_store.archive import read_archive
 
         added = skipped = expired = 0
@@ -198,11 +181,11 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
                 head, value = replace(entry[0], made_at=min(entry[0].made_at, self._clock())), entry[1]
                 if self._is_old(head):
                     expired += 1
-                elif await _execute(connection, _PUT_NEWER, _row(head, sealed(head, value))):
+                elif await _execute(connection, _PUT_NEWER, _row(head, entry_files.sealed(head, value))):
                     added += 1
                 else:
                     skipped += 1
-        return Imported(added=added, skipped=skipped, expired=expired)
+        return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
     async def _listed(self, name: str | None = None) -> list[StoredFile]:
         """The entries of a topic or all, in the order of the stages, oldest first. Raises TopicNotFoundError."""
@@ -215,31 +198,31 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
             raise TopicNotFoundError
         return sorted(found, key=lambda each: (STAGES.index(each.place.stage), each.made_at, each.place.key))
 
-    async def _entry(self, place: Place) -> tuple[EntryHeader, bytes] | None:
+    async def _entry(self, place: entry_files.Place) -> tuple[entry_files.EntryHeader, bytes] | None:
         """A valid entry: neither expired nor damaged."""
         if not place.is_valid:
             return None
         rows = await self._run(lambda connection: _fetch(connection, _GET, (place.stage, place.topic, place.key)))
         return await self._opened(place, bytes(rows[0][0])) if rows else None
 
-    async def _opened(self, place: Place, data: bytes) -> tuple[EntryHeader, bytes] | None:
+    async def _opened(self, place: entry_files.Place, data: bytes) -> tuple[entry_files.EntryHeader, bytes] | None:
         try:
-            head, value = unsealed(data)
+            head, value = entry_files.unsealed(data)
             if head.place != place:
-                raise DamagedEntryError
-        except OtherFormatError:
+                raise entry_files.DamagedEntryError
+        except entry_files.OtherFormatError:
             return None
-        except DamagedEntryError:
+        except entry_files.DamagedEntryError:
             log.warning("a damaged entry of the store was set aside", extra={"stage": place.stage})
             statement = f"UPDATE {_TABLE} SET damaged = true WHERE {_AT}"  # noqa: S608  constants
             await self._run(lambda connection: _execute(connection, statement, (place.stage, place.topic, place.key)))
             return None
         return None if self._is_old(head) else (head, value)
 
-    def _is_old(self, head: EntryHeader) -> bool:
+    def _is_old(self, head: entry_files.EntryHeader) -> bool:
         return self._clock() - head.made_at > self._ttl_s
 
-    def _count(self, stage: StoreStage, *, hits: int) -> None:
+    def _count(self, stage: dtos.StoreStage, *, hits: int) -> None:
         """Count in memory; written with the next statistics or at the end, so that a read is no write."""
         (self._hits if hits else self._misses)[stage] += hits or 1
 
@@ -268,23 +251,23 @@ async def _execute(connection: Connection, statement: str, parameters: Sequence[
     return int((await connection.execute(statement.encode(), parameters)).rowcount)
 
 
-def _row(head: EntryHeader, data: bytes) -> tuple[str, str, str, float, bytes]:
+def _row(head: entry_files.EntryHeader, data: bytes) -> tuple[str, str, str, float, bytes]:
     """The values of _PUT. The time is that of the header, which is rounded to microseconds."""
     return head.place.stage, head.place.topic, head.place.key, head.made.timestamp(), data
 
 
 def _listed_row(row: Sequence[Any]) -> StoredFile:
     stage, topic, key, made_at, size, beginning = row
-    place = Place(stage, topic, key)
+    place = entry_files.Place(stage, topic, key)
     try:
-        head: EntryHeader | None = read_header(bytes(beginning))
-    except (DamagedEntryError, OtherFormatError):
+        head: entry_files.EntryHeader | None = entry_files.read_header(bytes(beginning))
+    except (entry_files.DamagedEntryError, entry_files.OtherFormatError):
         head = None
     return StoredFile(place, size, made_at, head if head is not None and head.place == place else None)
 
 
-def _is_storable(place: Place, data: bytes, value: bytes) -> bool:
-    return place.is_valid and len(data) <= MAX_ENTRY_BYTES and len(data) - len(value) <= MAX_HEAD_BYTES
+def _is_storable(place: entry_files.Place, data: bytes, value: bytes) -> bool:
+    return place.is_valid and len(data) <= entry_files.MAX_ENTRY_BYTES and len(data) - len(value) <= entry_files.MAX_HEAD_BYTES
 
 
 def _translated(error: DatabaseError) -> StoreError:

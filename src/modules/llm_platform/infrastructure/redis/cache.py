@@ -10,12 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.ports.cache import ICache, Value
-from modules.llm_platform.infrastructure.redis.client import (
-    KEY_PREFIX,
-    ForeignValueError,
-    RedisClient,
-    RedisUnavailableError,
-)
+from modules.llm_platform.infrastructure.redis import client as redis_client
 
 log = logging.getLogger(__name__)
 
@@ -40,18 +35,18 @@ class RedisCache(ICache[Value], Generic[Value]):
     get is a miss and every set does nothing. Redis evicts entries by its own `maxmemory`; each entry has a lifetime.
     """
 
-    def __init__(self, client: RedisClient, value_type: type[Value], namespace: str) -> None:
+    def __init__(self, client: redis_client.RedisClient, value_type: type[Value], namespace: str) -> None:
         self._client = client
         self._type_name = value_type.__name__
         self._document: type[StoredValue[Value]] = StoredValue[value_type]  # type: ignore[valid-type]
-        self._prefix = f"{KEY_PREFIX}cache:{namespace}:"
+        self._prefix = f"{redis_client.KEY_PREFIX}cache:{namespace}:"
 
     async def get(self, key: str) -> Value | None:
         name = self._prefix + key
         try:
             # GETRANGE, because another program may have stored a value of any size under the key.
             data = await self._client.call("GETRANGE", lambda redis: redis.getrange(name, 0, MAX_VALUE_BYTES))
-        except (RedisUnavailableError, ForeignValueError):
+        except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
             return None
         return self._decode(data) if data else None
 
@@ -64,7 +59,7 @@ class RedisCache(ICache[Value], Generic[Value]):
             else:
                 ttl_ms = ceil(min(ttl_s, MAX_TTL_S) * 1000)
                 await self._client.call("SET", lambda redis: redis.set(name, data, px=ttl_ms))
-        except (RedisUnavailableError, ForeignValueError):
+        except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
             return
 
     def _encode(self, value: Value) -> bytes | None:

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.llm_platform.domain.ports import rate_limiter
 from modules.llm_platform.domain.ports.health import IHealthProbe
-from modules.llm_platform.domain.ports.rate_limiter import (
-    IRateLimiter,
-    LimitState,
-    RateLimit,
-    RateLimitDecision,
-    RateLimits,
-)
-from modules.llm_platform.infrastructure.redis.client import (
-    KEY_PREFIX,
-    ForeignValueError,
-    RedisClient,
-    RedisConnection,
-    RedisUnavailableError,
-)
+from modules.llm_platform.infrastructure.redis import client as redis_client
 
 if TYPE_CHECKING:
     from redis.commands.core import AsyncScript
@@ -45,20 +33,20 @@ for number, key in ipairs(KEYS) do
 end
 return states
 """
-KEYS: Final = f"{KEY_PREFIX}rate-limit:"
+KEYS: Final = f"{redis_client.KEY_PREFIX}rate-limit:"
 
 
-def rate_limit_key(limit: RateLimit, client: str = "") -> str:
+def rate_limit_key(limit: rate_limiter.RateLimit, client: str = "") -> str:
     """Return the key of a count. It names the limit: what is stored is a time, which has a meaning for one rate only."""
     return f"{KEYS}{limit.name}:{limit.quota}/{limit.window_s}s/{limit.burst}:{client}"
 
 
-class RedisRateLimiter(IRateLimiter):
+class RedisRateLimiter(rate_limiter.IRateLimiter):
     """Exact for all servers of one Redis that have the same limits. While Redis is away, `local` counts the requests of this
     process.
     """
 
-    def __init__(self, redis: RedisClient, local: IRateLimiter) -> None:
+    def __init__(self, redis: redis_client.RedisClient, local: rate_limiter.IRateLimiter) -> None:
         self._redis = redis
         self._local = local
         self._script: AsyncScript | None = None
@@ -66,19 +54,19 @@ class RedisRateLimiter(IRateLimiter):
         self._arguments = [value for limit in limits for value in (limit.interval_s, limit.burst)]
 
     @property
-    def limits(self) -> RateLimits:
+    def limits(self) -> rate_limiter.RateLimits:
         return self._local.limits
 
-    async def take(self, client: str, *, counts_for_all: bool = True) -> RateLimitDecision:
+    async def take(self, client: str, *, counts_for_all: bool = True) -> rate_limiter.RateLimitDecision:
         limits = self.limits
         keys = [rate_limit_key(limits.client, client)] if limits.client else []
         keys += [rate_limit_key(limits.server)] if limits.server and counts_for_all else []
         try:
             return self._decision(await self._redis.call("EVALSHA", lambda redis: self._run(redis, keys)) if keys else ())
-        except (RedisUnavailableError, ForeignValueError):
+        except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
             return await self._local.take(client, counts_for_all=counts_for_all)
 
-    async def _run(self, redis: RedisConnection, keys: Sequence[str]) -> Sequence[Sequence[Any]]:
+    async def _run(self, redis: redis_client.RedisConnection, keys: Sequence[str]) -> Sequence[Sequence[Any]]:
         if self._script is None:
             from throttled.rate_limiter.gcra import RedisLimitAtomicActionSpec
 
@@ -86,14 +74,14 @@ class RedisRateLimiter(IRateLimiter):
         states: Sequence[Sequence[Any]] = await self._script(keys, self._arguments[: 2 * len(keys)])
         return states
 
-    def _decision(self, states: Sequence[Sequence[Any]]) -> RateLimitDecision:
+    def _decision(self, states: Sequence[Sequence[Any]]) -> rate_limiter.RateLimitDecision:
         limits = [limit for limit in (self.limits.client, self.limits.server) if limit is not None]
         found = {
-            limit.name: LimitState.of(limit, bool(refused), int(remaining), float(full_after_s))
+            limit.name: rate_limiter.LimitState.of(limit, bool(refused), int(remaining), float(full_after_s))
             for limit, (refused, remaining, full_after_s, _) in zip(limits, states, strict=False)  # none after a refusal
         }
         client, server = self.limits.client, self.limits.server
-        return RateLimitDecision(
+        return rate_limiter.RateLimitDecision(
             found.get(client.name) if client else None,
             found.get(server.name) if server else None,
         )
@@ -104,13 +92,13 @@ class RateLimitProbe(IHealthProbe):
 
     name = "rate_limits"
 
-    def __init__(self, redis: RedisClient) -> None:
+    def __init__(self, redis: redis_client.RedisClient) -> None:
         self._redis = redis
 
     async def ping(self) -> str:
         """Return where requests are counted. Never raises: requests are limited either way."""
         try:
             await self._redis.ping()
-        except RedisUnavailableError:
+        except redis_client.RedisUnavailableError:
             return "counted in this process, because Redis is away"
         return "counted in Redis, with all servers that use it"

@@ -9,12 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
-from modules.llm_platform.infrastructure.redis.client import (
-    KEY_PREFIX,
-    ForeignValueError,
-    RedisClient,
-    RedisUnavailableError,
-)
+from modules.llm_platform.infrastructure.redis import client as redis_client
 
 EXPIRY_S: Final = 5.0  # after the holder's death
 RENEWALS_PER_EXPIRY: Final = 3
@@ -35,9 +30,11 @@ class RedisKeyLock(IKeyLock):
     No caller waits longer than `max_wait_s`. While Redis is away nobody waits. The waiters of one process share one poll.
     """
 
-    def __init__(self, client: RedisClient, namespace: str, *, max_wait_s: float, expiry_s: float = EXPIRY_S) -> None:
+    def __init__(
+        self, client: redis_client.RedisClient, namespace: str, *, max_wait_s: float, expiry_s: float = EXPIRY_S
+    ) -> None:
         self._client = client
-        self._prefix = f"{KEY_PREFIX}lock:{namespace}:"
+        self._prefix = f"{redis_client.KEY_PREFIX}lock:{namespace}:"
         self._max_wait_s = max_wait_s
         self._expiry_s = expiry_s
         self._held: set[str] = set()
@@ -68,7 +65,7 @@ class RedisKeyLock(IKeyLock):
         expiry_ms = int(self._expiry_s * 1000)
         try:
             return bool(await self._client.call("SET", lambda redis: redis.set(name, token, px=expiry_ms, nx=True)))
-        except (RedisUnavailableError, ForeignValueError):
+        except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
             return None
 
     async def _renew(self, name: str, token: str) -> None:
@@ -84,7 +81,7 @@ class RedisKeyLock(IKeyLock):
         """Return the result of a script; None if Redis is away."""
         try:
             result: int = await self._client.call("EVAL", lambda redis: redis.eval(script, 1, name, *arguments))
-        except (RedisUnavailableError, ForeignValueError):
+        except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
             return None
         return result
 
@@ -100,7 +97,7 @@ class RedisKeyLock(IKeyLock):
     async def _poll(self, name: str) -> None:
         """Return when the lock is free, when Redis is away, or after `max_wait_s`."""
         delay_s = FIRST_POLL_S
-        with suppress(TimeoutError, RedisUnavailableError):
+        with suppress(TimeoutError, redis_client.RedisUnavailableError):
             async with asyncio.timeout(self._max_wait_s):
                 while await self._client.call("EXISTS", lambda redis: redis.exists(name)):
                     await asyncio.sleep(delay_s)

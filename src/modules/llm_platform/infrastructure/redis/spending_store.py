@@ -7,13 +7,7 @@ from typing import Final
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
-from modules.llm_platform.infrastructure.redis.client import (
-    KEY_PREFIX,
-    ForeignValueError,
-    RedisClient,
-    RedisConnection,
-    RedisUnavailableError,
-)
+from modules.llm_platform.infrastructure.redis import client as redis_client
 
 TTL_S: Final = 2 * 86_400
 
@@ -21,13 +15,13 @@ TTL_S: Final = 2 * 86_400
 class RedisSpendingStore(ISpendingStore):
     """One hash for each day, account to dollars; Redis removes it after two days."""
 
-    def __init__(self, client: RedisClient) -> None:
+    def __init__(self, client: redis_client.RedisClient) -> None:
         self._client = client
 
     async def add(self, day: str, amounts: Mapping[str, float]) -> Mapping[str, float]:
-        key = f"{KEY_PREFIX}spending:{day}"
+        key = f"{redis_client.KEY_PREFIX}spending:{day}"
 
-        async def send(redis: RedisConnection) -> list[object]:
+        async def send(redis: redis_client.RedisConnection) -> list[object]:
             async with redis.pipeline(transaction=True) as pipeline:
                 for account, usd in amounts.items():
                     pipeline.hincrbyfloat(key, account, usd)
@@ -38,5 +32,5 @@ class RedisSpendingStore(ISpendingStore):
         try:
             replies = await self._client.call("PIPELINE", send)
             return {account: float(str(reply)) for account, reply in zip(amounts, replies, strict=False)}
-        except (RedisUnavailableError, ForeignValueError, ValueError) as error:
+        except (redis_client.RedisUnavailableError, redis_client.ForeignValueError, ValueError) as error:
             raise SpendingStoreError(f"the spending of the day is not in Redis: {error}") from error

@@ -13,21 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, TypeVar
 
+from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest
-from modules.llm_platform.domain.dtos.research_job_dtos import (
-    ClaimedJob,
-    EventPage,
-    FinalStatus,
-    JobEvent,
-    NewResearchJob,
-    ResearchJob,
-    ResearchJobDetail,
-    ResearchProgress,
-    ResearchStatus,
-    WebhookDelivery,
-    WebhookState,
-    WebhookStatus,
-)
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 
 Result = TypeVar("Result")
@@ -133,7 +120,7 @@ RETURNING number, webhook, {_JOB}
 """  # noqa: S608  constants
 
 
-def add(job: NewResearchJob, max_queued: int) -> Operation[ResearchJob | None]:
+def add(job: dtos.NewResearchJob, max_queued: int) -> Operation[dtos.ResearchJob | None]:
     """One statement, since a client waits. Run again after its connection broke, it finds the research."""
     rows = yield Statement(
         f"""
@@ -158,7 +145,7 @@ def add(job: NewResearchJob, max_queued: int) -> Operation[ResearchJob | None]:
     return _job(rows[0]) if rows else None
 
 
-def get(owner: str, job_id: str) -> Operation[ResearchJobDetail | None]:
+def get(owner: str, job_id: str) -> Operation[dtos.ResearchJobDetail | None]:
     rows = yield Statement(
         f"SELECT number, {_JOB} FROM llm_platform.research_job WHERE owner = :owner AND id = :id",  # noqa: S608
         {"owner": owner, "id": job_id},
@@ -170,12 +157,12 @@ def get(owner: str, job_id: str) -> Operation[ResearchJobDetail | None]:
     result: Mapping[str, Any] = {}
     if job.finished_at is not None:
         result = _decoded((yield Statement(_LAST_EVENT, {"job": number})))
-    return ResearchJobDetail.model_validate(
+    return dtos.ResearchJobDetail.model_validate(
         {**dict(job), "request": request, "response": result.get("response"), "problem": result.get("problem")}
     )
 
 
-def page(owner: str, limit: int, before: str | None) -> Operation[tuple[ResearchJob, ...]]:
+def page(owner: str, limit: int, before: str | None) -> Operation[tuple[dtos.ResearchJob, ...]]:
     rows = yield Statement(
         f"""
         SELECT {_JOB} FROM llm_platform.research_job
@@ -189,7 +176,7 @@ def page(owner: str, limit: int, before: str | None) -> Operation[tuple[Research
     return tuple(map(_job, rows))
 
 
-def cancel(owner: str, job_id: str, event: JobEvent) -> Operation[bool]:
+def cancel(owner: str, job_id: str, event: dtos.JobEvent) -> Operation[bool]:
     rows = yield Statement(
         f"""
         UPDATE llm_platform.research_job
@@ -208,7 +195,7 @@ def cancel(owner: str, job_id: str, event: JobEvent) -> Operation[bool]:
     return bool(found)
 
 
-def events(owner: str, job_id: str, after: int, limit: int) -> Operation[EventPage | None]:
+def events(owner: str, job_id: str, after: int, limit: int) -> Operation[dtos.EventPage | None]:
     rows = yield Statement(
         "SELECT number, finished_at, last_event FROM llm_platform.research_job WHERE owner = :owner AND id = :id",
         {"owner": owner, "id": job_id},
@@ -223,9 +210,9 @@ def events(owner: str, job_id: str, after: int, limit: int) -> Operation[EventPa
         """,
         {"job": job, "after": after, "last": last_event, "limit": limit},
     )
-    page = tuple(JobEvent(*row) for row in found)
+    page = tuple(dtos.JobEvent(*row) for row in found)
     reached = page[-1].number if page else after
-    return EventPage(page, is_last=finished_at is not None and reached >= last_event)
+    return dtos.EventPage(page, is_last=finished_at is not None and reached >= last_event)
 
 
 def sources(owner: str, job_id: str) -> Operation[HeldSources | None]:
@@ -240,25 +227,25 @@ def sources(owner: str, job_id: str) -> Operation[HeldSources | None]:
     return HeldSources.model_validate_json(rows[0][0]) if rows else None
 
 
-def claim(token: str, lease_s: float) -> Operation[ClaimedJob | None]:
+def claim(token: str, lease_s: float) -> Operation[dtos.ClaimedJob | None]:
     rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s})
     if not rows:
         return None
     [(number, found_id, owner, label, request, *rest)] = rows
-    return ClaimedJob(number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), *rest)
+    return dtos.ClaimedJob(number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), *rest)
 
 
-def renew(job: ClaimedJob, lease_s: float) -> Operation[None]:
+def renew(job: dtos.ClaimedJob, lease_s: float) -> Operation[None]:
     yield from _update_leased(job, "lease_until = :now + :lease_s", lease_s=lease_s)
 
 
-def append(job: ClaimedJob, new: Sequence[JobEvent], progress: ResearchProgress) -> Operation[None]:
+def append(job: dtos.ClaimedJob, new: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> Operation[None]:
     changed = {"progress": progress.model_dump_json(), "last": new[-1].number}
     yield from _update_leased(job, "progress = :progress, last_event = :last", **changed)
     yield from _insert_events(job, new)
 
 
-def put_sources(job: ClaimedJob, held: HeldSources) -> Operation[None]:
+def put_sources(job: dtos.ClaimedJob, held: HeldSources) -> Operation[None]:
     yield from _update_leased(job, "lease = lease")
     yield Statement(
         """
@@ -270,7 +257,7 @@ def put_sources(job: ClaimedJob, held: HeldSources) -> Operation[None]:
 
 
 def finish(
-    job: ClaimedJob, status: FinalStatus, new: Sequence[JobEvent], progress: ResearchProgress
+    job: dtos.ClaimedJob, status: dtos.FinalStatus, new: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress
 ) -> Operation[None]:
     yield from _update_leased(
         job,
@@ -283,7 +270,7 @@ def finish(
     yield from _insert_events(job, new)
 
 
-def release(job: ClaimedJob) -> Operation[None]:
+def release(job: dtos.ClaimedJob) -> Operation[None]:
     yield Statement(
         f"""
         UPDATE llm_platform.research_job
@@ -293,17 +280,17 @@ def release(job: ClaimedJob) -> Operation[None]:
     )
 
 
-def claim_webhook(lease_s: float) -> Operation[WebhookDelivery | None]:
+def claim_webhook(lease_s: float) -> Operation[dtos.WebhookDelivery | None]:
     rows = yield Statement(_CLAIM_WEBHOOK, {"lease_s": lease_s})
     if not rows:
         return None
     [(number, url, *row)] = rows
     job = _job(row)
     result = _decoded((yield Statement(_LAST_EVENT, {"job": number})))
-    return WebhookDelivery(number, url, job.webhook.attempts if job.webhook else 1, job, result)
+    return dtos.WebhookDelivery(number, url, job.webhook.attempts if job.webhook else 1, job, result)
 
 
-def settle_webhook(delivery: WebhookDelivery, status: WebhookStatus, retry_in_s: float) -> Operation[None]:
+def settle_webhook(delivery: dtos.WebhookDelivery, status: dtos.WebhookStatus, retry_in_s: float) -> Operation[None]:
     yield Statement(
         """
         UPDATE llm_platform.research_job SET webhook_status = :status, webhook_at = :now + :retry_in_s
@@ -313,7 +300,7 @@ def settle_webhook(delivery: WebhookDelivery, status: WebhookStatus, retry_in_s:
     )
 
 
-def counts() -> Operation[Mapping[ResearchStatus, int]]:
+def counts() -> Operation[Mapping[dtos.ResearchStatus, int]]:
     rows = yield Statement(
         f"SELECT status, count(*) FROM llm_platform.research_job WHERE {_OPEN} GROUP BY status",  # noqa: S608
         {},
@@ -333,7 +320,7 @@ def clean(ttl_s: float) -> Operation[int]:
     return len(rows)
 
 
-def _update_leased(job: ClaimedJob, changes: str, **parameters: Any) -> Operation[None]:
+def _update_leased(job: dtos.ClaimedJob, changes: str, **parameters: Any) -> Operation[None]:
     """Raises LeaseLostError, which rolls the operation back."""
     rows = yield Statement(
         f"UPDATE llm_platform.research_job SET {changes} {_LEASED}",  # noqa: S608  constants
@@ -343,18 +330,18 @@ def _update_leased(job: ClaimedJob, changes: str, **parameters: Any) -> Operatio
         raise LeaseLostError
 
 
-def _insert_events(job: ClaimedJob, new: Sequence[JobEvent]) -> Operation[None]:
+def _insert_events(job: dtos.ClaimedJob, new: Sequence[dtos.JobEvent]) -> Operation[None]:
     for event in new:
         yield Statement(
             _INSERT_EVENT, {"job": job.number, "number": event.number, "type": event.type, "data": event.data}
         )
 
 
-def _job(row: Row) -> ResearchJob:
+def _job(row: Row) -> dtos.ResearchJob:
     """The research of the columns `_JOB`."""
     job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook = row
     asked = json.loads(request)
-    return ResearchJob(
+    return dtos.ResearchJob(
         id=job_id,
         status=status,
         query=asked["query"],
@@ -363,8 +350,8 @@ def _job(row: Row) -> ResearchJob:
         started_at=None if started_at is None else _time(started_at),
         finished_at=None if finished_at is None else _time(finished_at),
         attempts=attempts,
-        progress=ResearchProgress.model_validate_json(progress),
-        webhook=None if webhook is None else WebhookState(status=webhook, attempts=sent),
+        progress=dtos.ResearchProgress.model_validate_json(progress),
+        webhook=None if webhook is None else dtos.WebhookState(status=webhook, attempts=sent),
     )
 
 
@@ -396,51 +383,51 @@ class SqlResearchJobStore(IResearchJobStore):
         """As `_transact`; `empty` is the result where no research was ever added."""
         return await self._transact(make)
 
-    async def add(self, job: NewResearchJob, max_queued: int) -> ResearchJob | None:
+    async def add(self, job: dtos.NewResearchJob, max_queued: int) -> dtos.ResearchJob | None:
         return await self._run_statement(lambda: add(job, max_queued))
 
-    async def get(self, owner: str, job_id: str) -> ResearchJobDetail | None:
+    async def get(self, owner: str, job_id: str) -> dtos.ResearchJobDetail | None:
         return await self._query(lambda: get(owner, job_id), None)
 
-    async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[ResearchJob, ...]:
+    async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[dtos.ResearchJob, ...]:
         return await self._query(lambda: page(owner, limit, before), ())
 
-    async def cancel(self, owner: str, job_id: str, event: JobEvent) -> bool:
+    async def cancel(self, owner: str, job_id: str, event: dtos.JobEvent) -> bool:
         return await self._query(lambda: cancel(owner, job_id, event), False)
 
-    async def events(self, owner: str, job_id: str, after: int, limit: int) -> EventPage | None:
+    async def events(self, owner: str, job_id: str, after: int, limit: int) -> dtos.EventPage | None:
         return await self._query(lambda: events(owner, job_id, after, limit), None)
 
     async def sources(self, owner: str, job_id: str) -> HeldSources | None:
         return await self._query(lambda: sources(owner, job_id), None)
 
-    async def claim(self, token: str, lease_s: float) -> ClaimedJob | None:
+    async def claim(self, token: str, lease_s: float) -> dtos.ClaimedJob | None:
         return await self._query(lambda: claim(token, lease_s), None)
 
-    async def renew(self, job: ClaimedJob, lease_s: float) -> None:
+    async def renew(self, job: dtos.ClaimedJob, lease_s: float) -> None:
         await self._transact(lambda: renew(job, lease_s))
 
-    async def append(self, job: ClaimedJob, events: Sequence[JobEvent], progress: ResearchProgress) -> None:
+    async def append(self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> None:
         await self._transact(lambda: append(job, events, progress))
 
-    async def put_sources(self, job: ClaimedJob, sources: HeldSources) -> None:
+    async def put_sources(self, job: dtos.ClaimedJob, sources: HeldSources) -> None:
         await self._transact(lambda: put_sources(job, sources))
 
     async def finish(
-        self, job: ClaimedJob, status: FinalStatus, events: Sequence[JobEvent], progress: ResearchProgress
+        self, job: dtos.ClaimedJob, status: dtos.FinalStatus, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress
     ) -> None:
         await self._transact(lambda: finish(job, status, events, progress))
 
-    async def release(self, job: ClaimedJob) -> None:
+    async def release(self, job: dtos.ClaimedJob) -> None:
         await self._transact(lambda: release(job))
 
-    async def claim_webhook(self, lease_s: float) -> WebhookDelivery | None:
+    async def claim_webhook(self, lease_s: float) -> dtos.WebhookDelivery | None:
         return await self._query(lambda: claim_webhook(lease_s), None)
 
-    async def settle_webhook(self, delivery: WebhookDelivery, status: WebhookStatus, retry_in_s: float = 0.0) -> None:
+    async def settle_webhook(self, delivery: dtos.WebhookDelivery, status: dtos.WebhookStatus, retry_in_s: float = 0.0) -> None:
         await self._transact(lambda: settle_webhook(delivery, status, retry_in_s))
 
-    async def counts(self) -> Mapping[ResearchStatus, int]:
+    async def counts(self) -> Mapping[dtos.ResearchStatus, int]:
         return await self._query(counts, {"queued": 0, "running": 0})
 
     async def clean(self) -> int:

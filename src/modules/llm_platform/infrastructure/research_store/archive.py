@@ -19,14 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name, topic_of
-from modules.llm_platform.infrastructure.research_store.entry_files import (
-    MAX_ENTRY_BYTES,
-    DamagedEntryError,
-    EntryHeader,
-    OtherFormatError,
-    Place,
-    unsealed,
-)
+from modules.llm_platform.infrastructure.research_store import entry_files
 from modules.llm_platform.infrastructure.research_store.folder import STAGES, SUFFIX
 
 MAX_ENTRIES: Final = 50_000
@@ -53,7 +46,7 @@ class _JsonObject(BaseModel):
     """Any object of JSON."""
 
 
-def write_archive(file: Path, entries: Iterable[tuple[Place, bytes]]) -> int:
+def write_archive(file: Path, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
     """Write the entries to a file atomically; returns their number. Raises StoreError for too many entries and for a file that
     cannot be written.
     """
@@ -68,7 +61,7 @@ def write_archive(file: Path, entries: Iterable[tuple[Place, bytes]]) -> int:
             draft.unlink()
 
 
-def _written(draft: Path, target: Path, entries: Iterable[tuple[Place, bytes]]) -> int:
+def _written(draft: Path, target: Path, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
     with zipfile.ZipFile(draft, "x", zipfile.ZIP_DEFLATED) as archive:
         number = _fill(archive, entries)
     if draft.stat().st_size > MAX_FILE_BYTES:
@@ -77,7 +70,7 @@ def _written(draft: Path, target: Path, entries: Iterable[tuple[Place, bytes]]) 
     return number
 
 
-def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[Place, bytes]]) -> int:
+def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
     number = total = 0
     for place, data in entries:
         number, total = number + 1, total + len(data)
@@ -93,7 +86,7 @@ def _method(data: bytes) -> int:
     return zipfile.ZIP_STORED if swells else zipfile.ZIP_DEFLATED
 
 
-def read_archive(file: Path) -> Iterator[tuple[EntryHeader, bytes]]:
+def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
     """The verified entries of an archive. Raises StoreError at the first invalid one; the caller must discard the earlier ones
     then.
     """
@@ -138,7 +131,7 @@ def _check_size(raw: IO[bytes]) -> None:
         raise StoreError(_BOMB)
 
 
-def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, Place]]:
+def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.Place]]:
     """The members that are entries. Raises StoreError for other members and for exceeded limits."""
     infos = archive.infolist()
     members = [info for info in infos if not _is_folder(info)]
@@ -171,10 +164,10 @@ def _is_regular(info: zipfile.ZipInfo) -> bool:
 
 def _swells(info: zipfile.ZipInfo) -> bool:
     too_much = info.file_size > SMALL_BYTES and info.file_size > info.compress_size * MAX_RATIO
-    return too_much or info.file_size > MAX_ENTRY_BYTES
+    return too_much or info.file_size > entry_files.MAX_ENTRY_BYTES
 
 
-def _place(name: str) -> Place:
+def _place(name: str) -> entry_files.Place:
     folder, *rest = name.split("/")
     stage = next((each for each in STAGES if each == folder), None)
     topic, key = rest if len(rest) == 2 else ("", "")
@@ -182,17 +175,17 @@ def _place(name: str) -> Place:
         raise StoreError(_UNEXPECTED)
     if not is_entry_key(key.removesuffix(SUFFIX)):
         raise StoreError(_UNEXPECTED)
-    return Place(stage, topic, key.removesuffix(SUFFIX))
+    return entry_files.Place(stage, topic, key.removesuffix(SUFFIX))
 
 
-def _verified(place: Place, data: bytes) -> tuple[EntryHeader, bytes]:
+def _verified(place: entry_files.Place, data: bytes) -> tuple[entry_files.EntryHeader, bytes]:
     """The header and value of an entry. Raises StoreError where the seal, the name or the topic of its query do not match."""
     try:
-        header, value = unsealed(data)
+        header, value = entry_files.unsealed(data)
         _JsonObject.model_validate_json(value)
-    except OtherFormatError as error:
+    except entry_files.OtherFormatError as error:
         raise StoreError("that archive was written by another version of this program") from error
-    except (DamagedEntryError, ValidationError) as error:
+    except (entry_files.DamagedEntryError, ValidationError) as error:
         raise StoreError(_INVALID) from error
     if header.place != place or topic_of(header.query).name != place.topic:
         raise StoreError(_UNEXPECTED)

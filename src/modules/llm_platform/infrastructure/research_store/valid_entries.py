@@ -10,16 +10,7 @@ from pathlib import Path
 from modules.llm_platform.domain.dtos.store_dtos import Imported, StoreStage
 from modules.llm_platform.domain.exceptions import TopicNotFoundError
 from modules.llm_platform.domain.store_key import is_topic_name
-from modules.llm_platform.infrastructure.research_store.entry_files import (
-    MAX_ENTRY_BYTES,
-    MAX_HEAD_BYTES,
-    DamagedEntryError,
-    EntryHeader,
-    OtherFormatError,
-    Place,
-    sealed,
-    unsealed,
-)
+from modules.llm_platform.infrastructure.research_store import entry_files
 from modules.llm_platform.infrastructure.research_store.folder import StoredFile, StoreFolder
 
 log = logging.getLogger(__name__)
@@ -37,26 +28,26 @@ class ValidEntries:
         self._ttl_s = ttl_s
         self._clock = clock
 
-    def write(self, place: Place, data: bytes) -> None:
+    def write(self, place: entry_files.Place, data: bytes) -> None:
         """Write a prepared entry. May raise OSError."""
         self._folder.write(place, data)
 
-    def size(self, place: Place) -> int | None:
+    def size(self, place: entry_files.Place) -> int | None:
         """Bytes of the entry's file; None when there is none."""
         try:
             return self._folder.size(place) if place.is_valid else None
         except OSError:
             return None
 
-    def value(self, place: Place) -> bytes | None:
+    def value(self, place: entry_files.Place) -> bytes | None:
         """The value of a valid entry as JSON, else None."""
         entry = self._entry(place)
         return None if entry is None else entry[1]
 
-    def prepared(self, place: Place, query: str, value: bytes, *, ends_topic: bool = False) -> bytes:
+    def prepared(self, place: entry_files.Place, query: str, value: bytes, *, ends_topic: bool = False) -> bytes:
         """The bytes of a new entry. Raises UnstorableError for an invalid name or size."""
-        data = sealed(EntryHeader(place, query, self._clock(), ends_topic), value)
-        if not place.is_valid or len(data) > MAX_ENTRY_BYTES or len(data) - len(value) > MAX_HEAD_BYTES:
+        data = entry_files.sealed(entry_files.EntryHeader(place, query, self._clock(), ends_topic), value)
+        if not place.is_valid or len(data) > entry_files.MAX_ENTRY_BYTES or len(data) - len(value) > entry_files.MAX_HEAD_BYTES:
             raise UnstorableError
         return data
 
@@ -112,29 +103,29 @@ class ValidEntries:
             added = len(drafts)
         return Imported(added=added, skipped=skipped, expired=expired)
 
-    def _dated(self, head: EntryHeader, value: bytes) -> bytes:
+    def _dated(self, head: entry_files.EntryHeader, value: bytes) -> bytes:
         """An imported entry. A time in the future becomes now, or the entry would outlive all others."""
-        return sealed(replace(head, made_at=min(head.made_at, self._clock())), value)
+        return entry_files.sealed(replace(head, made_at=min(head.made_at, self._clock())), value)
 
-    def _valid_entries(self, files: Iterable[StoredFile]) -> Iterator[tuple[Place, bytes]]:
+    def _valid_entries(self, files: Iterable[StoredFile]) -> Iterator[tuple[entry_files.Place, bytes]]:
         for each in files:
             entry = self._entry(each.place)
             if entry is not None:
-                yield each.place, sealed(*entry)
+                yield each.place, entry_files.sealed(*entry)
 
-    def _entry(self, place: Place) -> tuple[EntryHeader, bytes] | None:
+    def _entry(self, place: entry_files.Place) -> tuple[entry_files.EntryHeader, bytes] | None:
         try:
-            head, value = unsealed(self._folder.read(place))
+            head, value = entry_files.unsealed(self._folder.read(place))
             if head.place != place:
-                raise DamagedEntryError
-        except (OSError, OtherFormatError):
+                raise entry_files.DamagedEntryError
+        except (OSError, entry_files.OtherFormatError):
             return None
-        except DamagedEntryError:
+        except entry_files.DamagedEntryError:
             self._set_aside(place)
             return None
         return None if self._is_old(head.made_at) else (head, value)
 
-    def _set_aside(self, place: Place) -> None:
+    def _set_aside(self, place: entry_files.Place) -> None:
         log.warning("a damaged entry of the store was set aside", extra={"stage": place.stage})
         try:
             self._folder.set_aside(place)

@@ -8,47 +8,41 @@ from typing import Final
 import httpcore2
 import httpx2
 
-from modules.llm_platform.domain.exceptions import (
-    PageBlockedError,
-    PageConfigError,
-    PageConnectionError,
-    PageError,
-    PageTimeoutError,
-)
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily
 from shared.exceptions import AppException
 
 PAGE_ERRORS: Final = ErrorFamily(
-    config=PageConfigError,
-    connection=PageConnectionError,
-    timeout=PageTimeoutError,
-    blocked=PageBlockedError,
-    error=PageError,
+    config=exceptions.PageConfigError,
+    connection=exceptions.PageConnectionError,
+    timeout=exceptions.PageTimeoutError,
+    blocked=exceptions.PageBlockedError,
+    error=exceptions.PageError,
 )
 
 STATUSES: Final[Mapping[int, tuple[type[AppException], str]]] = {
-    204: (PageError, "The page is empty (204)"),
-    205: (PageError, "The page is empty (205)"),
-    206: (PageError, "The server sent only a part of the page (206)"),
-    401: (PageBlockedError, "The page requires a login (401)"),
-    402: (PageBlockedError, "The page requires a payment (402)"),
-    403: (PageBlockedError, "The server refuses the page (403)"),
-    404: (PageError, "There is no such page (404)"),
-    407: (PageBlockedError, "The page requires a login (407)"),
-    408: (PageTimeoutError, "The server timed out (408)"),
-    410: (PageError, "The page is gone (410)"),
-    429: (PageBlockedError, "The server limits the rate of requests (429)"),
-    451: (PageBlockedError, "The page is withheld for legal reasons (451)"),
-    503: (PageBlockedError, "The server is unavailable (503)"),
-    504: (PageTimeoutError, "The server's upstream timed out (504)"),
-    999: (PageBlockedError, "The server refuses the page (999)"),  # LinkedIn's answer to programs
+    204: (exceptions.PageError, "The page is empty (204)"),
+    205: (exceptions.PageError, "The page is empty (205)"),
+    206: (exceptions.PageError, "The server sent only a part of the page (206)"),
+    401: (exceptions.PageBlockedError, "The page requires a login (401)"),
+    402: (exceptions.PageBlockedError, "The page requires a payment (402)"),
+    403: (exceptions.PageBlockedError, "The server refuses the page (403)"),
+    404: (exceptions.PageError, "There is no such page (404)"),
+    407: (exceptions.PageBlockedError, "The page requires a login (407)"),
+    408: (exceptions.PageTimeoutError, "The server timed out (408)"),
+    410: (exceptions.PageError, "The page is gone (410)"),
+    429: (exceptions.PageBlockedError, "The server limits the rate of requests (429)"),
+    451: (exceptions.PageBlockedError, "The page is withheld for legal reasons (451)"),
+    503: (exceptions.PageBlockedError, "The server is unavailable (503)"),
+    504: (exceptions.PageTimeoutError, "The server's upstream timed out (504)"),
+    999: (exceptions.PageBlockedError, "The server refuses the page (999)"),  # LinkedIn's answer to programs
 }
 # Most specific first.
 TRANSPORT: Final[tuple[tuple[type[Exception], type[AppException], str], ...]] = (
-    (httpcore2.TimeoutException, PageTimeoutError, "The page's server did not answer in time"),
-    (httpcore2.NetworkError, PageConnectionError, "The page's server closed the connection"),
-    (httpcore2.ProtocolError, PageError, "The page's server does not speak HTTP, or sends a head that is too large"),
-    (httpx2.DecodingError, PageError, "The page cannot be decompressed"),
+    (httpcore2.TimeoutException, exceptions.PageTimeoutError, "The page's server did not answer in time"),
+    (httpcore2.NetworkError, exceptions.PageConnectionError, "The page's server closed the connection"),
+    (httpcore2.ProtocolError, exceptions.PageError, "The page's server does not speak HTTP, or sends a head that is too large"),
+    (httpx2.DecodingError, exceptions.PageError, "The page cannot be decompressed"),
 )
 TRANSPORT_ERRORS: Final = tuple(kind for kind, _, _ in TRANSPORT)
 
@@ -65,4 +59,4 @@ def status_error(status: int, retry_after_s: float | None = None) -> AppExceptio
         return kind(message, retry_after_s=retry_after_s)
     if status // 100 == 2:
         return None
-    return PageError(f"The page's server answers with an error ({status})")
+    return exceptions.PageError(f"The page's server answers with an error ({status})")

@@ -13,11 +13,7 @@ from typing import Final
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.infrastructure.failed_requests.statements import SqlFailedRequestStore
-from modules.llm_platform.infrastructure.files.private_files import (
-    PRIVATE_FILE,
-    make_private_folder,
-    require_free_space,
-)
+from modules.llm_platform.infrastructure.files import private_files
 from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
 from modules.llm_platform.infrastructure.sqlite.shared_file import execute, transaction
 
@@ -62,9 +58,9 @@ class SqliteFailedRequestStore(SqlFailedRequestStore):
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        make_private_folder(self._file.parent)
-        require_free_space(self._file.parent)
-        self._file.touch(PRIVATE_FILE)
+        private_files.make_private_folder(self._file.parent)
+        private_files.require_free_space(self._file.parent)
+        self._file.touch(private_files.PRIVATE_FILE)
         with closing(sqlite3.connect(self._file, timeout=BUSY_WAIT_S, isolation_level=None)) as connection:
             connection.execute("PRAGMA secure_delete = ON")  # a removed request leaves no bytes in the file
             connection.execute(_SCHEMA)

@@ -13,28 +13,17 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.exceptions import StoreError, StoreUnavailableError
-from modules.llm_platform.infrastructure.research_jobs.statements import (
-    ADD_TRACEPARENT,
-    SCHEMA,
-    Operation,
-    Result,
-    SqlResearchJobStore,
-)
-from modules.llm_platform.infrastructure.sqlite.shared_file import (
-    SCHEMA_OF_TABLES,
-    execute,
-    open_shared_file,
-    transaction,
-)
+from modules.llm_platform.infrastructure.research_jobs import statements
+from modules.llm_platform.infrastructure.sqlite import shared_file
 
-MIGRATIONS: Final = (SCHEMA, (ADD_TRACEPARENT,))
+MIGRATIONS: Final = (statements.SCHEMA, (statements.ADD_TRACEPARENT,))
 FORMAT: Final = len(MIGRATIONS)  # of the file, in its user_version
 MEMORY: Final = Path(":memory:")
 CLOSED: Final = "the store of background researches is closed"
 _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
-class SqliteResearchJobStore(SqlResearchJobStore):
+class SqliteResearchJobStore(statements.SqlResearchJobStore):
     """Researches in `file`, made when the first one is added; `MEMORY`: in this process. `clock`: seconds since 1970."""
 
     def __init__(self, file: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
@@ -51,12 +40,14 @@ class SqliteResearchJobStore(SqlResearchJobStore):
             await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
             self._thread.shutdown()
 
-    async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
+    async def _query(
+        self, make: Callable[[], statements.Operation[statements.Result]], empty: statements.Result
+    ) -> statements.Result:
         """A server without background researches makes no file."""
         exists = self._connection is not None or (self._file != MEMORY and self._file.exists())
         return await self._transact(make) if exists else empty
 
-    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+    async def _transact(self, make: Callable[[], statements.Operation[statements.Result]]) -> statements.Result:
         if self._closed:
             raise StoreError(CLOSED)
         try:
@@ -65,13 +56,13 @@ class SqliteResearchJobStore(SqlResearchJobStore):
             why = getattr(error, "strerror", None) or str(error)
             raise StoreUnavailableError(f"{self._file.name} in the data folder cannot be used ({why})") from error
 
-    def _run(self, make: Callable[[], Operation[Result]]) -> Result:
+    def _run(self, make: Callable[[], statements.Operation[statements.Result]]) -> statements.Result:
         """In the thread. After an error of the file it is opened again."""
         if self._connection is None:
             self._connection = self._opened()
         try:
-            with transaction(self._connection):
-                return execute(self._connection, make(), self._clock())
+            with shared_file.transaction(self._connection):
+                return shared_file.execute(self._connection, make(), self._clock())
         except (sqlite3.Error, OSError):
             self._close_file()
             raise
@@ -79,13 +70,15 @@ class SqliteResearchJobStore(SqlResearchJobStore):
     def _opened(self) -> sqlite3.Connection:
         with ExitStack() as undo:
             in_memory = self._file == MEMORY
-            connection = sqlite3.connect(MEMORY, isolation_level=None) if in_memory else open_shared_file(self._file)
+            connection = (
+                sqlite3.connect(MEMORY, isolation_level=None) if in_memory else shared_file.open_shared_file(self._file)
+            )
             undo.callback(connection.close)
-            with transaction(connection):  # several servers may start at once
+            with shared_file.transaction(connection):  # several servers may start at once
                 if (found := connection.execute("PRAGMA user_version").fetchone()[0]) > FORMAT:
                     raise sqlite3.DatabaseError("a newer version wrote it: use that one, or another folder")
                 for statement in chain.from_iterable(MIGRATIONS[found:]):
-                    connection.execute(statement.format(number=_NUMBER).replace(SCHEMA_OF_TABLES, ""))
+                    connection.execute(statement.format(number=_NUMBER).replace(shared_file.SCHEMA_OF_TABLES, ""))
                 if found < FORMAT:
                     connection.execute(f"PRAGMA user_version = {FORMAT}")
             undo.pop_all()

@@ -9,11 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from modules.llm_platform.infrastructure.files.private_files import (
-    PRIVATE_FILE,
-    make_private_folder,
-    require_free_space,
-)
+from modules.llm_platform.infrastructure.files import private_files
 from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
 
 SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
@@ -28,9 +24,9 @@ def open_shared_file(file: Path) -> sqlite3.Connection:
 
     A commit survives the process, not a power cut.
     """
-    make_private_folder(file.parent)
-    require_free_space(file.parent)
-    file.touch(PRIVATE_FILE)  # SQLite makes its other files with the same rights
+    private_files.make_private_folder(file.parent)
+    private_files.require_free_space(file.parent)
+    file.touch(private_files.PRIVATE_FILE)  # SQLite makes its other files with the same rights
     with ExitStack() as undo:
         connection = sqlite3.connect(file, timeout=BUSY_WAIT_S, isolation_level=None)
         undo.callback(connection.close)

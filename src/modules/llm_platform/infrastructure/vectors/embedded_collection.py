@@ -13,48 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    EmbeddedPassage,
-    Filters,
-    FoundPassage,
-    IndexedDocument,
-    Passage,
-    Vector,
-)
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.domain.retrieval.bm25 import SparseVector
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLDER, require_free_space
+from modules.llm_platform.infrastructure.vectors import payloads
 from modules.llm_platform.infrastructure.vectors.generations import Generations, Stamp
 from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, active_filters, hybrid_query
-from modules.llm_platform.infrastructure.vectors.payloads import (
-    DAMAGED,
-    DENSE,
-    DOC_ID,
-    DOCUMENT,
-    FACTS_ID,
-    FIELDS,
-    FILTERABLE,
-    KIND,
-    PASSAGE,
-    WORDS,
-    busy_collection,
-    center_vectors,
-    document_of,
-    document_payload,
-    document_point,
-    embedder_mismatch,
-    facts_of,
-    facts_payload,
-    field_texts,
-    file_error,
-    no_collection,
-    passage_of,
-    prepared,
-    unknown_collection,
-)
 
 if TYPE_CHECKING:
     import qdrant_edge
@@ -86,11 +53,11 @@ class translated:  # noqa: N801  used as a word of a `with` statement
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
-            raise file_error(error) from error
+            raise payloads.file_error(error) from error
         if isinstance(error, KeyError):  # of a payload
             raise VectorStoreError("the index holds a point that llm-platform did not write: index again") from error
         if kind is Exception:
-            raise VectorStoreError(DAMAGED) from error
+            raise VectorStoreError(payloads.DAMAGED) from error
 
 
 def engine() -> Any:
@@ -103,10 +70,10 @@ def engine() -> Any:
 
 def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
     """Exact search without a graph: fast enough for some hundred thousand passages, and nothing to build."""
-    dense = {DENSE: edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)} if dimension else None
+    dense = {payloads.DENSE: edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)} if dimension else None
     config: qdrant_edge.EdgeConfig = edge.EdgeConfig(
         vectors=dense,
-        sparse_vectors={WORDS: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
+        sparse_vectors={payloads.WORDS: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
         hnsw_config=edge.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=0),
         optimizers=edge.EdgeOptimizersConfig(
             deleted_threshold=DELETED_SHARE,
@@ -125,14 +92,14 @@ def matching(edge: Any, fields: Iterable[tuple[str, Sequence[str]]]) -> qdrant_e
 
 
 def delete_operation(edge: Any, doc_ids: Sequence[str]) -> qdrant_edge.UpdateOperation:
-    documents = matching(edge, [(DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
+    documents = matching(edge, [(payloads.DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
     operation: qdrant_edge.UpdateOperation = edge.UpdateOperation.delete_points_by_filter(documents)
     return operation
 
 
 def vectors(edge: Any, vector: list[float] | None, words: SparseVector) -> dict[str, Any]:
-    dense = {} if vector is None else {DENSE: vector}
-    return {**dense, WORDS: edge.SparseVector(words.indices, words.values)} if words else dense
+    dense = {} if vector is None else {payloads.DENSE: vector}
+    return {**dense, payloads.WORDS: edge.SparseVector(words.indices, words.values)} if words else dense
 
 
 PAGE: Final = 1000  # documents listed at once
@@ -144,7 +111,7 @@ class _Open:
     """A loaded shard and its facts; for a generation also its shared lock and the stamp at which it was opened."""
 
     shard: EdgeShard
-    facts: Collection
+    facts: dtos.Collection
     lock: FileLock | None = None
     stamp: Stamp | None = None
 
@@ -160,24 +127,26 @@ class EdgeCollection:
 
     # --- reading ----------------------------------------------------------------------------------------------------------
 
-    def facts(self) -> Collection | None:
+    def facts(self) -> dtos.Collection | None:
         with translated():
             current = self._current()
             return current.facts if current else None
 
-    def search(self, text: str, vector: Vector | None, filters: Filters, limit: int) -> list[FoundPassage]:
+    def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]:
         edge = engine()
         with translated():
             current = self._needed()
             query = hybrid_query(current.facts, text, vector)
             if not query.lists:
                 return []
-            fields = matching(edge, [(FIELDS, field_texts(key, values)) for key, values in active_filters(filters)])
+            fields = matching(
+                edge, [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in active_filters(filters)]
+            )
             lists = []
             if query.vector is not None:
-                lists.append(edge.Query.Nearest(query.vector, DENSE))
+                lists.append(edge.Query.Nearest(query.vector, payloads.DENSE))
             if query.words:
-                lists.append(edge.Query.Nearest(edge.SparseVector(query.words.indices, query.words.values), WORDS))
+                lists.append(edge.Query.Nearest(edge.SparseVector(query.words.indices, query.words.values), payloads.WORDS))
             request = edge.QueryRequest(
                 limit=limit,
                 query=edge.Fusion.Dbsf(),
@@ -186,40 +155,44 @@ class EdgeCollection:
             )
             points = current.shard.query(request)
             return [
-                FoundPassage(passage=passage_of(point.id, point.payload or {}), score=query.score(point.score))
+                dtos.FoundPassage(passage=payloads.passage_of(point.id, point.payload or {}), score=query.score(point.score))
                 for point in points
             ]
 
-    def lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+    def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         with translated():
-            records = self._needed().shard.retrieve([document_point(doc_id) for doc_id in doc_ids], True, False)
-            found = {record.payload[DOC_ID]: document_of(record.payload) for record in records if record.payload}
+            records = self._needed().shard.retrieve([payloads.document_point(doc_id) for doc_id in doc_ids], True, False)
+            found = {
+                record.payload[payloads.DOC_ID]: payloads.document_of(record.payload)
+                for record in records
+                if record.payload
+            }
             return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
 
-    def documents(self, after: Any) -> tuple[list[IndexedDocument], Any]:
+    def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
         """A page of documents, and where the next page begins; None at the end."""
         edge = engine()
         with translated():
-            documents = matching(edge, [(KIND, [DOCUMENT])])
+            documents = matching(edge, [(payloads.KIND, [payloads.DOCUMENT])])
             records, following = self._needed().shard.scroll(
                 edge.ScrollRequest(offset=after, limit=PAGE, filter=documents, with_payload=True, with_vector=False)
             )
-            return [document_of(record.payload) for record in records if record.payload], following
+            return [payloads.document_of(record.payload) for record in records if record.payload], following
 
-    def passages(self, doc_id: str) -> list[Passage]:
+    def passages(self, doc_id: str) -> list[dtos.Passage]:
         edge = engine()
         with translated():
             shard = self._needed().shard
-            fields = matching(edge, [(DOC_ID, [replace_surrogates(doc_id)]), (KIND, [PASSAGE])])
+            fields = matching(edge, [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])])
             count = shard.count(edge.CountRequest(filter=fields))
             request = edge.ScrollRequest(limit=count + 1, filter=fields, with_payload=True, with_vector=False)
             records, _ = shard.scroll(request)
             found = [(record.id, record.payload) for record in records if record.payload]
-            return [passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
+            return [payloads.passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
-    def prepare(self, facts: Collection) -> None:
+    def prepare(self, facts: dtos.Collection) -> None:
         with translated():
             self._check(facts)
             self._take()
@@ -227,34 +200,41 @@ class EdgeCollection:
             if self._current() is None:
                 self._create(facts)
 
-    def replace(self, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]) -> None:
+    def replace(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
         """Several at once, since a call of the engine costs as much as a few points. The last document of an id counts."""
         edge = engine()
         with translated():
             work = self._begun()
-            new = {document_point(document.doc_id): (document, passages) for document, passages in documents}
+            new = {payloads.document_point(document.doc_id): (document, passages) for document, passages in documents}
             stored = {str(record.id) for record in work.shard.retrieve(list(new), False, False)}
             if stored:
                 replaced = [document.doc_id for point, (document, _) in new.items() if point in stored]
                 work.shard.update(delete_operation(edge, replaced))
             points = [
                 edge.Point(each.id, vectors(edge, each.vector, each.words), each.payload)
-                for each in prepared(work.facts, *(passages for _, passages in new.values()))
+                for each in payloads.prepared(work.facts, *(passages for _, passages in new.values()))
             ]
-            points += [edge.Point(point, {}, document_payload(document)) for point, (document, _) in new.items()]
+            points += [edge.Point(point, {}, payloads.document_payload(document)) for point, (document, _) in new.items()]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 
-    def add_vectors(self, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]) -> None:
+    def add_vectors(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
         """In place: to write the passages anew would leave as many behind to be cleared away."""
         edge = engine()
         with translated():
             work = self._begun()
             passages = [each for _, theirs in documents for each in theirs]
-            found = zip(passages, center_vectors([each.vector for each in passages], work.facts), strict=True)
-            made = [edge.PointVectors(each.passage.id, {DENSE: vector}) for each, vector in found if vector is not None]
+            found = zip(passages, payloads.center_vectors([each.vector for each in passages], work.facts), strict=True)
+            made = [
+                edge.PointVectors(each.passage.id, {payloads.DENSE: vector})
+                for each, vector in found
+                if vector is not None
+            ]
             if made:
                 work.shard.update(edge.UpdateOperation.update_vectors(made))
-            points = [edge.Point(document_point(each.doc_id), {}, document_payload(each)) for each, _ in documents]
+            points = [
+                edge.Point(payloads.document_point(each.doc_id), {}, payloads.document_payload(each))
+                for each, _ in documents
+            ]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def remove(self, doc_ids: Sequence[str]) -> None:
@@ -292,7 +272,7 @@ class EdgeCollection:
     def _needed(self) -> _Open:
         current = self._current()
         if current is None:
-            raise no_collection(self._name)
+            raise payloads.no_collection(self._name)
         return current
 
     def _current(self) -> _Open | None:
@@ -327,23 +307,23 @@ class EdgeCollection:
             if reading.lock is not None:
                 reading.lock.release()
 
-    def _facts_in(self, shard: EdgeShard) -> Collection:
-        records = shard.retrieve([FACTS_ID], True, False)
+    def _facts_in(self, shard: EdgeShard) -> dtos.Collection:
+        records = shard.retrieve([payloads.FACTS_ID], True, False)
         if not records or not records[0].payload:
-            raise unknown_collection(self._name)
-        return facts_of(self._name, records[0].payload)
+            raise payloads.unknown_collection(self._name)
+        return payloads.facts_of(self._name, records[0].payload)
 
-    def _check(self, facts: Collection) -> None:
+    def _check(self, facts: dtos.Collection) -> None:
         current = self._current()
         if current is None:
             return
         stored = current.facts
         if (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
-            raise embedder_mismatch(stored, facts)
+            raise payloads.embedder_mismatch(stored, facts)
 
     def _take(self) -> None:
         if not self._generations.take():
-            raise busy_collection(self._name)
+            raise payloads.busy_collection(self._name)
 
     def _begun(self) -> _Open:
         """The shard that is being written; at first a copy of the newest generation."""
@@ -356,11 +336,11 @@ class EdgeCollection:
             self._work = _Open(shard, self._facts_in(shard))
         return self._work
 
-    def _create(self, facts: Collection) -> None:
+    def _create(self, facts: dtos.Collection) -> None:
         edge = engine()
         self._generations.work.mkdir(PRIVATE_FOLDER)
         shard = edge.EdgeShard.create(str(self._generations.work), config(edge, facts.dimension))
-        for field in FILTERABLE:
+        for field in payloads.FILTERABLE:
             shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Keyword))
-        shard.update(edge.UpdateOperation.upsert_points([edge.Point(FACTS_ID, {}, facts_payload(facts))]))
+        shard.update(edge.UpdateOperation.upsert_points([edge.Point(payloads.FACTS_ID, {}, payloads.facts_payload(facts))]))
         self._work = _Open(shard, facts)

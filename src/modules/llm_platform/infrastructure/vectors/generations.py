@@ -18,13 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from modules.llm_platform.infrastructure.files import private_files
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
-from modules.llm_platform.infrastructure.files.private_files import (
-    PRIVATE_FOLDER,
-    make_private_folder,
-    private_opener,
-    restrict_to_owner,
-)
 
 # Copying sparse files: a shard reserves far more than it uses.
 
@@ -38,7 +33,7 @@ def copy_folder(source: Path, target: Path) -> None:
     meanwhile are skipped: opening a shard writes temporary ones. Raises FileNotFoundError without `source`.
     """
     with os.scandir(source) as entries:
-        target.mkdir(PRIVATE_FOLDER)
+        target.mkdir(private_files.PRIVATE_FOLDER)
         for entry in entries:
             with suppress(FileNotFoundError):
                 _copy_entry(entry, target / entry.name)
@@ -55,7 +50,7 @@ def _copy_file(source: Path, target: Path) -> None:
     if not _HAS_HOLES:
         shutil.copyfile(source, target)
         return
-    with source.open("rb", buffering=0) as read, open(target, "wb", buffering=0, opener=private_opener) as write:
+    with source.open("rb", buffering=0) as read, open(target, "wb", buffering=0, opener=private_files.private_opener) as write:
         size = os.fstat(read.fileno()).st_size
         write.truncate(size)
         place = 0
@@ -125,7 +120,7 @@ class Generations:
         """Lock for writing and delete what a crashed writer left. False: another process writes."""
         if self.writing:
             return True
-        make_private_folder(self.folder)
+        private_files.make_private_folder(self.folder)
         if not self._writer.acquire():
             return False
         shutil.rmtree(self.work, ignore_errors=True)
@@ -143,10 +138,10 @@ class Generations:
         number = 1 + (int(newest.name[2:]) if newest else 0)
         path = self.folder / f"g-{number:06}"
         shutil.rmtree(path, ignore_errors=True)  # a writer crashed between the two renames
-        restrict_to_owner(self.work)  # the engine creates its files by the umask
+        private_files.restrict_to_owner(self.work)  # the engine creates its files by the umask
         self.work.rename(path)
         written = self.folder / f"{CURRENT}.new"
-        with open(written, "w", opener=private_opener) as file:
+        with open(written, "w", opener=private_files.private_opener) as file:
             file.write(path.name)
             file.flush()
             os.fsync(file.fileno())

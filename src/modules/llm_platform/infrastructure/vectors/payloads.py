@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    EmbeddedPassage,
-    Filters,
-    IndexedDocument,
-    Passage,
-    Vector,
-)
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreBusyError, VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.domain.retrieval.bm25 import FORM, SparseVector, passage_words
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_LENGTH, mean_centered
@@ -39,7 +32,7 @@ def no_collection(name: str) -> VectorStoreConfigError:
     return VectorStoreConfigError(f"there is no collection {name!r}: create it with `llm-platform index PATH`")
 
 
-def embedder_mismatch(stored: Collection, requested: Collection) -> VectorStoreConfigError:
+def embedder_mismatch(stored: dtos.Collection, requested: dtos.Collection) -> VectorStoreConfigError:
     return VectorStoreConfigError(
         f"the collection {stored.name!r} holds vectors of {stored.embedder} ({stored.dimension} numbers), not of "
         f"{requested.embedder} ({requested.dimension}): set EMBEDDER as it was, or another QDRANT_COLLECTION and index again"
@@ -91,7 +84,7 @@ def field_texts(key: str, values: Iterable[str]) -> list[str]:
     return [f"{name}={replace_surrogates(value)}" for value in values]
 
 
-def passage_payload(passage: Passage, place: int) -> dict[str, Any]:
+def passage_payload(passage: dtos.Passage, place: int) -> dict[str, Any]:
     """`place` is the passage's position in its document."""
     return {
         KIND: PASSAGE,
@@ -110,8 +103,8 @@ def passage_payload(passage: Passage, place: int) -> dict[str, Any]:
     }
 
 
-def passage_of(point_id: object, payload: Mapping[str, Any]) -> Passage:
-    return Passage(
+def passage_of(point_id: object, payload: Mapping[str, Any]) -> dtos.Passage:
+    return dtos.Passage(
         id=str(point_id),
         doc_id=payload[DOC_ID],
         title=payload["title"],
@@ -125,7 +118,7 @@ def passage_of(point_id: object, payload: Mapping[str, Any]) -> Passage:
     )
 
 
-def _fields_of(texts: Iterable[str]) -> Filters:
+def _fields_of(texts: Iterable[str]) -> dtos.Filters:
     values: dict[str, list[str]] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -133,7 +126,7 @@ def _fields_of(texts: Iterable[str]) -> Filters:
     return {key: tuple(each) for key, each in values.items()}
 
 
-def document_payload(document: IndexedDocument) -> dict[str, Any]:
+def document_payload(document: dtos.IndexedDocument) -> dict[str, Any]:
     known = {"url": document.url, "origin": document.origin, "form": document.form or None}
     return {
         KIND: DOCUMENT,
@@ -146,8 +139,8 @@ def document_payload(document: IndexedDocument) -> dict[str, Any]:
     }
 
 
-def document_of(payload: Mapping[str, Any]) -> IndexedDocument:
-    return IndexedDocument(
+def document_of(payload: Mapping[str, Any]) -> dtos.IndexedDocument:
+    return dtos.IndexedDocument(
         doc_id=payload[DOC_ID],
         sha256=payload["sha256"],
         passages=payload["passages"],
@@ -159,7 +152,7 @@ def document_of(payload: Mapping[str, Any]) -> IndexedDocument:
     )
 
 
-def facts_payload(collection: Collection) -> dict[str, Any]:
+def facts_payload(collection: dtos.Collection) -> dict[str, Any]:
     return {
         KIND: FACTS,
         "embedder": collection.embedder,
@@ -169,11 +162,11 @@ def facts_payload(collection: Collection) -> dict[str, Any]:
     }
 
 
-def facts_of(name: str, payload: Mapping[str, Any]) -> Collection:
+def facts_of(name: str, payload: Mapping[str, Any]) -> dtos.Collection:
     """Raises VectorStoreConfigError where the keywords are stored in another format than queries use."""
     if payload.get("words") != FORM:
         raise other_sparse_format(name)
-    return Collection(
+    return dtos.Collection(
         name=name, embedder=payload["embedder"], dimension=payload["dimension"], mean=tuple(payload["mean"])
     )
 
@@ -191,7 +184,7 @@ class PreparedPoint:
     payload: dict[str, Any]
 
 
-def prepared(facts: Collection, *documents: Sequence[EmbeddedPassage]) -> list[PreparedPoint]:
+def prepared(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPassage]) -> list[PreparedPoint]:
     """The points of documents, in their order."""
     passages = [each for document in documents for each in document]
     vectors = center_vectors([each.vector for each in passages], facts)
@@ -202,7 +195,7 @@ def prepared(facts: Collection, *documents: Sequence[EmbeddedPassage]) -> list[P
     ]
 
 
-def center_vectors(vectors: Sequence[Vector | None], facts: Collection) -> list[list[float] | None]:
+def center_vectors(vectors: Sequence[dtos.Vector | None], facts: dtos.Collection) -> list[list[float] | None]:
     """`mean_centered` for many vectors, four times as fast with numpy."""
     centered: list[list[float] | None] = [None] * len(vectors)
     usable = [place for place, vector in enumerate(vectors) if vector is not None and len(vector) == facts.dimension]

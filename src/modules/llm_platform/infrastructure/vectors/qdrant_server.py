@@ -13,16 +13,8 @@ from pydantic import ValidationError
 
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.vectors import payloads
 from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, HybridQuery
-from modules.llm_platform.infrastructure.vectors.payloads import (
-    DENSE,
-    DOC_ID,
-    KIND,
-    WORDS,
-    PreparedPoint,
-    no_collection,
-    unknown_collection,
-)
 
 if TYPE_CHECKING:
     from qdrant_client.models import Filter, FilterSelector, PointStruct, UpdateOperation
@@ -40,7 +32,10 @@ def points_of(doc_ids: Iterable[str], kind: str, except_ids: Sequence[Any] = ())
     """The points of this kind of the documents, except those with the ids `except_ids`."""
     from qdrant_client import models
 
-    selected = matching([(KIND, [kind]), (DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])]) or models.Filter()
+    selected = (
+        matching([(payloads.KIND, [kind]), (payloads.DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
+        or models.Filter()
+    )
     if except_ids:
         selected.must_not = [models.HasIdCondition(has_id=list(except_ids))]
     return models.FilterSelector(filter=selected)
@@ -62,9 +57,9 @@ def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
 
     lists: list[Any] = []
     if hybrid.words:
-        lists.append((WORDS, models.SparseVector(indices=hybrid.words.indices, values=hybrid.words.values)))
+        lists.append((payloads.WORDS, models.SparseVector(indices=hybrid.words.indices, values=hybrid.words.values)))
     if hybrid.vector is not None:
-        lists.append((DENSE, hybrid.vector))
+        lists.append((payloads.DENSE, hybrid.vector))
     prefetch = [
         models.Prefetch(query=each, using=using, filter=fields, limit=CANDIDATES) for using, each in lists
     ]
@@ -75,13 +70,13 @@ def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
     }
 
 
-def passage_point(each: PreparedPoint) -> PointStruct:
+def passage_point(each: payloads.PreparedPoint) -> PointStruct:
     """A passage as it is stored."""
     from qdrant_client import models
 
-    vectors: dict[str, Any] = {} if each.vector is None else {DENSE: each.vector}
+    vectors: dict[str, Any] = {} if each.vector is None else {payloads.DENSE: each.vector}
     if each.words:
-        vectors[WORDS] = models.SparseVector(indices=each.words.indices, values=each.words.values)
+        vectors[payloads.WORDS] = models.SparseVector(indices=each.words.indices, values=each.words.values)
     return models.PointStruct(id=each.id, vector=vectors, payload=each.payload)
 
 
@@ -117,7 +112,7 @@ def translated(collection: str) -> Iterator[None]:
     except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # the client asserts the shape of an answer
         raise VectorStoreConfigError(NOT_QDRANT) from error
     except (KeyError, ValidationError) as error:  # of a payload
-        raise unknown_collection(collection) from error
+        raise payloads.unknown_collection(collection) from error
     except _client_errors() as error:
         failure = _error_of(error, collection)
     else:
@@ -146,7 +141,7 @@ def _error_of(error: Exception, collection: str) -> VectorStoreError | VectorSto
     if status in (401, 403):
         return VectorStoreConfigError(f"the Qdrant server refuses the key ({status}): check QDRANT_API_KEY")
     if status == 404:
-        return no_collection(collection) if _is_from_qdrant(error) else VectorStoreConfigError(NOT_QDRANT)
+        return payloads.no_collection(collection) if _is_from_qdrant(error) else VectorStoreConfigError(NOT_QDRANT)
     if status < 500 and status not in TRANSIENT:
         return VectorStoreConfigError(
             f"the Qdrant server does not accept the request ({status}): check QDRANT_URL, and that its version is 1.16 or newer"

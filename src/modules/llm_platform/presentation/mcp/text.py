@@ -8,16 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from modules.llm_platform.application.research.events import (
-    ModelProgressed,
-    Planned,
-    Read,
-    ResearchEvent,
-    Searched,
-    SourcesNumbered,
-    Summarized,
-    Verified,
-)
+from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
@@ -89,22 +80,22 @@ def answer_text(answer: RagAnswer) -> str:
     )
 
 
-def progress_text(event: ResearchEvent) -> str | None:
+def progress_text(event: events.ResearchEvent) -> str | None:
     """One line for an event that a person waits for; None for the others."""
     match event:
-        case Planned():
+        case events.Planned():
             line = f"planned: {'; '.join(event.questions)}"
-        case Searched():
+        case events.Searched():
             line = f"searched: {event.query} ({event.count} results from {event.provider})"
-        case Read():
+        case events.Read():
             line = f"read: {event.url} ({f'{event.chars} characters' if event.chars else event.status})"
-        case Summarized():
+        case events.Summarized():
             line = f"summarized: {event.url}"
-        case ModelProgressed():
+        case events.ModelProgressed():
             line = event.describe()
-        case SourcesNumbered():
+        case events.SourcesNumbered():
             line = f"writing the answer from {len(event.sources)} sources"
-        case Verified() if event.pending:
+        case events.Verified() if event.pending:
             line = f"verifying {event.pending} citations"
         case _:
             return None

@@ -25,16 +25,11 @@ from modules.llm_platform.presentation.rest import (
 )
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.examples import add_examples
+from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, AccessPolicy
 from modules.llm_platform.presentation.rest.http.body import field_errors
 from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
 from modules.llm_platform.presentation.rest.http.openapi import openapi_document
-from modules.llm_platform.presentation.rest.http.problems import (
-    BadRequestError,
-    InvalidRequestError,
-    MethodNotAllowedError,
-    NotFoundError,
-)
 from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
 from modules.llm_platform.presentation.rest.http.responses import ServerState
@@ -96,15 +91,15 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
 
 
 async def _raise_validation_error(request: Request, error: Any) -> NoReturn:
-    raise InvalidRequestError(field_errors(error.errors()))
+    raise problems.InvalidRequestError(field_errors(error.errors()))
 
 
 async def _raise_http_error(request: Request, error: Any) -> NoReturn:
     if error.status_code == 404:
-        raise NotFoundError
+        raise problems.NotFoundError
     if error.status_code == 405:
-        raise MethodNotAllowedError(headers={"Allow": _allowed_methods(request)})
-    raise BadRequestError
+        raise problems.MethodNotAllowedError(headers={"Allow": _allowed_methods(request)})
+    raise problems.BadRequestError
 
 
 def _allowed_methods(request: Request) -> str:

@@ -15,6 +15,7 @@ from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMToken, Spending
 from modules.llm_platform.domain.dtos.sent import SentKind
+from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import body_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
@@ -25,12 +26,6 @@ from modules.llm_platform.presentation.rest.http.responses import (
     json_response,
     request_id,
     services,
-)
-from modules.llm_platform.presentation.rest.http.sse import (
-    Event,
-    EventStream,
-    accepts_event_stream,
-    event_stream_response,
 )
 
 router = APIRouter(tags=["chat"])
@@ -77,29 +72,29 @@ class ChatDone(BaseModel):
     response_model=ChatApiResponse,
     responses={
         **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-        **event_stream_response("token", "done", "failed"),
+        **sse.event_stream_response("token", "done", "failed"),
     },
     openapi_extra=body_of(ChatApiRequest),
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, ChatApiRequest)
     llm = services(request).llm
-    if accepts_event_stream(request, body.stream):
-        return await EventStream.start(request, chat_events(llm, body, request_id(request)))
+    if sse.accepts_event_stream(request, body.stream):
+        return await sse.EventStream.start(request, chat_events(llm, body, request_id(request)))
     async with CancelOnDisconnect(request.receive):
         response = await llm.generate(body)
     request.scope[ANSWER] = response
     return json_response(response, exclude=HIDDEN_FIELDS)
 
 
-async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[Event, None]:
+async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[sse.Event, None]:
     """Yield Token events and one ChatDone."""
     async with aclosing(llm.stream(request)) as parts:
         async for part in parts:
             yield _event(part, request_id)
 
 
-def _event(part: LLMToken | LLMResponse, request_id: str) -> Event:
+def _event(part: LLMToken | LLMResponse, request_id: str) -> sse.Event:
     if isinstance(part, LLMToken):
         return Token(request_id=request_id, text=part.text)
     fields: dict[str, Any] = part.model_dump(exclude=HIDDEN_FIELDS)

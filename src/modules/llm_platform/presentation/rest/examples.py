@@ -14,24 +14,10 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from modules.llm_platform.application.research.events import Done, Planned, Searched, SourcesNumbered, Started, Token
+from modules.llm_platform.domain.dtos import research_dtos, research_job_dtos
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    HeldSource,
-    RawResult,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    SourceRef,
-)
-from modules.llm_platform.domain.dtos.research_job_dtos import (
-    ResearchJob,
-    ResearchJobDetail,
-    ResearchJobPage,
-    ResearchProgress,
-)
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchCancelledError, SourceNotHeldError, WebSearchError
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
@@ -53,14 +39,14 @@ REQUEST_ID: Final = "3f2c8a5e9d7b4c61a0e4f19b7d2c6a58"
 CLIENT_LIMIT: Final = RateLimit("client", 30, 60, burst=5)
 CHECKED_AT: Final = "2026-11-20T12:00:00Z"
 
-RESEARCH_RESPONSE: Final = ResearchResponse(
+RESEARCH_RESPONSE: Final = research_dtos.ResearchResponse(
     query=QUESTION,
     depth="shallow",
     synthesis=f"{QUOTE.removesuffix('.')} [1].",
-    sources=(SourceRef(index=1, title=TITLE, url=URL),),
-    raw_results=(RawResult(title=TITLE, url=URL, content=TEXT, source="duckduckgo", score=1.0),),
+    sources=(research_dtos.SourceRef(index=1, title=TITLE, url=URL),),
+    raw_results=(research_dtos.RawResult(title=TITLE, url=URL, content=TEXT, source="duckduckgo", score=1.0),),
     citations=(
-        Citation(
+        research_dtos.Citation(
             start=0,
             end=len(QUOTE) - 1,  # without the marker and the full stop
             source_index=1,
@@ -71,7 +57,7 @@ RESEARCH_RESPONSE: Final = ResearchResponse(
             score=1.0,
         ),
     ),
-    metadata=ResearchMetadata(
+    metadata=research_dtos.ResearchMetadata(
         latency_ms=840, searches=1, synthesizer="extractive", providers=("searxng",), request_id=REQUEST_ID
     ),
 )
@@ -81,7 +67,9 @@ SEARCH_RESPONSE: Final = WebSearchResponse(
     results=(WebSearchResultItem(title=TITLE, url=URL, snippet=QUOTE, site_name="docs.python.org"),),
     provider="searxng",
 )
-STORED_SOURCE: Final = HeldSource(index=1, url=URL, title=TITLE, text=TEXT, sha256=sha256(TEXT.encode()).hexdigest())
+STORED_SOURCE: Final = research_dtos.HeldSource(
+    index=1, url=URL, title=TITLE, text=TEXT, sha256=sha256(TEXT.encode()).hexdigest()
+)
 HEALTH: Final = HealthReport.model_validate(
     {
         "status": "healthy",
@@ -106,23 +94,23 @@ PLAN: Final = ResearchPlan(
 )
 
 
-QUEUED_RESEARCH: Final = ResearchJobDetail(
+QUEUED_RESEARCH: Final = research_job_dtos.ResearchJobDetail(
     id=REQUEST_ID,
     status="queued",
     query=QUESTION,
     depth="report",
     created_at=datetime(2026, 11, 20, 12, tzinfo=UTC),
-    request=ResearchRequest(query=QUESTION, depth="report"),
+    request=research_dtos.ResearchRequest(query=QUESTION, depth="report"),
 )
 DONE_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
     update={
         "status": "done",
         "depth": "shallow",
-        "request": ResearchRequest(query=QUESTION),
+        "request": research_dtos.ResearchRequest(query=QUESTION),
         "started_at": datetime(2026, 11, 20, 12, tzinfo=UTC),
         "finished_at": datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC),
         "attempts": 1,
-        "progress": ResearchProgress(step="done", planned=1, searched=1),
+        "progress": research_job_dtos.ResearchProgress(step="done", planned=1, searched=1),
         "response": RESEARCH_RESPONSE,
     }
 )
@@ -133,8 +121,8 @@ CANCELLED_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
         "problem": ResearchCancelledError().problem(instance=f"/research/{REQUEST_ID}", request_id=REQUEST_ID),
     }
 )
-RESEARCH_PAGE: Final = ResearchJobPage(
-    researches=(ResearchJob.model_validate(DONE_RESEARCH.model_dump(include=set(ResearchJob.model_fields))),)
+RESEARCH_PAGE: Final = research_job_dtos.ResearchJobPage(
+    researches=(research_job_dtos.ResearchJob.model_validate(DONE_RESEARCH.model_dump(include=set(research_job_dtos.ResearchJob.model_fields))),)
 )
 
 

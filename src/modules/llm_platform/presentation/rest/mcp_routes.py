@@ -22,15 +22,10 @@ from starlette.types import Message, Receive, Scope, Send
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.presentation.mcp.calls import Call
+from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, parse_object, receive_body, require_json
 from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
-from modules.llm_platform.presentation.rest.http.problems import (
-    REQUEST_ID,
-    InvalidRequestError,
-    NoMcpError,
-    NotServingError,
-)
 from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
@@ -77,7 +72,7 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._is_installed:
-            raise NoMcpError
+            raise problems.NoMcpError
         body, message = b"", {}
         if scope["method"] == "POST":
             body = await receive_body(receive, scope[HEADERS])
@@ -152,7 +147,7 @@ class McpEndpoint:
 
     def _platform(self) -> LLMPlatform:
         if self._server.platform is None:
-            raise NotServingError
+            raise problems.NotServingError
         return self._server.platform
 
 
@@ -168,13 +163,13 @@ class _HttpCall(Call):
         self._server = server
         self._scope = request.scope
         self.owner = request.scope[CALLER].id
-        self.request_id = request.scope[REQUEST_ID]
+        self.request_id = request.scope[problems.REQUEST_ID]
         self.closed = request.scope[CLOSED]
         self.owns_all_reports = owns_all_reports
 
     async def start(self) -> None:
         # A session runs in the context of the request that opened it: that of the same caller, with another id.
-        bind_request_id(self._scope[REQUEST_ID]).__enter__()
+        bind_request_id(self._scope[problems.REQUEST_ID]).__enter__()
         await self._scope[COUNT_REQUEST]()
 
     def research_slot(self) -> AbstractAsyncContextManager[None]:
@@ -204,7 +199,9 @@ class _Attempt:
 
 def _fail(starting: asyncio.Future[_Managers], done: asyncio.Task[None]) -> None:
     if not starting.done():
-        starting.set_exception(NotServingError() if done.cancelled() else done.exception() or NotServingError())
+        starting.set_exception(
+            problems.NotServingError() if done.cancelled() else done.exception() or problems.NotServingError()
+        )
 
 
 def _owned(scope: Scope) -> Scope:
@@ -225,7 +222,7 @@ def _check_message(message: dict[str, Any]) -> None:
         jsonrpc_message_adapter.validate_python(message, by_name=False)
     except ValidationError:
         errors = [{"loc": ["body"], "msg": "is no message of JSON-RPC 2.0", "type": "jsonrpc"}]
-        raise InvalidRequestError(errors) from None
+        raise problems.InvalidRequestError(errors) from None
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

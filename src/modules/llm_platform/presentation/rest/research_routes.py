@@ -14,23 +14,10 @@ from pydantic_core import PydanticCustomError
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import GivenUrl, HeldSource, ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
+from modules.llm_platform.presentation.rest.http import responses, sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import body_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
-from modules.llm_platform.presentation.rest.http.responses import (
-    CancelOnDisconnect,
-    caller_id,
-    json_response,
-    run_research,
-    server_state,
-    services,
-)
-from modules.llm_platform.presentation.rest.http.sse import (
-    RESEARCH_EVENTS,
-    accepts_event_stream,
-    event_stream_response,
-    stream_research,
-)
 from modules.llm_platform.presentation.rest.research_job_routes import submit
 
 router = APIRouter(prefix="/research", tags=["research"])
@@ -69,7 +56,7 @@ class ResearchApiRequest(ResearchRequest):
     response_model=ResearchResponse,
     responses={
         **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES, 404),
-        **event_stream_response(*RESEARCH_EVENTS),
+        **sse.event_stream_response(*sse.RESEARCH_EVENTS),
         202: {"model": ResearchJobDetail, "description": "With `background`: the queued research, at `Location`"},
     },
     openapi_extra=body_of(ResearchApiRequest),
@@ -78,9 +65,9 @@ async def research(request: Request) -> Response:
     body = await read_body(request, ResearchApiRequest)
     if body.background:
         return await submit(request, body, body.webhook)
-    if accepts_event_stream(request, body.stream):
-        return await stream_research(request, body)
-    return json_response(await run_research(request, body))
+    if sse.accepts_event_stream(request, body.stream):
+        return await sse.stream_research(request, body)
+    return responses.json_response(await responses.run_research(request, body))
 
 
 @router.post(
@@ -92,9 +79,9 @@ async def research(request: Request) -> Response:
 )
 async def plan(request: Request) -> Response:
     body = await read_body(request, PlanRequest)
-    async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
-        response = await services(request).research.plan(body, owner=caller_id(request))
-    return json_response(response)
+    async with responses.CancelOnDisconnect(request.receive), responses.server_state(request).researches.slot():
+        response = await responses.services(request).research.plan(body, owner=responses.caller_id(request))
+    return responses.json_response(response)
 
 
 @router.get(
@@ -108,4 +95,6 @@ async def source(
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
     index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
 ) -> Response:
-    return json_response(await services(request).research.source(research_id, index, owner=caller_id(request)))
+    return responses.json_response(
+        await responses.services(request).research.source(research_id, index, owner=responses.caller_id(request))
+    )

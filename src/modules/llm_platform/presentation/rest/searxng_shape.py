@@ -9,22 +9,9 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from starlette.datastructures import QueryParams
 
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    MAX_ENGINES,
-    MAX_PAGE,
-    Category,
-    Engine,
-    Language,
-    Query,
-    SafeSearch,
-    SourceKind,
-    TimeRange,
-    VerbatimWebSearchRequest,
-    WebSearchResponse,
-    WebSearchResultItem,
-)
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 
-SOURCE_OF_CATEGORY: Mapping[str, SourceKind] = {"general": "web", "news": "news", "science": "academic"}
+SOURCE_OF_CATEGORY: Mapping[str, dtos.SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4
 MAX_FIELDS = 500  # of a form; that of SearXNG has a checkbox for each category
 CATEGORY_CHECKBOX = "category_"  # of the search form of SearXNG: category_news=on
@@ -66,21 +53,21 @@ def _none_if_empty(value: Any) -> Any:
     return None if value == "" else value
 
 
-class SearchApiRequest(VerbatimWebSearchRequest):
+class SearchApiRequest(dtos.VerbatimWebSearchRequest):
     """`q` is passed on unchanged, with its bangs; `engines` is a list or a comma list; `pageno` is an alias of `page`."""
 
-    query: Annotated[Query, AfterValidator(_refuse_redirect)] = Field(validation_alias="q")
-    page: int = Field(default=1, ge=1, le=MAX_PAGE, strict=True, validation_alias=AliasChoices("page", "pageno"))
-    engines: Annotated[tuple[Engine, ...], BeforeValidator(_split), NAMES] = Field(default=(), max_length=MAX_ENGINES)
-    sources: Annotated[tuple[SourceKind, ...], BeforeValidator(_sources), NAMES] = Field(
+    query: Annotated[dtos.Query, AfterValidator(_refuse_redirect)] = Field(validation_alias="q")
+    page: int = Field(default=1, ge=1, le=dtos.MAX_PAGE, strict=True, validation_alias=AliasChoices("page", "pageno"))
+    engines: Annotated[tuple[dtos.Engine, ...], BeforeValidator(_split), NAMES] = Field(default=(), max_length=dtos.MAX_ENGINES)
+    sources: Annotated[tuple[dtos.SourceKind, ...], BeforeValidator(_sources), NAMES] = Field(
         default=("web",), validation_alias="categories"
     )
-    categories: Annotated[tuple[Category, ...], BeforeValidator(_split), NAMES] = Field(
-        default=(), max_length=MAX_ENGINES
+    categories: Annotated[tuple[dtos.Category, ...], BeforeValidator(_split), NAMES] = Field(
+        default=(), max_length=dtos.MAX_ENGINES
     )
-    safesearch: Annotated[SafeSearch | None, BeforeValidator(_none_if_empty), WithJsonSchema(SAFESEARCH_OR_NULL)] = None
-    language: Annotated[Language | None, BeforeValidator(_none_if_any_language)] = None
-    time_range: Annotated[TimeRange | None, BeforeValidator(_none_if_empty), TIME_RANGE_OR_NULL] = None
+    safesearch: Annotated[dtos.SafeSearch | None, BeforeValidator(_none_if_empty), WithJsonSchema(SAFESEARCH_OR_NULL)] = None
+    language: Annotated[dtos.Language | None, BeforeValidator(_none_if_any_language)] = None
+    time_range: Annotated[dtos.TimeRange | None, BeforeValidator(_none_if_empty), TIME_RANGE_OR_NULL] = None
 
 
 class SearxngAnswer(BaseModel):
@@ -128,7 +115,7 @@ def _number(text: str) -> int | str:
     return int(text) if is_number else text
 
 
-def to_searxng(response: WebSearchResponse) -> dict[str, Any]:
+def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:
     """Return the unchanged JSON of SearXNG, or the response of another provider in the same format.
 
     `number_of_results`, which SearXNG removed in May 2026 and older clients read, is at least the number of results.
@@ -141,7 +128,7 @@ def to_searxng(response: WebSearchResponse) -> dict[str, Any]:
     return {**raw, "number_of_results": max(number, len(raw["results"]))}
 
 
-def _in_searxng_format(response: WebSearchResponse) -> dict[str, Any]:
+def _in_searxng_format(response: dtos.WebSearchResponse) -> dict[str, Any]:
     return {
         "query": response.query,
         "results": [_result(position, item, response.provider) for position, item in enumerate(response.results, 1)],
@@ -153,7 +140,7 @@ def _in_searxng_format(response: WebSearchResponse) -> dict[str, Any]:
     }
 
 
-def _result(position: int, item: WebSearchResultItem, provider: str) -> dict[str, Any]:
+def _result(position: int, item: dtos.WebSearchResultItem, provider: str) -> dict[str, Any]:
     engine = item.source or provider
     return {
         "title": item.title,

@@ -10,16 +10,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from modules.llm_platform.application.research import plan
 from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import Planned, Searched
-from modules.llm_platform.application.research.plan import (
-    LATE_PLAN,
-    MAX_QUESTIONS,
-    PLAN_VERSION,
-    Plan,
-    is_query,
-    sub_questions,
-)
 from modules.llm_platform.application.research.report.planner import planner_of
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_VERSION,
@@ -110,10 +103,10 @@ class Explorer:
             for question in dict.fromkeys(run.request.plan):
                 self._start_question(question)
             return
-        key = run.stage_key("plan", PLAN_VERSION, query=run.request.query)
+        key = run.stage_key("plan", plan.PLAN_VERSION, query=run.request.query)
         if stored := await run.checkpoints.get("search_queries", key, ResearchPlan):
             run.add_degraded(*stored.degraded)
-            for question in stored.questions[:MAX_QUESTIONS]:
+            for question in stored.questions[:plan.MAX_QUESTIONS]:
                 self._start_question(question)
             return
         made = await self._sub_questions()
@@ -127,17 +120,17 @@ class Explorer:
             )
             await run.checkpoints.put("search_queries", key, value)
 
-    async def _sub_questions(self) -> Plan:
+    async def _sub_questions(self) -> plan.Plan:
         run = self._run
         try:
             async with asyncio.timeout_at(run.budget.phase_end("plan")):
-                return await sub_questions(run.request.query, run.language, run.llm("plan"), emit=self._start_question)
+                return await plan.sub_questions(run.request.query, run.language, run.llm("plan"), emit=self._start_question)
         except TimeoutError:
-            late = Degraded(component="plan", reason=LATE_PLAN)
+            late = Degraded(component="plan", reason=plan.LATE_PLAN)
             begun = tuple(self._state.questions)
             if begun:  # these are being searched already
-                return Plan(begun, degraded=(late,))
-            plain = await sub_questions(run.request.query, run.language, None, emit=self._start_question)
+                return plan.Plan(begun, degraded=(late,))
+            plain = await plan.sub_questions(run.request.query, run.language, None, emit=self._start_question)
             return replace(plain, degraded=(late,))
 
     def _start_question(self, question: str) -> None:
@@ -169,7 +162,7 @@ class Explorer:
         if stored:
             self._expected.add_questions(-1)
             run.add_degraded(*stored.degraded)
-            for query in filter(is_query, stored.queries[: len(languages) * per_language]):
+            for query in filter(plan.is_query, stored.queries[: len(languages) * per_language]):
                 self._start_query(question, query)
             return
         made = await search_queries(

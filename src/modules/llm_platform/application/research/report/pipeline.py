@@ -6,14 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from modules.llm_platform.application.research.events import (
-    Ranked,
-    RankedResult,
-    Reset,
-    SourcesNumbered,
-    Token,
-    Verified,
-)
+from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.report.explore import Exploration, Explorer
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
@@ -124,14 +117,14 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
 
 def _emit_sources(run: ReportRun, sources: Sequence[Source], pages: Sequence[ReadPage]) -> None:
     scores = {each.request.url: each.request.score for each in pages}
-    kept = tuple(RankedResult(url=each.url, title=each.title, score=scores.get(each.url)) for each in sources)
-    run.emit(Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
-    run.emit(SourcesNumbered(request_id=run.request_id, sources=tuple(map(source_ref, sources))))
+    kept = tuple(events.RankedResult(url=each.url, title=each.title, score=scores.get(each.url)) for each in sources)
+    run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
+    run.emit(events.SourcesNumbered(request_id=run.request_id, sources=tuple(map(source_ref, sources))))
 
 
 async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, ...]) -> WrittenAnswer | None:
     if not sources:
-        run.emit(Token(request_id=run.request_id, text=messages_for(run.language).nothing_found))
+        run.emit(events.Token(request_id=run.request_id, text=messages_for(run.language).nothing_found))
         return None
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.max_answer_tokens("write", run.options.max_tokens))
     writer = run.tools.writer(run.llm("write"), run.context_tokens("write", max_tokens))
@@ -143,10 +136,10 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
     answer = await write(
         _writing_request(run, explored, sources, StoredTextWriter(stored.synthesis) if stored else writer, max_tokens),
         run.context.streamed,
-        on_text=lambda text: run.emit(Token(request_id=run.request_id, text=text)),
-        on_reset=lambda reason: run.emit(Reset(request_id=run.request_id, reason=reason)),
+        on_text=lambda text: run.emit(events.Token(request_id=run.request_id, text=text)),
+        on_reset=lambda reason: run.emit(events.Reset(request_id=run.request_id, reason=reason)),
         on_checked=lambda citations, pending: run.emit(
-            Verified(request_id=run.request_id, citations=citations, pending=pending)
+            events.Verified(request_id=run.request_id, citations=citations, pending=pending)
         ),
     )
     # An extractive text costs nothing to make again, and a text that was cut off is none to keep.
@@ -226,7 +219,7 @@ def _finish(
     short = _shortfall(run, explored, answer)
     _record_degraded(run, report_sources, short, summaries)
     if answer and (more := short.message(run.language)):
-        run.emit(Token(request_id=run.request_id, text=more))
+        run.emit(events.Token(request_id=run.request_id, text=more))
         answer = replace(answer, text=answer.text + more)
     response = build_response(
         ResearchResult(

@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from modules.llm_platform.application.research import plan
 from modules.llm_platform.application.research.model_output.lists import list_request, read_strings, stream_list
-from modules.llm_platform.application.research.plan import (
-    QuestionSelector,
-    content_words,
-    is_query,
-    shares_content_word,
-)
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.exceptions import LLMException
@@ -74,7 +69,7 @@ async def search_queries(
     emit: Callable[[str], None],
 ) -> Queries:
     """Up to `per_language` queries in each language, each emitted as soon as it is known; `degraded` names a model error."""
-    selected = QuestionSelector(languages[0], limit=per_language * len(languages), emit=emit)
+    selected = plan.QuestionSelector(languages[0], limit=per_language * len(languages), emit=emit)
     degraded: tuple[Degraded, ...] = ()
 
     def take(query: str) -> None:
@@ -104,7 +99,7 @@ def parse(text: str, topic: str, language: str) -> list[str]:
     """
     listed = read_strings(text, plain=False)
     plain = [] if listed else read_strings(text)
-    return listed or (plain if any(shares_content_word(line, topic, language) for line in plain) else [])
+    return listed or (plain if any(plan.shares_content_word(line, topic, language) for line in plain) else [])
 
 
 def _request(question: str, sub_question: str, languages: Sequence[str], per_language: int) -> LLMRequest:
@@ -124,10 +119,10 @@ def _fallback_queries(
 ) -> tuple[str, ...]:
     """The sub-question, then its content words, with the question's when it does not name its topic."""
     language = languages[0]
-    own = content_words(sub_question, language)
-    if not shares_content_word(sub_question, question, language):
-        own += content_words(question, language)[:MAX_TOPIC_WORDS]
-    by_words = {tuple(words(query)): query for query in (" ".join(own), sub_question) if is_query(query)}
+    own = plan.content_words(sub_question, language)
+    if not plan.shares_content_word(sub_question, question, language):
+        own += plan.content_words(question, language)[:MAX_TOPIC_WORDS]
+    by_words = {tuple(words(query)): query for query in (" ".join(own), sub_question) if plan.is_query(query)}
     found = tuple(by_words.values())[::-1][: per_language * len(languages)]
     for query in found:
         emit(query)

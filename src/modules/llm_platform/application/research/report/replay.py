@@ -9,23 +9,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from modules.llm_platform.application.research.events import (
-    AnyEvent,
-    Done,
-    Failed,
-    Planned,
-    Ranked,
-    RankedResult,
-    Read,
-    ResearchEvent,
-    Reset,
-    Searched,
-    SourcesNumbered,
-    Started,
-    Summarized,
-    Token,
-    Verified,
-)
+from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.plan import PLAN_VERSION, is_query
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.queries import QUERIES_VERSION
@@ -38,16 +22,9 @@ from modules.llm_platform.application.research.search import MAX_RESULT_CHARS, M
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.model_verdicts import within_limits
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
-from modules.llm_platform.domain.dtos.research_dtos import (
-    MAX_PLAN_QUESTIONS,
-    Citation,
-    RawResult,
-    ResearchRequest,
-    ResearchResponse,
-    Source,
-)
 from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
@@ -65,17 +42,20 @@ MAX_NOTES: Final = 500
 
 
 def replay_events(
-    events: Sequence[ResearchEvent], sources: Sequence[Source], request: ResearchRequest, language: str
-) -> tuple[tuple[ResearchEvent, ...], tuple[Source, ...]] | None:
+    events: Sequence[research_events.ResearchEvent],
+    sources: Sequence[dtos.Source],
+    request: dtos.ResearchRequest,
+    language: str,
+) -> tuple[tuple[research_events.ResearchEvent, ...], tuple[dtos.Source, ...]] | None:
     """The sanitized events and sources of a stored report; None when it exceeds the limits above.
 
     Removes addresses that a source must not have and sanitizes the text. When that changes the text, or a quote is not in
     its source, the citations are verified again.
     """
     done = events[-1]
-    text_chars = sum(len(event.text) for event in events if isinstance(event, Token))
+    text_chars = sum(len(event.text) for event in events if isinstance(event, research_events.Token))
     too_many = len(events) > MAX_EVENTS or len(sources) > MAX_SOURCES
-    if too_many or text_chars > MAX_TEXT_CHARS or not isinstance(done, Done):
+    if too_many or text_chars > MAX_TEXT_CHARS or not isinstance(done, research_events.Done):
         return None
     openable = tuple(_source(each) for each in {each.index: each for each in sources}.values() if is_openable(each.url))
     is_requested = {*request.urls}.__contains__
@@ -85,13 +65,15 @@ def replay_events(
     return (*events, done.model_copy(update={"response": answer})), openable
 
 
-def _sanitised(replayed: Sequence[ResearchEvent], sources: Sequence[Source]) -> tuple[tuple[ResearchEvent, ...], str]:
+def _sanitised(
+    replayed: Sequence[research_events.ResearchEvent], sources: Sequence[dtos.Source]
+) -> tuple[tuple[research_events.ResearchEvent, ...], str]:
     """The events, and the text since the last reset. A text that the sanitizer changes becomes a single token."""
-    events: list[ResearchEvent] = []
+    events: list[research_events.ResearchEvent] = []
     text = ""
     parts = _between_resets(replayed)
     for part in parts:
-        written = "".join(event.text for event in part if isinstance(event, Token))
+        written = "".join(event.text for event in part if isinstance(event, research_events.Token))
         text = sanitize(written, sources)
         is_cut_off = part is not parts[-1] and text.startswith(
             written
@@ -100,18 +82,18 @@ def _sanitised(replayed: Sequence[ResearchEvent], sources: Sequence[Source]) -> 
     return tuple(events), text
 
 
-def _between_resets(replayed: Sequence[ResearchEvent]) -> list[list[ResearchEvent]]:
-    parts: list[list[ResearchEvent]] = [[]]
+def _between_resets(replayed: Sequence[research_events.ResearchEvent]) -> list[list[research_events.ResearchEvent]]:
+    parts: list[list[research_events.ResearchEvent]] = [[]]
     for event in replayed:
-        if isinstance(event, Reset):
+        if isinstance(event, research_events.Reset):
             parts.append([])
         parts[-1].append(event)
     return parts
 
 
-def _merge_tokens(part: Iterable[ResearchEvent], text: str) -> Iterator[ResearchEvent]:
+def _merge_tokens(part: Iterable[research_events.ResearchEvent], text: str) -> Iterator[research_events.ResearchEvent]:
     for event in part:
-        if not isinstance(event, Token):
+        if not isinstance(event, research_events.Token):
             yield event
         elif text:
             yield event.model_copy(update={"text": text})
@@ -119,30 +101,30 @@ def _merge_tokens(part: Iterable[ResearchEvent], text: str) -> Iterator[Research
 
 
 def _event(
-    event: ResearchEvent, sources: Sequence[Source], is_requested: Callable[[str], bool]
-) -> ResearchEvent | None:
+    event: research_events.ResearchEvent, sources: Sequence[dtos.Source], is_requested: Callable[[str], bool]
+) -> research_events.ResearchEvent | None:
     """The sanitized event; None when it names an address that no result may have, or is the first or last event."""
     match event:
-        case Planned():
+        case research_events.Planned():
             return event.model_copy(update={"questions": _questions(event.questions)})
-        case Searched():
+        case research_events.Searched():
             short = {"query": event.query[:MAX_LABEL_CHARS], "provider": event.provider[:MAX_LABEL_CHARS]}
             return event.model_copy(update=short)
-        case Ranked():
+        case research_events.Ranked():
             kept = tuple(_ranked_result(each) for each in event.kept if is_openable(each.url))
             return event.model_copy(update={"kept": kept, "query": event.query[:MAX_LABEL_CHARS]})
-        case Read() | Summarized():
+        case research_events.Read() | research_events.Summarized():
             return event if is_openable(event.url) or is_requested(event.url) else None
-        case SourcesNumbered():
+        case research_events.SourcesNumbered():
             return event.model_copy(update={"sources": tuple(map(source_ref, sources))})
-        case Started() | Verified() | Done() | Failed():
+        case research_events.Started() | research_events.Verified() | research_events.Done() | research_events.Failed():
             return None  # the first and last event are made by the replay itself; `done` has the citations
     return event
 
 
 def _answer(
-    replayed: ResearchResponse, text: str, sources: tuple[Source, ...], request: ResearchRequest, language: str
-) -> ResearchResponse:
+    replayed: dtos.ResearchResponse, text: str, sources: tuple[dtos.Source, ...], request: dtos.ResearchRequest, language: str
+) -> dtos.ResearchResponse:
     cited = frozenset(each.index for each in replayed.sources)
     citations = replayed.citations
     if (
@@ -174,7 +156,7 @@ def _answer(
     )
 
 
-def _are_valid(citations: Sequence[Citation], text: str, sources: Sequence[Source]) -> bool:
+def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[dtos.Source]) -> bool:
     """Whether each citation names a source, a range of the text, and a quote that is in the source at its offsets."""
     texts = {each.index: each.text for each in sources}
     return all(
@@ -186,17 +168,17 @@ def _are_valid(citations: Sequence[Citation], text: str, sources: Sequence[Sourc
     )
 
 
-def _source(source: Source) -> Source:
+def _source(source: dtos.Source) -> dtos.Source:
     short = {"title": source.title[:MAX_TITLE_CHARS], "text": source.text[:MAX_SOURCE_CHARS]}
     published = source.published and source.published[:MAX_LABEL_CHARS]
     return source.model_copy(update={**short, "published": published})
 
 
-def _ranked_result(kept: RankedResult) -> RankedResult:
+def _ranked_result(kept: research_events.RankedResult) -> research_events.RankedResult:
     return kept.model_copy(update={"title": kept.title[:MAX_TITLE_CHARS]})
 
 
-def _raw_results(raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
+def _raw_results(raw: Sequence[dtos.RawResult]) -> tuple[dtos.RawResult, ...]:
     return tuple(
         each.model_copy(update={"title": each.title[:MAX_TITLE_CHARS], "content": each.content[:MAX_RESULT_CHARS]})
         for each in raw[:MAX_RAW_RESULTS]
@@ -211,7 +193,7 @@ def _degraded(note: Degraded) -> Degraded:
 
 
 def _questions(questions: Iterable[str]) -> tuple[str, ...]:
-    return tuple(filter(is_query, questions))[:MAX_PLAN_QUESTIONS]
+    return tuple(filter(is_query, questions))[:dtos.MAX_PLAN_QUESTIONS]
 
 
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
@@ -233,14 +215,14 @@ class StoredReport(EndsTopic):
 
     asked: str
     finished_at: datetime
-    events: tuple[AnyEvent, ...]
-    sources: tuple[Source, ...]
+    events: tuple[research_events.AnyEvent, ...]
+    sources: tuple[dtos.Source, ...]
 
     @field_validator("events")
     @classmethod
-    def _ends(cls, events: tuple[ResearchEvent, ...]) -> tuple[ResearchEvent, ...]:
+    def _ends(cls, events: tuple[research_events.ResearchEvent, ...]) -> tuple[research_events.ResearchEvent, ...]:
         """Reject imported entries without a response at the end."""
-        if not events or not isinstance(events[-1], Done):
+        if not events or not isinstance(events[-1], research_events.Done):
             raise ValueError("must end with done")
         return events
 
@@ -248,12 +230,12 @@ class StoredReport(EndsTopic):
     def plan(self) -> tuple[str, ...]:
         return self._response.metadata.plan
 
-    def replayed_events(self, request_id: str) -> Iterator[ResearchEvent]:
+    def replayed_events(self, request_id: str) -> Iterator[research_events.ResearchEvent]:
         """All events but the last, under another request id."""
         return (event.model_copy(update={"request_id": request_id}) for event in self.events[:-1])
 
     @property
-    def replayed_response(self) -> ResearchResponse:
+    def replayed_response(self) -> dtos.ResearchResponse:
         """The response with `stored_at`, and with zero for everything that the replay did not spend."""
         response = self._response
         metadata = response.metadata.model_copy(
@@ -272,11 +254,11 @@ class StoredReport(EndsTopic):
         )
         return response.model_copy(update={"metadata": metadata})
 
-    def sanitized_response(self) -> ResearchResponse | None:
+    def sanitized_response(self) -> dtos.ResearchResponse | None:
         """As `replayed_response`, for readers who know the report by its topic; None if it exceeds the limits."""
         response = self._response
         try:
-            request = ResearchRequest(query=response.query, depth="report")
+            request = dtos.ResearchRequest(query=response.query, depth="report")
         except ValidationError:  # of an imported report
             return None
         replayed = replay_events(self.events, self.sources, request, response.metadata.language)
@@ -285,9 +267,9 @@ class StoredReport(EndsTopic):
         return self.model_copy(update={"events": replayed[0]}).replayed_response
 
     @property
-    def _response(self) -> ResearchResponse:
+    def _response(self) -> dtos.ResearchResponse:
         done = self.events[-1]
-        if not isinstance(done, Done):
+        if not isinstance(done, research_events.Done):
             raise AssertionError("the validator rejects other last events")
         return done.response
 
@@ -321,7 +303,7 @@ async def store_owner(checkpoints: CheckpointStore, owner: str, key: str) -> Non
 
 
 async def find_stored_report(
-    checkpoints: CheckpointStore, key: str, request: ResearchRequest, language: str, *, offline: bool
+    checkpoints: CheckpointStore, key: str, request: dtos.ResearchRequest, language: str, *, offline: bool
 ) -> StoredReport | None:
     """The stored report of this request by the same models, engines and prompts (`report_key`), sanitized.
 
@@ -339,7 +321,7 @@ async def find_stored_report(
     return found and await asyncio.to_thread(_sanitized_report, found, request, language)
 
 
-def _sanitized_report(found: StoredReport, request: ResearchRequest, language: str) -> StoredReport | None:
+def _sanitized_report(found: StoredReport, request: dtos.ResearchRequest, language: str) -> StoredReport | None:
     sanitized = replay_events(found.events, found.sources, request, language)
     if sanitized is None:
         return None
@@ -348,8 +330,8 @@ def _sanitized_report(found: StoredReport, request: ResearchRequest, language: s
 
 
 async def store_report(
-    checkpoints: CheckpointStore, key: str, request: ResearchRequest, language: str, *,
-    events: tuple[ResearchEvent, ...], sources: tuple[Source, ...],
+    checkpoints: CheckpointStore, key: str, request: dtos.ResearchRequest, language: str, *,
+    events: tuple[research_events.ResearchEvent, ...], sources: tuple[dtos.Source, ...],
 ) -> None:
     """Store the report under its `report_key`."""
     candidates = StoredReport(
@@ -365,14 +347,14 @@ async def mark_finished(checkpoints: CheckpointStore, key: str) -> None:
     )
 
 
-def request_key(request: ResearchRequest, language: str) -> str:
+def request_key(request: dtos.ResearchRequest, language: str) -> str:
     """The key of the request alone, without its plan and without models, engines and prompts."""
     asked = {name: value for name, value in _identity(request).items() if name != "plan"}
     return store_key(version="", model="", language=language, request=asked)
 
 
 def report_key(
-    checkpoints: CheckpointStore, tools: ReportTools, request: ResearchRequest, earlier: Sequence[Source] = ()
+    checkpoints: CheckpointStore, tools: ReportTools, request: dtos.ResearchRequest, earlier: Sequence[dtos.Source] = ()
 ) -> str:
     """The key of the request and of everything that shapes the report: models, engines, prompts, options, and the `earlier`
     sources that a follow-up question reuses.
@@ -389,9 +371,9 @@ def report_key(
     )
 
 
-def _identity(request: ResearchRequest) -> dict[str, object]:
+def _identity(request: dtos.ResearchRequest) -> dict[str, object]:
     # Fields that an endpoint adds to the request, such as `stream`, are left out too.
-    parts = set(ResearchRequest.model_fields) - EXCLUDED_FIELDS
+    parts = set(dtos.ResearchRequest.model_fields) - EXCLUDED_FIELDS
     is_requested = request.model_dump(mode="json", include=parts, exclude_none=True)
     # With `urls`, a search runs only when the request sets `sources`. Without `urls` the field changes nothing, so a command
     # that sets it and an HTTP client that does not find each other's report.

@@ -10,16 +10,10 @@ from dataclasses import dataclass, replace
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Done, ModelProgressed, ResearchEvent
+from modules.llm_platform.application.research.report import replay
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.pipeline import make_report
 from modules.llm_platform.application.research.report.planner import Planner
-from modules.llm_platform.application.research.report.replay import (
-    find_stored_report,
-    mark_finished,
-    report_key,
-    store_owner,
-    store_report,
-)
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
@@ -162,7 +156,7 @@ class Reporter:
             self._cleaning = asyncio.create_task(self._clean_store())
         request = context.request
         checkpoints = self._tools.checkpoints(topic_of(request.query), context.language, fresh=request.fresh)
-        key = report_key(checkpoints, self._tools, request, context.earlier_sources)
+        key = replay.report_key(checkpoints, self._tools, request, context.earlier_sources)
 
         async def make(flight: ResearchContext, emitted: Sequence[ResearchEvent]) -> MadeReport:
             if stored := await self._replay_stored(flight, checkpoints, key):
@@ -175,7 +169,7 @@ class Reporter:
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds)
         report = await self._flights.follow((key, request.fresh, limits), context, make)
         if report.is_stored and context.owner:
-            await store_owner(checkpoints, context.owner, key)
+            await replay.store_owner(checkpoints, context.owner, key)
         context.emit(report.final_event(context))
 
     async def aclose(self) -> None:
@@ -195,7 +189,7 @@ class Reporter:
     async def _replay_stored(
         self, context: ResearchContext, checkpoints: CheckpointStore, key: str
     ) -> MadeReport | None:
-        stored = await find_stored_report(
+        stored = await replay.find_stored_report(
             checkpoints, key, context.request, context.language, offline=self._tools.options.offline
         )
         if stored is None:
@@ -224,11 +218,11 @@ class Reporter:
         response = report.response.model_copy(update={"metadata": metadata})
         if report.is_storable:
             events = (*emitted, Done(request_id=context.request_id, response=response))
-            await store_report(
+            await replay.store_report(
                 checkpoints, key, context.request, context.language, events=events, sources=report.sources
             )
         elif report.is_complete:
-            await mark_finished(checkpoints, key)
+            await replay.mark_finished(checkpoints, key)
         log.info(
             "research done",
             extra={"depth": "report", "sources": len(report.sources), "latency_ms": metadata.latency_ms},

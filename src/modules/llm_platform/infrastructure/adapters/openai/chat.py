@@ -9,34 +9,16 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMStreamPart
 from modules.llm_platform.domain.dtos.sent import SentKind
-from modules.llm_platform.domain.exceptions import (
-    LLMConfigError,
-    LLMConnectionError,
-    LLMException,
-    LLMProviderException,
-)
 from modules.llm_platform.domain.model_progress import watch_model
 from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
-from modules.llm_platform.infrastructure.llm.errors import (
-    decode_error,
-    is_loading,
-    refused_field,
-    reported_error,
-    status_error,
-    transport_error,
-)
+from modules.llm_platform.infrastructure.llm import errors, streaming
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection, configuration_error
-from modules.llm_platform.infrastructure.llm.streaming import (
-    AnswerBuilder,
-    InvalidAnswerError,
-    ReportedError,
-    StreamReader,
-)
 
 MAX_ERROR_BYTES: Final = 65_536
 MAX_MODELS_BYTES: Final = 4 << 20  # a gateway lists hundreds of models
@@ -104,7 +86,7 @@ class OpenAIProvider(ILLMProvider):
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
         body = self._body(request)
-        answer = AnswerBuilder(self._connection, request, self._redactor)
+        answer = streaming.AnswerBuilder(self._connection, request, self._redactor)
         first = _TimeLimit(self._connection.timeout)
         async with watch_model(answer.progress):
             with self._translated(answer):
@@ -132,7 +114,7 @@ class OpenAIProvider(ILLMProvider):
             return self._connection.context
         if not self._knows_context and self._configuration_error is None:
             limit = _TimeLimit(min(CONTEXT_TIMEOUT_S, self._connection.timeout))
-            with suppress(LLMException):  # the call itself reports it
+            with suppress(exceptions.LLMException):  # the call itself reports it
                 models = await self._timed(self._models(), limit) or []
                 self._learned_context = _context_of(models, self.model)
                 self._knows_context = True
@@ -146,7 +128,7 @@ class OpenAIProvider(ILLMProvider):
 
     def _check_configuration(self) -> None:
         if self._configuration_error:
-            raise LLMConfigError(self._configuration_error)
+            raise exceptions.LLMConfigError(self._configuration_error)
 
     def _body(self, request: LLMRequest) -> dict[str, Any]:
         self._registry.resolve(request)  # raises for another provider or model
@@ -177,26 +159,26 @@ class OpenAIProvider(ILLMProvider):
             if response.is_success:
                 return response
             refusal = await self._timed(read_body(response, MAX_ERROR_BYTES), limit)
-            content = decode_error(refusal or b"")
-            if field := refused_field(response.status_code, content, sent):
+            content = errors.decode_error(refusal or b"")
+            if field := errors.refused_field(response.status_code, content, sent):
                 self._refused.update((field, "stream_options") if field == "stream" else (field,))
-            elif is_loading(response.status_code, content) and limit.left_s > LOADING_PAUSE_S:
+            elif errors.is_loading(response.status_code, content) and limit.left_s > LOADING_PAUSE_S:
                 await self._timed(asyncio.sleep(LOADING_PAUSE_S), limit)
             else:
-                raise status_error(self._connection, response.status_code, content, response.headers)
+                raise errors.status_error(self._connection, response.status_code, content, response.headers)
 
     async def _successful(self, response: httpx2.Response) -> httpx2.Response:
         """The response, still unread. Raises the LLMException for a status other than 2xx."""
         if response.is_success:
             return response
         body = await read_body(response, MAX_ERROR_BYTES) or b""
-        raise status_error(self._connection, response.status_code, decode_error(body), response.headers)
+        raise errors.status_error(self._connection, response.status_code, errors.decode_error(body), response.headers)
 
     async def _read_stream(
-        self, answer: AnswerBuilder, response: httpx2.Response, limit: _TimeLimit
+        self, answer: streaming.AnswerBuilder, response: httpx2.Response, limit: _TimeLimit
     ) -> AsyncGenerator[None]:
         """Read until the answer is complete, and yield after each read that brought deltas."""
-        reader = StreamReader()
+        reader = streaming.StreamReader()
         tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
         async with aclosing(response.aiter_bytes()) as chunks:
             while not reader.done and not answer.repeats:
@@ -214,12 +196,12 @@ class OpenAIProvider(ILLMProvider):
             if reader.done:
                 await _drain(chunks)
         if not (reader.done or answer.repeats) and answer.finish_reason is None:
-            raise LLMConnectionError(BROKEN_OFF.format(name=self.name))
+            raise exceptions.LLMConnectionError(BROKEN_OFF.format(name=self.name))
 
     async def _next_chunk(
         self,
         chunks: AsyncIterator[bytes],
-        answer: AnswerBuilder,
+        answer: streaming.AnswerBuilder,
         limit: _TimeLimit,
         tail: _TimeLimit,
         whole: _TimeLimit,
@@ -230,7 +212,7 @@ class OpenAIProvider(ILLMProvider):
             received = await self._timed(anext(chunks, b""), limit if left_s < whole.left_s else whole)
             whole.left_s -= left_s - limit.left_s
             return received
-        with suppress(LLMConnectionError):
+        with suppress(exceptions.LLMConnectionError):
             return await self._timed(anext(chunks, b""), tail)
         return b""
 
@@ -246,7 +228,7 @@ class OpenAIProvider(ILLMProvider):
         if names and self.model not in names and not self._connection.traits.deployments:
             known = ", ".join(sorted(names)[:MAX_NAMED_MODELS])
             setting = self._connection.settings.model
-            raise LLMConfigError(f"{self.name} has no model {self.model!r}: set {setting} to one of {known}")
+            raise exceptions.LLMConfigError(f"{self.name} has no model {self.model!r}: set {setting} to one of {known}")
         return "reachable"
 
     async def _models(self) -> list[dict[str, Any]] | None:
@@ -258,8 +240,8 @@ class OpenAIProvider(ILLMProvider):
         body = await read_body(await self._successful(response), MAX_MODELS_BYTES) or b""
         if "html" in response.headers.get("content-type", ""):
             address = self._connection.settings.address
-            raise LLMConfigError(f"{self.name} answered with a web page: check {address}")
-        listed = decode_error(body)
+            raise exceptions.LLMConfigError(f"{self.name} answered with a web page: check {address}")
+        listed = errors.decode_error(body)
         entries = listed.get("data") if isinstance(listed, dict) else None
         return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
 
@@ -269,29 +251,33 @@ class OpenAIProvider(ILLMProvider):
         It is raised outside of the handler, so that it has no context: errors of the libraries quote the service, which
         may quote the key.
         """
-        failure: LLMException
+        failure: exceptions.LLMException
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
             async with asyncio.timeout(limit.left_s):
                 return await action
         except TRANSPORT_ERRORS as error:
-            failure = transport_error(self._connection, error, limit.message.format(name=self.name, seconds=limit.seconds))
+            failure = errors.transport_error(
+                self._connection, error, limit.message.format(name=self.name, seconds=limit.seconds)
+            )
         finally:
             limit.left_s -= loop.time() - started
         raise failure
 
     @contextmanager
-    def _translated(self, answer: AnswerBuilder) -> Iterator[None]:
+    def _translated(self, answer: streaming.AnswerBuilder) -> Iterator[None]:
         """Turns invalid answers into an LLMException and adds the cost so far to every error."""
         try:
             yield
-        except InvalidAnswerError as error:
+        except streaming.InvalidAnswerError as error:
             address = self._connection.settings.address
-            failure: LLMException = LLMProviderException(f"{self.name} answered with {error}: check {address}")
-        except ReportedError as error:
-            failure = reported_error(self._connection, error.body)
-        except LLMException as error:
+            failure: exceptions.LLMException = exceptions.LLMProviderException(
+                f"{self.name} answered with {error}: check {address}"
+            )
+        except streaming.ReportedError as error:
+            failure = errors.reported_error(self._connection, error.body)
+        except exceptions.LLMException as error:
             failure = error
         else:
             return

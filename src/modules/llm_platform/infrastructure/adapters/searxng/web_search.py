@@ -15,24 +15,15 @@ from urllib.parse import quote_plus
 
 import httpx2
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.canonical_url import admits_host, host_of
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    SourceKind,
-    VerbatimWebSearchRequest,
-    WebSearchRequest,
-    WebSearchResponse,
-)
-from modules.llm_platform.domain.exceptions import (
-    WebSearchBlockedError,
-    WebSearchConfigError,
-    WebSearchError,
-    WebSearchRequestError,
-)
 from modules.llm_platform.domain.freshness import Freshness, freshness_window
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.adapters.searxng import refusals
 from modules.llm_platform.infrastructure.adapters.searxng.answer import (
     FailedEngine,
     Fields,
@@ -48,18 +39,6 @@ from modules.llm_platform.infrastructure.adapters.searxng.form import (
     form_of,
     no_engine_called,
     not_called_cause,
-)
-from modules.llm_platform.infrastructure.adapters.searxng.refusals import (
-    BOT_DETECTION,
-    CREDENTIALS_REFUSED,
-    LIMITER_BODY,
-    LONG_WINDOW_S,
-    RULES,
-    LastOutcome,
-    LimiterWindow,
-    Suspensions,
-    form_error,
-    is_limiter_redirect,
 )
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, has_credentials
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
@@ -92,7 +71,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         base_url: str,
         *,
         name: str = "searxng",
-        engines: Mapping[SourceKind, Sequence[str]] = DEFAULT_ENGINES,
+        engines: Mapping[dtos.SourceKind, Sequence[str]] = DEFAULT_ENGINES,
         username: str | None = None,
         password: str | None = None,
         timeout: float = 10.0,
@@ -107,9 +86,9 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         self._engines = engines
         self._safesearch = safesearch
         self._today = today
-        self._limiter = LimiterWindow(clock)
-        self._last_outcome = LastOutcome(clock)
-        self._suspensions = Suspensions(now)
+        self._limiter = refusals.LimiterWindow(clock)
+        self._last_outcome = refusals.LastOutcome(clock)
+        self._suspensions = refusals.Suspensions(now)
         self._upstream = Upstream(
             "SearXNG",
             base_url,
@@ -118,14 +97,16 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             client=client,
             headers=HEADERS,
             auth=(username, password or "") if username else None,
-            rules={**RULES, 401: CREDENTIALS_REFUSED} if username or has_credentials(base_url) else RULES,
+            rules={**refusals.RULES, 401: refusals.CREDENTIALS_REFUSED}
+            if username or has_credentials(base_url)
+            else refusals.RULES,
             redactor=redactor,
         )
 
-    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+    async def search(self, request: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
         try:
             response = await self._search(request)
-        except WebSearchRequestError:  # the caller's error: the instance may be well
+        except exceptions.WebSearchRequestError:  # the caller's error: the instance may be well
             raise
         except AppException as error:
             self._last_outcome.failed(error)
@@ -134,7 +115,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             self._last_outcome.answered()
         return response
 
-    async def _search(self, request: WebSearchRequest) -> WebSearchResponse:
+    async def _search(self, request: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
         window = freshness_window(request)
         engines = engines_of(request, self._engines)
         form = form_of(request, engines, window, self._safesearch, self._today)
@@ -159,7 +140,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
                 return REACHABLE
         try:
             await self._check_json()
-        except WebSearchBlockedError as error:
+        except exceptions.WebSearchBlockedError as error:
             self._last_outcome.failed(error)
             raise
         return REACHABLE
@@ -168,10 +149,10 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         """Compare the engine lists of the settings with /config; no engine is called."""
         try:
             config = SearXNGConfig(self._upstream.json_object(await self._upstream.get("/config")))
-        except (WebSearchConfigError, WebSearchError) as error:  # their messages are about searches
-            raise WebSearchError(NO_CONFIG) from error
+        except (exceptions.WebSearchConfigError, exceptions.WebSearchError) as error:  # their messages are about searches
+            raise exceptions.WebSearchError(NO_CONFIG) from error
         if not config.engines():
-            raise WebSearchError(NO_CONFIG)
+            raise exceptions.WebSearchError(NO_CONFIG)
         return tuple(config.check(kind, self._engines[kind]) for kind in CATEGORIES if self._engines.get(kind))
 
     async def _check_json(self) -> None:
@@ -181,8 +162,8 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             self._upstream.json_object(reply)
         self._last_outcome.json_received()
 
-    async def _fetch_pages(self, request: WebSearchRequest, form: dict[str, str], deadline: float) -> _Pages:
-        verbatim = isinstance(request, VerbatimWebSearchRequest)
+    async def _fetch_pages(self, request: dtos.WebSearchRequest, form: dict[str, str], deadline: float) -> _Pages:
+        verbatim = isinstance(request, dtos.VerbatimWebSearchRequest)
         page_count = 1 if verbatim else min(-(-request.count // RESULTS_PER_PAGE), MAX_PAGES)
         number = (request.page - 1) * page_count + 1
         send = partial(self._send, deadline=deadline, finite=verbatim)
@@ -200,11 +181,11 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             pages.answers.append(answer)
         return pages
 
-    async def _first_page(self, request: WebSearchRequest, form: dict[str, str], send: _Send) -> _Pages:
+    async def _first_page(self, request: dtos.WebSearchRequest, form: dict[str, str], send: _Send) -> _Pages:
         answer = await send(form)
         failed = answer.failed()
         not_called: list[Degraded] = []
-        if request.engines and isinstance(request, VerbatimWebSearchRequest):
+        if request.engines and isinstance(request, dtos.VerbatimWebSearchRequest):
             return _Pages(form, [answer], self._degraded(failed), instance_chose=False)
         if request.engines and answer.none_called:
             raise no_engine_called(form)
@@ -232,19 +213,19 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         reply = await self._upstream.post_form(SEARCH, form, deadline)
         self._check_limiter(reply)
         if reply.status == httpx2.codes.BAD_REQUEST:
-            raise form_error(reply.body) or self._upstream.status_error(reply.status)
+            raise refusals.form_error(reply.body) or self._upstream.status_error(reply.status)
         return SearXNGAnswer(self._upstream.json_object(reply, finite=finite), reply.headers)
 
     def _check_limiter(self, reply: Reply) -> None:
         """Raises WebSearchBlockedError for a refusal of the limiter, with the duration of its window, or of a proxy."""
         if reply.status == httpx2.codes.TOO_MANY_REQUESTS:
             wait_s = retry_after_s(reply.headers)
-            if wait_s is None and reply.body.strip() == LIMITER_BODY:
+            if wait_s is None and reply.body.strip() == refusals.LIMITER_BODY:
                 wait_s = self._limiter.refused()
             raise self._upstream.status_error(reply.status, wait_s)
         url = f"{self._upstream.base_url}{SEARCH}"
-        if reply.status == httpx2.codes.FOUND and is_limiter_redirect(reply.headers.get("location", ""), url):
-            raise WebSearchBlockedError(BOT_DETECTION, retry_after_s=LONG_WINDOW_S)
+        if reply.status == httpx2.codes.FOUND and refusals.is_limiter_redirect(reply.headers.get("location", ""), url):
+            raise exceptions.WebSearchBlockedError(refusals.BOT_DETECTION, retry_after_s=refusals.LONG_WINDOW_S)
         if self._limiter.refused_since is not None:
             self._limiter.passed()
 
@@ -260,10 +241,10 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             for engine in missing:
                 yield Degraded(component=f"{self.name}/{engine}", reason=reason)
 
-    def _response(self, request: WebSearchRequest, window: Freshness | None, pages: _Pages) -> WebSearchResponse:
+    def _response(self, request: dtos.WebSearchRequest, window: Freshness | None, pages: _Pages) -> dtos.WebSearchResponse:
         first = pages.answers[0]
         items = chain.from_iterable(map(methodcaller("items", partial(self._search_page, request.query)), pages.answers))
-        return WebSearchResponse.model_validate(
+        return dtos.WebSearchResponse.model_validate(
             {
                 "query": request.query,
                 "total_matches": first.total(),
@@ -285,7 +266,7 @@ def _last_of_each(degraded: Sequence[Degraded]) -> tuple[Degraded, ...]:
     return tuple({each.component: each for each in degraded}.values())
 
 
-def _admitted(items: Iterable[Fields], request: WebSearchRequest, window: Freshness | None) -> Iterator[Fields]:
+def _admitted(items: Iterable[Fields], request: dtos.WebSearchRequest, window: Freshness | None) -> Iterator[Fields]:
     """The items that match domains and dates of the request, each address once."""
     seen: set[str] = set()
     for item in items:

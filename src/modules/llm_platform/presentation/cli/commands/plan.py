@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import (
-    MAX_PLAN_QUESTIONS,
-    Question,
-    ResearchRequest,
-    ResearchResponse,
-)
 from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
@@ -43,7 +38,7 @@ _NUMBERING = re.compile(r"\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
 
 
 def print_plan(
-    console: Console, wiring: Wiring, settings: Settings, request: ResearchRequest, *, as_json: bool
+    console: Console, wiring: Wiring, settings: Settings, request: dtos.ResearchRequest, *, as_json: bool
 ) -> None:
     """Print the plan for `--plan-only`, in a format that `--plan` reads."""
     if request.plan:
@@ -60,7 +55,7 @@ def print_plan(
 class PlanReview:
     """Makes the plan of one report and lets the user edit it. The platform is closed while the user types."""
 
-    def __init__(self, console: Console, wiring: Wiring, settings: Settings, request: ResearchRequest) -> None:
+    def __init__(self, console: Console, wiring: Wiring, settings: Settings, request: dtos.ResearchRequest) -> None:
         self._console = console
         self._wiring = wiring
         self._settings = settings
@@ -104,7 +99,7 @@ class PlanReview:
             "max_cost_usd": None if dollars is None else max(0.0, dollars - (self._spent.cost_usd or 0.0)),
         }
 
-    def add_to(self, response: ResearchResponse) -> ResearchResponse:
+    def add_to(self, response: dtos.ResearchResponse) -> dtos.ResearchResponse:
         """The answer, with the egress and the cost of planning added to its metadata."""
         meta, spent = response.metadata, self._spent
         is_unknown = meta.cost_usd is None or spent.cost_usd is None
@@ -139,12 +134,12 @@ class PlanReview:
         return sum(entry.requests for entry in self._egress_log.sent())
 
 
-async def store_accepted_plan(platform: LLMPlatform, request: ResearchRequest) -> None:
+async def store_accepted_plan(platform: LLMPlatform, request: dtos.ResearchRequest) -> None:
     """Store the plan that the user accepted, before anything is spent on it."""
     await platform.research.accept_plan(_plan_request(request), request.plan or ())
 
 
-def _plan_request(request: ResearchRequest, other_than: tuple[str, ...] = ()) -> PlanRequest:
+def _plan_request(request: dtos.ResearchRequest, other_than: tuple[str, ...] = ()) -> PlanRequest:
     return PlanRequest(query=request.query, language=request.language, other_than=other_than)
 
 
@@ -171,7 +166,7 @@ ACTIONS: Mapping[str, Action] = {
     "q": "quit", "quit": "quit", "exit": "quit",
 }
 
-_QUESTION: TypeAdapter[str] = TypeAdapter(Question)
+_QUESTION: TypeAdapter[str] = TypeAdapter(dtos.Question)
 
 
 class _InputError(Exception):
@@ -240,8 +235,8 @@ class PlanEditor:
             self.questions[index] = self._validated(typed, replaced=index)
 
     def _add(self, rest: str) -> None:
-        if len(self.questions) >= MAX_PLAN_QUESTIONS:
-            raise _InputError(f"a plan has at most {MAX_PLAN_QUESTIONS} sub-questions: remove one first")
+        if len(self.questions) >= dtos.MAX_PLAN_QUESTIONS:
+            raise _InputError(f"a plan has at most {dtos.MAX_PLAN_QUESTIONS} sub-questions: remove one first")
         if typed := rest or self._prompt("another sub-question (Enter for none):"):
             self.questions.append(self._validated(typed))
 

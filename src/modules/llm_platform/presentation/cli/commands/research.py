@@ -14,32 +14,17 @@ import typer
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
-from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.commands.plan import PlanReview, print_plan, read_plan, store_accepted_plan
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import build_request, reject
 from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions, write_file
+from modules.llm_platform.presentation.cli.render import terminal
 from modules.llm_platform.presentation.cli.render.csl import csl_json
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
 from modules.llm_platform.presentation.cli.render.json import model_json
 from modules.llm_platform.presentation.cli.render.progress import LiveAnswer, Progress, report_folder_progress
-from modules.llm_platform.presentation.cli.render.terminal import (
-    MARKED_NOTICE,
-    mark_unsupported,
-    marked_blocks,
-    render_egress_log,
-    render_sources,
-)
-from modules.llm_platform.presentation.cli.setup import (
-    Wiring,
-    command_context,
-    configure,
-    network_remedy,
-    run_with_platform,
-    warn_about_jina,
-    warn_about_keyless_search,
-)
 from shared.config import Settings
 
 if TYPE_CHECKING:
@@ -116,7 +101,7 @@ def research(
     yes: options.Yes = False,
 ) -> None:
     """Answer a question, with citations that were checked."""
-    console, wiring = command_context(ctx)
+    console, wiring = setup.command_context(ctx)
     arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, show_sent=show_sent)
     if plan_only:
@@ -140,7 +125,7 @@ def research(
     output_options.check(console)
     fields["query"] = options.read_question(console, question, prompts_enabled=not yes)
     request = build_request(ResearchRequest, fields, argument="QUESTION")
-    settings = configure(console, arguments)
+    settings = setup.configure(console, arguments)
     if plan_only:
         print_plan(console, wiring, settings, request, as_json=as_json)
         return
@@ -165,7 +150,7 @@ class _Research:
     """One research: asks the user what has to be asked, runs it, and delivers the answer."""
 
     console: Console
-    wiring: Wiring
+    wiring: setup.Wiring
     settings: Settings
     output_options: OutputOptions
     fields: Mapping[str, Any]  # of the request, as the options give them
@@ -173,7 +158,7 @@ class _Research:
 
     def run(self, request: ResearchRequest) -> None:
         is_keyless = self._print_notices(request)
-        with network_remedy(is_keyless=is_keyless):
+        with setup.network_remedy(is_keyless=is_keyless):
             review = PlanReview(self.console, self.wiring, self.settings, request)
             is_reviewed = review.is_needed(self.output_options)
             if is_reviewed:
@@ -181,7 +166,7 @@ class _Research:
                 request = build_request(ResearchRequest, {**self.fields, **accepted}, argument="QUESTION")
             with self._resume_hint(request):
                 work = partial(self._answer, request, store_plan=is_reviewed)
-                response = run_with_platform(self.wiring, self.settings, work)
+                response = setup.run_with_platform(self.wiring, self.settings, work)
         self._deliver(review.add_to(response) if is_reviewed else response)
 
     def _print_notices(self, request: ResearchRequest) -> bool:
@@ -190,13 +175,13 @@ class _Research:
         A report may come from the store or be made of the pages of `--url`: then nothing has to be searched.
         """
         if request.depth != "report":
-            return warn_about_keyless_search(self.console, self.wiring, self.settings)
+            return setup.warn_about_keyless_search(self.console, self.wiring, self.settings)
         searches = not request.urls or "sources" in request.model_fields_set
         is_keyless = False
         if searches and self.wiring.search_order(self.settings):
-            is_keyless = warn_about_keyless_search(self.console, self.wiring, self.settings)
+            is_keyless = setup.warn_about_keyless_search(self.console, self.wiring, self.settings)
         if request.urls or request.sources != ("documents",):
-            warn_about_jina(self.console, self.settings)
+            setup.warn_about_jina(self.console, self.settings)
         return is_keyless
 
     @contextmanager
@@ -266,13 +251,13 @@ def deliver_research(
     """Print the answer and write the files, as the options say. `is_live`: its text was printed by `show_research`."""
 
     def print_answer() -> None:
-        marked = mark_unsupported(response)
+        marked = terminal.mark_unsupported(response)
         if not is_live:
             console.print_markdown(marked)
-        elif blocks := marked_blocks(marked):  # the answer was printed before its citations were checked
-            console.print_lines([Line(), Line(MARKED_NOTICE, "yellow"), Line()])
+        elif blocks := terminal.marked_blocks(marked):  # the answer was printed before its citations were checked
+            console.print_lines([Line(), Line(terminal.MARKED_NOTICE, "yellow"), Line()])
             console.print_markdown(blocks)
-        console.print_lines(render_sources(response, missing_model_note))
+        console.print_lines(terminal.render_sources(response, missing_model_note))
 
     renderers = (model_json, research_markdown, research_html)
     output_options.deliver(console, AnswerFormats(*(partial(render, response) for render in renderers)), print_answer)
@@ -280,4 +265,4 @@ def deliver_research(
         write_file(console, output_options.csl, csl_json(response))
     if output_options.show_sent:
         print_lines = console.print_lines if output_options.is_printed else console.print_notes
-        print_lines(render_egress_log(response.metadata))
+        print_lines(terminal.render_egress_log(response.metadata))

@@ -10,20 +10,13 @@ import typer
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.freshness import freshness_window
-from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.options import build_request, reject, split_list
 from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
 from modules.llm_platform.presentation.cli.render.document import search_html, search_markdown
 from modules.llm_platform.presentation.cli.render.json import search_json
 from modules.llm_platform.presentation.cli.render.progress import report_folder_progress
 from modules.llm_platform.presentation.cli.render.terminal import render_results
-from modules.llm_platform.presentation.cli.setup import (
-    command_context,
-    configure,
-    network_remedy,
-    run_with_platform,
-    warn_about_keyless_search,
-)
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
@@ -53,7 +46,7 @@ def search(
     yes: options.Yes = False,
 ) -> None:
     """Search, and list the results."""
-    console, wiring = command_context(ctx)
+    console, wiring = setup.command_context(ctx)
     arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
     values = {
         "query": query, "count": count, "page": page, "freshness": freshness, "time_range": time_range,
@@ -64,16 +57,16 @@ def search(
     _check_freshness(request)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
     output_options.check(console)
-    settings = configure(console, arguments)
-    is_keyless = warn_about_keyless_search(console, wiring, settings)
+    settings = setup.configure(console, arguments)
+    is_keyless = setup.warn_about_keyless_search(console, wiring, settings)
     console.print_progress("searching …")
 
     async def search_platform(platform: LLMPlatform) -> WebSearchResponse:
         async with report_folder_progress(console, platform):
             return await platform.web_search.search(request)
 
-    with network_remedy(is_keyless=is_keyless):
-        response = run_with_platform(wiring, settings, search_platform)
+    with setup.network_remedy(is_keyless=is_keyless):
+        response = setup.run_with_platform(wiring, settings, search_platform)
     formats = AnswerFormats(*(partial(render, response) for render in (search_json, search_markdown, search_html)))
     output_options.deliver(console, formats, lambda: console.print_lines(render_results(response)))
 

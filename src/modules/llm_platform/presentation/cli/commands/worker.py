@@ -170,20 +170,15 @@ def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def run_worker(report: Report, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage]) -> None:
     """Run the worker, its HTTP endpoints and its background tasks until a signal stops it."""
+    from modules.llm_platform.presentation.kafka.worker import worker as kafka_worker
     from modules.llm_platform.presentation.kafka.worker.clients import client_settings
     from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, metrics_text
-    from modules.llm_platform.presentation.kafka.worker.worker import (
-        Worker,
-        WorkerOptions,
-        remove_expired_outcomes,
-        stop_on_signals,
-    )
     from modules.llm_platform.presentation.rest.server import tune_gc
 
     async with build_parts(settings) as parts:
-        worker = Worker(
+        worker = kafka_worker.Worker(
             parts.handler,
-            WorkerOptions(
+            kafka_worker.WorkerOptions(
                 brokers=settings.KAFKA_BOOTSTRAP_SERVERS, group_id=settings.KAFKA_GROUP_ID, stages=stages,
                 concurrency=settings.KAFKA_CONCURRENCY, drain_s=settings.DRAIN_TIMEOUT_S,
                 config=client_settings(settings), topics=Topics(settings.kafka_topics()), schemas=parts.schemas,
@@ -196,11 +191,13 @@ async def run_worker(report: Report, build_parts: BuildParts, settings: Settings
             _report_start(report, parts, settings, stages, port)
             tune_gc()
             background = [
-                asyncio.create_task(remove_expired_outcomes(parts.outcomes, failed_requests=parts.failed_requests)),
+                asyncio.create_task(
+                    kafka_worker.remove_expired_outcomes(parts.outcomes, failed_requests=parts.failed_requests)
+                ),
                 asyncio.create_task(_watch_group(parts.outcomes, worker, settings, stages)),
             ]
             try:
-                with stop_on_signals(worker.stop):
+                with kafka_worker.stop_on_signals(worker.stop):
                     await worker.run()
             finally:
                 for task in background:
@@ -231,7 +228,9 @@ def _report_start(
         report(logging.WARNING, note)
 
 
-async def _watch_group(outcomes: IOutcomeStore, worker: Worker, settings: Settings, stages: Sequence[RagStage]) -> None:
+async def _watch_group(
+    outcomes: IOutcomeStore, worker: Worker, settings: Settings, stages: Sequence[RagStage]
+) -> None:
     """Mark the commits with the id of the outcome store once it can be read, and check the group periodically."""
     from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, commit_metadata
 

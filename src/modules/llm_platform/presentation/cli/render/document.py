@@ -10,20 +10,7 @@ from urllib.parse import quote
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.presentation.cli.render.terminal import (
-    MARKS,
-    NOTHING_FOUND,
-    UNSUPPORTED,
-    cost_line,
-    degradation_notes,
-    display_url,
-    mark_unsupported,
-    page_line,
-    plain_text,
-    shorten,
-    store_notes,
-    verdict_text,
-)
+from modules.llm_platform.presentation.cli.render import terminal
 from shared.logging import printable
 
 STYLE = """
@@ -52,7 +39,7 @@ _URL_SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in 
 
 def research_markdown(response: ResearchResponse) -> str:
     """A research as Markdown: question, answer, sources, citations, notes."""
-    blocks = [f"# {_escape(response.query)}", mark_unsupported(response)]
+    blocks = [f"# {_escape(response.query)}", terminal.mark_unsupported(response)]
     if response.sources:
         blocks.append("## Sources")
         blocks.append("\n".join(f"- [{each.index}] {_link(each.title, each.url)}" for each in response.sources))
@@ -60,18 +47,18 @@ def research_markdown(response: ResearchResponse) -> str:
         blocks.append("## Citations")
         blocks.append("\n".join(_markdown_citation(each, response) for each in response.citations))
     blocks += _markdown_notes(_notes(response))
-    return printable("\n\n".join([*blocks, f"*{_escape(cost_line(response))}*"]) + "\n")
+    return printable("\n\n".join([*blocks, f"*{_escape(terminal.cost_line(response))}*"]) + "\n")
 
 
 def search_markdown(response: WebSearchResponse) -> str:
     """A search as Markdown: one list item for each result."""
     items = [
-        f"{number}. {_link(item.title, item.url)}" + (f"\n   {_escape(shorten(item.text))}" if item.text else "")
+        f"{number}. {_link(item.title, item.url)}" + (f"\n   {_escape(terminal.shorten(item.text))}" if item.text else "")
         for number, item in enumerate(response.results, 1)
     ]
-    blocks = [f"# {_escape(response.query)}", "\n".join(items) or NOTHING_FOUND]
+    blocks = [f"# {_escape(response.query)}", "\n".join(items) or terminal.NOTHING_FOUND]
     return printable(
-        "\n\n".join([*blocks, *_markdown_notes(degradation_notes(response.degraded, response.correction))]) + "\n"
+        "\n\n".join([*blocks, *_markdown_notes(terminal.degradation_notes(response.degraded, response.correction))]) + "\n"
     )
 
 
@@ -84,11 +71,11 @@ def research_html(response: ResearchResponse) -> str:
     ]
     citations = [_html_citation(each, response) for each in response.citations]
     parts = [
-        _colour_marks(_markdown_to_html(mark_unsupported(response), numbers, {each.url for each in response.sources})),
+        _colour_marks(_markdown_to_html(terminal.mark_unsupported(response), numbers, {each.url for each in response.sources})),
         _section("Sources", "ol", sources),
         _section("Citations", "ul", citations),
         _html_notes(_notes(response)),
-        f'<p class="small">{html.escape(cost_line(response))}</p>',
+        f'<p class="small">{html.escape(terminal.cost_line(response))}</p>',
     ]
     return _page(response.query, parts, response.metadata.language)
 
@@ -96,22 +83,22 @@ def research_html(response: ResearchResponse) -> str:
 def search_html(response: WebSearchResponse) -> str:
     """A search as one page without script."""
     items = [
-        f"<li>{_anchor(item.title, item.url)}<br>{html.escape(shorten(item.text))}</li>" for item in response.results
+        f"<li>{_anchor(item.title, item.url)}<br>{html.escape(terminal.shorten(item.text))}</li>" for item in response.results
     ]
-    results = _section("Results", "ol", items) or f"<p>{NOTHING_FOUND}</p>"
-    return _page(response.query, [results, _html_notes(degradation_notes(response.degraded, response.correction))])
+    results = _section("Results", "ol", items) or f"<p>{terminal.NOTHING_FOUND}</p>"
+    return _page(response.query, [results, _html_notes(terminal.degradation_notes(response.degraded, response.correction))])
 
 
 def page_markdown(page: Page) -> str:
     """A page as Markdown: its title, address and text."""
     blocks = [f"# {_escape(page.title)}", _link(page.url, page.url), page.text]
-    blocks += [f"*{_escape(note)}*" for note in (page.warning, page_line(page)) if note]
+    blocks += [f"*{_escape(note)}*" for note in (page.warning, terminal.page_line(page)) if note]
     return printable("\n\n".join(blocks) + "\n")
 
 
 def page_html(page: Page) -> str:
     """A page as HTML without script; its links are shown as text."""
-    notes = [f'<p class="small">{html.escape(note)}</p>' for note in (page.warning, page_line(page)) if note]
+    notes = [f'<p class="small">{html.escape(note)}</p>' for note in (page.warning, terminal.page_line(page)) if note]
     return _page(
         page.title, [f"<p>{_anchor(page.url, page.url)}</p>", _markdown_to_html(page.text, set(), {page.url}), *notes]
     )
@@ -134,7 +121,7 @@ def _markdown_to_html(markdown: str, numbers: set[int], addresses: set[str]) -> 
 
 def _colour_marks(rendered: str) -> str:
     """Give the marks of unsupported citations the colour of that verdict."""
-    mark = UNSUPPORTED.strip("*")
+    mark = terminal.UNSUPPORTED.strip("*")
     return rendered.replace(f"<strong>{mark}</strong>", f'<strong class="unsupported">{mark}</strong>')
 
 
@@ -160,27 +147,27 @@ def _section(title: str, kind: str, items: Sequence[str]) -> str:
 
 
 def _anchor(title: str, url: str) -> str:
-    label = html.escape(shorten(title) or display_url(url))
+    label = html.escape(terminal.shorten(title) or terminal.display_url(url))
     if not url.startswith(("http://", "https://")):
-        return f"{label} <code>{html.escape(display_url(url))}</code>"
+        return f"{label} <code>{html.escape(terminal.display_url(url))}</code>"
     return f'<a href="{html.escape(url)}" rel="noopener noreferrer nofollow">{label}</a>'
 
 
 def _html_citation(citation: Citation, response: ResearchResponse) -> str:
-    mark, _ = MARKS[citation.verdict]
-    sentence = html.escape(shorten(plain_text(response.synthesis[citation.start : citation.end])))
+    mark, _ = terminal.MARKS[citation.verdict]
+    sentence = html.escape(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     quote = html.escape(citation.quote)
     if quote and citation.quote_url:
         quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
     blockquote = f"<blockquote>{quote}</blockquote>" if quote else ""
-    verdict = f'<span class="{citation.verdict}">{mark} {verdict_text(citation, response)}</span>'
+    verdict = f'<span class="{citation.verdict}">{mark} {terminal.verdict_text(citation, response)}</span>'
     number = citation.source_index
     return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{blockquote}</li>'
 
 
 def _notes(response: ResearchResponse) -> list[str]:
-    notes = degradation_notes(response.degraded, response.metadata.correction)
-    return [*notes, *store_notes(response)]
+    notes = terminal.degradation_notes(response.degraded, response.metadata.correction)
+    return [*notes, *terminal.store_notes(response)]
 
 
 def _html_notes(notes: Iterable[str]) -> str:
@@ -188,12 +175,12 @@ def _html_notes(notes: Iterable[str]) -> str:
 
 
 def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
-    mark, _ = MARKS[citation.verdict]
-    sentence = _escape(shorten(plain_text(response.synthesis[citation.start : citation.end])))
-    line = f"- {mark} {verdict_text(citation, response)} [{citation.source_index}] {sentence}"
+    mark, _ = terminal.MARKS[citation.verdict]
+    sentence = _escape(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
+    line = f"- {mark} {terminal.verdict_text(citation, response)} [{citation.source_index}] {sentence}"
     if not citation.quote:
         return line
-    quote = _escape(shorten(citation.quote))
+    quote = _escape(terminal.shorten(citation.quote))
     return f"{line}\n  > [{quote}](<{citation.quote_url}>)" if citation.quote_url else f"{line}\n  > {quote}"
 
 
@@ -202,9 +189,9 @@ def _markdown_notes(notes: Sequence[str]) -> list[str]:
 
 
 def _link(title: str, url: str) -> str:
-    label = _escape(shorten(title) or display_url(url))
+    label = _escape(terminal.shorten(title) or terminal.display_url(url))
     if not url.startswith(("http://", "https://")):
-        return f"{label} {_code_span(display_url(url))}"
+        return f"{label} {_code_span(terminal.display_url(url))}"
     return f"[{label}](<{quote(url, safe=_URL_SAFE)}>)"
 
 

@@ -9,20 +9,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from modules.llm_platform.application.research.events import (
-    ModelProgressed,
-    Planned,
-    Ranked,
-    Read,
-    ResearchEvent,
-    Reset,
-    Searched,
-    SourcesNumbered,
-    Started,
-    Summarized,
-    Token,
-    Verified,
-)
+from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.render.terminal import display_url, plural, shorten
@@ -112,55 +99,55 @@ class Progress:
         self._printed_questions: set[str] = set()
         self._is_drawing = False  # of the answer: a step would be printed into its text
 
-    def show(self, event: ResearchEvent) -> None:
+    def show(self, event: events.ResearchEvent) -> None:
         """Print the event if it has a text; events during the writing of the answer are left out."""
-        if isinstance(event, Token):
+        if isinstance(event, events.Token):
             if self._answer:
                 self._answer.feed(event.text)
                 self._is_drawing = True
             return
-        if isinstance(event, Reset) and self._answer:
+        if isinstance(event, events.Reset) and self._answer:
             self._answer.finish()
             self._is_drawing = False
-        if isinstance(event, Verified) and self._answer:
+        if isinstance(event, events.Verified) and self._answer:
             self._answer.finish()  # the text is complete
             self._is_drawing = False
-        text = self._new_questions(event) if isinstance(event, Planned) else _step_text(event)
+        text = self._new_questions(event) if isinstance(event, events.Planned) else _step_text(event)
         if text and not self._is_drawing:
             self._console.print_progress(text)
 
-    def _new_questions(self, event: Planned) -> str | None:
+    def _new_questions(self, event: events.Planned) -> str | None:
         """The questions that the plan did not have before: each event has the whole plan."""
         new = [question for question in event.questions if question not in self._printed_questions]
         self._printed_questions.update(new)
         return "searching for: " + " · ".join(new) if new else None
 
 
-def _step_text(event: ResearchEvent) -> str | None:
+def _step_text(event: events.ResearchEvent) -> str | None:
     match event:
-        case Started():
+        case events.Started():
             return "searching …"
-        case Searched():
+        case events.Searched():
             return f"{plural(event.count, 'result')} from {event.provider}" + (" (cached)" if event.cached else "")
-        case Ranked():
+        case events.Ranked():
             return _ranked_text(event)
-        case Read():
+        case events.Read():
             return _read_text(event)
-        case Summarized():
+        case events.Summarized():
             return f"summarized {shorten(display_url(event.url), MAX_TITLE_CHARS)}"
-        case ModelProgressed():
+        case events.ModelProgressed():
             return event.describe()
-        case SourcesNumbered():
+        case events.SourcesNumbered():
             return f"writing from {plural(len(event.sources), 'source')} …" if event.sources else None
-        case Verified():
+        case events.Verified():
             return f"the model verifies {plural(event.pending, 'citation')} …" if event.pending else None
-        case Reset():
+        case events.Reset():
             return f"the model failed ({event.reason}): discard the text above, the answer begins again"
         case _:
             return None
 
 
-def _ranked_text(event: Ranked) -> str | None:
+def _ranked_text(event: events.Ranked) -> str | None:
     """The number of ranked results and the best one; None where results have no scores."""
     scored = [result for result in event.kept if result.score is not None]
     if not scored:
@@ -171,7 +158,7 @@ def _ranked_text(event: Ranked) -> str | None:
     return f"{plural(len(scored), 'result')} ranked{defaulted}, best {best.score:.1f}: {title}"
 
 
-def _read_text(event: Read) -> str:
+def _read_text(event: events.Read) -> str:
     address = shorten(display_url(event.url), MAX_TITLE_CHARS)
     if event.status in PAGE_ORIGINS:
         return f"read {address}: {plural(event.chars, 'character')}{PAGE_ORIGINS[event.status]}"

@@ -8,15 +8,9 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import unquote
 
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    ResearchMetadata,
-    ResearchResponse,
-    SourceRef,
-    Verdict,
-)
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
@@ -37,7 +31,7 @@ NOTHING_SENT: Final = "Nothing was sent to any host."
 NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
 NOT_RECORDED: Final = "Nothing is recorded."
 UNSUPPORTED: Final = "**✘ unsupported**"
-MARKS: Final[Mapping[Verdict, tuple[str, Style]]] = {
+MARKS: Final[Mapping[dtos.Verdict, tuple[str, Style]]] = {
     "supported": ("✔", "green"),
     "partial": ("~", "yellow"),
     "unsupported": ("✘", "red"),
@@ -68,12 +62,12 @@ def render_results(response: WebSearchResponse) -> Iterator[Line]:
     yield Line(f"{plural(len(response.results), 'result')} from {response.provider or 'no provider'}", "dim")
 
 
-def mark_unsupported(response: ResearchResponse) -> str:
+def mark_unsupported(response: dtos.ResearchResponse) -> str:
     """The Markdown of the answer with a mark behind each unsupported citation.
 
     `synthesis` itself stays as it is: the offsets of the citations point into it.
     """
-    by_sentence: dict[tuple[int, int], list[Citation]] = {}
+    by_sentence: dict[tuple[int, int], list[dtos.Citation]] = {}
     for citation in response.citations:
         by_sentence.setdefault((citation.start, citation.end), []).append(citation)
     positions: set[int] = set()
@@ -117,7 +111,7 @@ def plain_text(markdown: str) -> str:
     )
 
 
-def render_sources(response: ResearchResponse, missing_model_note: str | None = None) -> Iterator[Line]:
+def render_sources(response: dtos.ResearchResponse, missing_model_note: str | None = None) -> Iterator[Line]:
     """Everything below an answer: sources, citations, notes, and what the answer took.
 
     `missing_model_note` is None if a language model is configured.
@@ -151,7 +145,7 @@ def page_line(page: Page) -> str:
     return f"{len(page.text)} characters of {page.media_type}, read by {page.reader}{published}"
 
 
-def cost_line(response: ResearchResponse) -> str:
+def cost_line(response: dtos.ResearchResponse) -> str:
     """What an answer took, in one line."""
     meta = response.metadata
     providers = f" ({', '.join(meta.providers)})" if meta.providers else ""
@@ -168,7 +162,7 @@ def cost_line(response: ResearchResponse) -> str:
     return " · ".join(parts)
 
 
-def store_notes(response: ResearchResponse) -> Iterator[str]:
+def store_notes(response: dtos.ResearchResponse) -> Iterator[str]:
     """When a stored answer was finished, and how to have a new one."""
     if finished := response.metadata.stored_at:
         when = f"{finished.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
@@ -186,7 +180,7 @@ def _degradation_note(degraded: Degraded) -> str:
     return f"{degraded.component}: {_ERROR_CODE.sub('', degraded.reason)}{until}"
 
 
-def _quote_notes(response: ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
+def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
     """Why the answer consists of quotes, unless its text says that they are. A stored answer may be written by a model."""
     if response.metadata.stored_at and response.metadata.synthesizer != EXTRACTIVE:
         return
@@ -240,12 +234,12 @@ def _note_lines(notes: Sequence[str]) -> Iterator[Line]:
         yield Line(f"Note: {shorten(note)}", "yellow")
 
 
-def _source_lines(source: SourceRef) -> Iterator[Line]:
+def _source_lines(source: dtos.SourceRef) -> Iterator[Line]:
     yield Line(f"[{source.index}] {shorten(source.title)}")
     yield Line(f"    {display_url(source.url)}", "dim")
 
 
-def verdict_text(citation: Citation, response: ResearchResponse) -> str:
+def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
     """The verdict of a citation with its score, and whether the platform found the source. The score is that of the word
     comparison, so a model's verdict is shown beside that of the comparison. A quote has no score.
     """
@@ -257,12 +251,12 @@ def verdict_text(citation: Citation, response: ResearchResponse) -> str:
     return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f}){found}"
 
 
-def _citation_line(citation: Citation, response: ResearchResponse) -> Line:
+def _citation_line(citation: dtos.Citation, response: dtos.ResearchResponse) -> Line:
     mark, style = MARKS[citation.verdict]
     return Line(f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response.synthesis)}", style)
 
 
-def _quote_text(citation: Citation, synthesis: str) -> str:
+def _quote_text(citation: dtos.Citation, synthesis: str) -> str:
     """The quote; for a sentence without support the sentence itself, with the nearest quote beside it."""
     quote, source = shorten(citation.quote), f"[{citation.source_index}]"
     is_excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
@@ -276,7 +270,7 @@ def _quote_text(citation: Citation, synthesis: str) -> str:
     return f"{source} does not say: {sentence}" + (f"; nearest there: “{quote}”" if quote else "")
 
 
-def render_egress_log(metadata: ResearchMetadata) -> Iterator[Line]:
+def render_egress_log(metadata: dtos.ResearchMetadata) -> Iterator[Line]:
     """The lines of `--show-sent`: one for each host and kind of data, the most bytes first, and apart what was sent earlier."""
     cached = metadata.cached_sent_to
     is_cached = metadata.cache_hit or bool(cached)

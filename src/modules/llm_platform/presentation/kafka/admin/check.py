@@ -25,15 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it does not
 from modules.llm_platform.application.services.doctor_service import CheckResult
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, Topics
-from modules.llm_platform.presentation.kafka.worker.clients import (
-    NO_AUTHORIZER,
-    NO_REPLY,
-    AdminFailure,
-    Config,
-    admin_reply,
-    make_producer,
-    remedy_of,
-)
+from modules.llm_platform.presentation.kafka.worker import clients
 from modules.llm_platform.presentation.kafka.worker.group_watch import check_members
 
 QUERY_TIMEOUT_S: Final = 5.0
@@ -45,7 +37,7 @@ _PRODUCER_ID_ASSIGNED: Final = "Assigned"
 # READ and WRITE imply DESCRIBE: a resource that must not be described must not be used either.
 _HIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
-QueryProducerId = Callable[[float], AdminFailure | None]
+QueryProducerId = Callable[[float], clients.AdminFailure | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +67,7 @@ def check_cluster(
         cluster = admin.list_topics(timeout=QUERY_TIMEOUT_S)
     except KafkaException as error:
         admin.poll(ERROR_POLL_S)
-        remedy = remedy_of(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"
+        remedy = clients.remedy_of(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"
         yield CheckResult("brokers", "failed", f"cannot be reached ({error.args[0].name()}): {remedy}")
         return
     yield CheckResult("brokers", "ok", f"{len(cluster.brokers)} reached")
@@ -100,7 +92,7 @@ def check_cluster(
             yield from _check_settings(topic, settings, needs)
 
 
-def query_producer_id(config: Config, timeout_s: float) -> AdminFailure | None:
+def query_producer_id(config: clients.Config, timeout_s: float) -> clients.AdminFailure | None:
     """Request a producer id as a worker does, without writing; return the failure. Raises SettingsError.
 
     Since Kafka 2.8 the right to write to any topic suffices, before it needs IdempotentWrite on the cluster.
@@ -111,34 +103,34 @@ def query_producer_id(config: Config, timeout_s: float) -> AdminFailure | None:
         states.append(json.loads(statistics).get("eos", {}).get("idemp_state", ""))
 
     interval = {"statistics.interval.ms": int(PRODUCER_POLL_S * 1000)}
-    producer = make_producer({**config, **interval}, {"stats_cb": add_state})
+    producer = clients.make_producer({**config, **interval}, {"stats_cb": add_state})
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         try:
             producer.poll(PRODUCER_POLL_S)
         except KafkaException as error:
-            return AdminFailure(error.args[0].code(), error.args[0].name())
+            return clients.AdminFailure(error.args[0].code(), error.args[0].name())
         if _PRODUCER_ID_ASSIGNED in states:
             return None
-    return NO_REPLY
+    return clients.NO_REPLY
 
 
-def _describe_topics(admin: AdminClient, topics: Sequence[str]) -> dict[str, TopicDescription | AdminFailure]:
+def _describe_topics(admin: AdminClient, topics: Sequence[str]) -> dict[str, TopicDescription | clients.AdminFailure]:
     futures = admin.describe_topics(
         TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
     )
-    return {topic: admin_reply(futures[topic], QUERY_TIMEOUT_S) for topic in topics}
+    return {topic: clients.admin_reply(futures[topic], QUERY_TIMEOUT_S) for topic in topics}
 
 
-def _describe_group(admin: AdminClient, group_id: str) -> ConsumerGroupDescription | AdminFailure:
+def _describe_group(admin: AdminClient, group_id: str) -> ConsumerGroupDescription | clients.AdminFailure:
     futures = admin.describe_consumer_groups(
         [group_id], include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
     )
-    return admin_reply(futures[group_id], QUERY_TIMEOUT_S)
+    return clients.admin_reply(futures[group_id], QUERY_TIMEOUT_S)
 
 
 def _is_hidden(description: object) -> bool:
-    return isinstance(description, AdminFailure) and description.code in _HIDDEN
+    return isinstance(description, clients.AdminFailure) and description.code in _HIDDEN
 
 
 def _check_existence(cluster: ClusterMetadata, topics: Sequence[str]) -> Iterator[CheckResult]:
@@ -161,24 +153,24 @@ def _check_acl(
     needs: WorkerRequirements,
     operation: AclOperation,
     resource: str,
-    description: TopicDescription | ConsumerGroupDescription | AdminFailure,
+    description: TopicDescription | ConsumerGroupDescription | clients.AdminFailure,
 ) -> CheckResult:
     missing = CheckResult(
         subject,
         "failed",
         f"is missing: {needs.acl_command} --operation {operation.name.capitalize()} {resource}",
     )
-    if isinstance(description, AdminFailure):
+    if isinstance(description, clients.AdminFailure):
         return missing if _is_hidden(description) else CheckResult(subject, "warning", description.text)
     allowed = description.authorized_operations
     if not allowed:
-        return CheckResult(subject, "warning", NO_AUTHORIZER.text)
+        return CheckResult(subject, "warning", clients.NO_AUTHORIZER.text)
     if operation in allowed or AclOperation.ALL in allowed:
         return CheckResult(subject, "ok", "granted")
     return missing
 
 
-def _check_producer_id(needs: WorkerRequirements, failure: AdminFailure | None) -> CheckResult:
+def _check_producer_id(needs: WorkerRequirements, failure: clients.AdminFailure | None) -> CheckResult:
     subject = "right to write idempotently"
     if failure is None:
         return CheckResult(subject, "ok", "granted")
@@ -192,21 +184,21 @@ def _check_producer_id(needs: WorkerRequirements, failure: AdminFailure | None) 
     )
 
 
-def _topic_settings(admin: AdminClient, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | AdminFailure]:
+def _topic_settings(admin: AdminClient, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | clients.AdminFailure]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     futures = admin.describe_configs(resources, request_timeout=QUERY_TIMEOUT_S)
-    replies = {resource.name: admin_reply(future, QUERY_TIMEOUT_S) for resource, future in futures.items()}
+    replies = {resource.name: clients.admin_reply(future, QUERY_TIMEOUT_S) for resource, future in futures.items()}
     return {
-        topic: reply if isinstance(reply, AdminFailure) else {name: str(entry.value) for name, entry in reply.items()}
+        topic: reply if isinstance(reply, clients.AdminFailure) else {name: str(entry.value) for name, entry in reply.items()}
         for topic, reply in replies.items()
     }
 
 
 def _check_settings(
-    topic: str, settings: Mapping[str, str] | AdminFailure, needs: WorkerRequirements
+    topic: str, settings: Mapping[str, str] | clients.AdminFailure, needs: WorkerRequirements
 ) -> Iterator[CheckResult]:
     subject = f"settings of {topic}"
-    if isinstance(settings, AdminFailure):
+    if isinstance(settings, clients.AdminFailure):
         yield CheckResult(subject, "warning", settings.text)
         return
     problems = []

@@ -17,13 +17,7 @@ from modules.llm_platform.presentation.kafka.contract.requests import (
     Topics,
     fallback_request_id,
 )
-from modules.llm_platform.presentation.kafka.worker.clients import (
-    Config,
-    admin_config,
-    make_consumer,
-    make_producer,
-    producer_config,
-)
+from modules.llm_platform.presentation.kafka.worker import clients
 from modules.llm_platform.presentation.kafka.worker.consumer import to_record
 
 QUERY_TIMEOUT_S: Final = 10.0
@@ -37,7 +31,7 @@ class Cluster:
     """The bootstrap brokers, and KAFKA_CONFIG."""
 
     brokers: Sequence[str]
-    config: Config = field(repr=False)  # contains passwords
+    config: clients.Config = field(repr=False)  # contains passwords
     topics: Topics = CONTRACT_TOPICS
 
 
@@ -62,8 +56,8 @@ def send_request(
     cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]
 ) -> RecordPosition:
     """Write one request and return its position. Raises KafkaException."""
-    config = {**producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)}
-    producer = make_producer(config, {})
+    config = {**clients.producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)}
+    producer = clients.make_producer(config, {})
     positions: list[RecordPosition] = []
     errors: list[KafkaError] = []
 
@@ -86,10 +80,10 @@ class OutcomeTail:
     """Reads the outcome topics without joining a group, from their current ends or from the beginning."""
 
     def __init__(self, cluster: Cluster, *, from_start: bool = False) -> None:
-        own: Config = {"group.id": _GROUP_ID, "enable.auto.commit": False, "enable.partition.eof": False}
-        config = {**admin_config(cluster.brokers, cluster.config), **own}
+        own: clients.Config = {"group.id": _GROUP_ID, "enable.auto.commit": False, "enable.partition.eof": False}
+        config = {**clients.admin_config(cluster.brokers, cluster.config), **own}
         with ExitStack() as stack:
-            self._consumer = make_consumer(config, {})
+            self._consumer = clients.make_consumer(config, {})
             stack.callback(self._consumer.close)
             self._consumer.assign(list(_start_positions(self._consumer, cluster.topics, from_start)))
             stack.pop_all()

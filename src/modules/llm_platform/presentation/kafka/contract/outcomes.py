@@ -11,32 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, Outcome, RagAnswer, RagCitation, RagHits, RagStage
-from modules.llm_platform.domain.exceptions import (
-    EmbeddingConfigError,
-    EmbeddingError,
-    LLMConfigError,
-    LLMConnectionError,
-    LLMException,
-    LLMUnavailableError,
-    OutcomeStoreError,
-    PageConfigError,
-    PageConnectionError,
-    PageError,
-    PageRequestError,
-    ResearchTimeoutError,
-    VectorStoreConfigError,
-    VectorStoreError,
-)
-from modules.llm_platform.presentation.kafka.contract.requests import (
-    CONTRACT_TOPICS,
-    WHOLE_MESSAGE,
-    EchoedFields,
-    ParsedRequest,
-    RequestError,
-    Topics,
-    fallback_request_id,
-)
+from modules.llm_platform.presentation.kafka.contract import requests
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -54,20 +31,28 @@ RECORD_OVERHEAD_BYTES: Final = 512  # upper bound for a batch of one record
 HEADER_OVERHEAD_BYTES: Final = 10  # two lengths
 
 # Only the operator can repair these causes, so they are not reported as an outcome.
-OPERATOR_ERRORS: Final = (LLMConfigError, EmbeddingConfigError, VectorStoreConfigError, OutcomeStoreError)
+OPERATOR_ERRORS: Final = (
+    exceptions.LLMConfigError,
+    exceptions.EmbeddingConfigError,
+    exceptions.VectorStoreConfigError,
+    exceptions.OutcomeStoreError,
+)
 
 # The first match counts. A page is a URL of the context, so it belongs to retrieval.
 ERROR_CODES: Final[tuple[tuple[tuple[type[AppException], ...], ErrorCode], ...]] = (
-    ((ResearchTimeoutError,), "timeout"),
-    ((EmbeddingError, EmbeddingConfigError), "embedding_failed"),
-    ((VectorStoreError, VectorStoreConfigError), "retrieval_failed"),
-    ((PageRequestError, PageConfigError, PageConnectionError, PageError), "retrieval_failed"),
-    ((LLMException,), "llm_failed"),
+    ((exceptions.ResearchTimeoutError,), "timeout"),
+    ((exceptions.EmbeddingError, exceptions.EmbeddingConfigError), "embedding_failed"),
+    ((exceptions.VectorStoreError, exceptions.VectorStoreConfigError), "retrieval_failed"),
+    (
+        (exceptions.PageRequestError, exceptions.PageConfigError, exceptions.PageConnectionError, exceptions.PageError),
+        "retrieval_failed",
+    ),
+    ((exceptions.LLMException,), "llm_failed"),
 )
 FAILED_DEPENDENCIES: Final[tuple[tuple[tuple[type[AppException], ...], DependencyName], ...]] = (
-    ((EmbeddingError, EmbeddingConfigError), "embedder"),
-    ((VectorStoreError, VectorStoreConfigError), "index"),
-    ((LLMConfigError, LLMConnectionError, LLMUnavailableError), "model"),
+    ((exceptions.EmbeddingError, exceptions.EmbeddingConfigError), "embedder"),
+    ((exceptions.VectorStoreError, exceptions.VectorStoreConfigError), "index"),
+    ((exceptions.LLMConfigError, exceptions.LLMConnectionError, exceptions.LLMUnavailableError), "model"),
 )
 
 
@@ -89,14 +74,14 @@ OUTCOME_TOO_LARGE: Final = Failure(
     "internal",
     False,
     "the outcome is longer than its topic accepts: ask for fewer documents, or send less metadata",
-    {"field": WHOLE_MESSAGE, "reason": "outcome_too_large"},
+    {"field": requests.WHOLE_MESSAGE, "reason": "outcome_too_large"},
 )
 UNEXPECTED_ERROR: Final = Failure("internal", False, "an unexpected error occurred: see the log of the worker")
 
 
-def failure_of(error: RequestError | AppException | TimeoutError) -> Failure:
+def failure_of(error: requests.RequestError | AppException | TimeoutError) -> Failure:
     """Return the failure that reports an error."""
-    if isinstance(error, RequestError):
+    if isinstance(error, requests.RequestError):
         return Failure("invalid_payload", False, str(error), error.details())
     if isinstance(error, TimeoutError):
         return Failure("timeout", True, "the deadline passed before there was an outcome: try again under a new id")
@@ -143,7 +128,7 @@ class Job:
     record: IncomingRecord
     stage: RagStage
     request_id: str
-    request: ParsedRequest
+    request: requests.ParsedRequest
     sha256: str
     is_looked_up: bool = False
     stored: Outcome | None = None
@@ -155,9 +140,9 @@ class Job:
         return self.request.tenant or ""
 
     @classmethod
-    def from_record(cls, record: IncomingRecord, stage: RagStage, request: ParsedRequest) -> Job:
+    def from_record(cls, record: IncomingRecord, stage: RagStage, request: requests.ParsedRequest) -> Job:
         """Create the job of a record and of the request that was parsed from it."""
-        request_id = request.request_id or fallback_request_id(record.topic, record.partition, record.offset)
+        request_id = request.request_id or requests.fallback_request_id(record.topic, record.partition, record.offset)
         return cls(record, stage, request_id, request, hashlib.sha256(record.value or b"").hexdigest())
 
 
@@ -165,7 +150,10 @@ class OutcomeBuilder:
     """Builds outcomes that their topics accept. `max_record_bytes`: limit by topic, else DEFAULT_RECORD_BYTES."""
 
     def __init__(
-        self, max_record_bytes: Mapping[str, int], topics: Topics = CONTRACT_TOPICS, encode: Encode | None = None
+        self,
+        max_record_bytes: Mapping[str, int],
+        topics: requests.Topics = requests.CONTRACT_TOPICS,
+        encode: Encode | None = None,
     ) -> None:
         self._max_record_bytes = max_record_bytes
         self._topics = topics
@@ -188,7 +176,7 @@ class OutcomeBuilder:
         OUTCOME_TOO_LARGE never carries metadata, which may be the reason for the size.
         """
         echo = job.request.echo
-        reduced = (echo, replace(echo, metadata=None), EchoedFields())
+        reduced = (echo, replace(echo, metadata=None), requests.EchoedFields())
         for each in reduced[1:] if failure is OUTCOME_TOO_LARGE else reduced:
             outcome = self._outcome(job, "failed", encode_failure(job.request_id, each, job.stage, failure))
             if self._fits(self._record(job, outcome)):
@@ -246,7 +234,7 @@ class OutcomeBuilder:
 _encode_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def encode_result(request_id: str, echo: EchoedFields, content: RagHits | RagAnswer, latency_ms: int) -> bytes:
+def encode_result(request_id: str, echo: requests.EchoedFields, content: RagHits | RagAnswer, latency_ms: int) -> bytes:
     """Return the body of a result. Raises ValueError when a score is not finite."""
     fields: dict[str, Any]
     if isinstance(content, RagHits):
@@ -258,7 +246,7 @@ def encode_result(request_id: str, echo: EchoedFields, content: RagHits | RagAns
     return _encode(request_id, echo, {**fields, "latency_ms": latency_ms})
 
 
-def encode_failure(request_id: str, echo: EchoedFields, stage: RagStage, failure: Failure) -> bytes:
+def encode_failure(request_id: str, echo: requests.EchoedFields, stage: RagStage, failure: Failure) -> bytes:
     """Return the body of a failure."""
     fields: dict[str, Any] = {
         "stage": stage,
@@ -273,7 +261,7 @@ def _without_none(items: Sequence[Hit | RagCitation]) -> list[dict[str, Any]]:
     return [{name: value for name, value in item if value is not None} for item in items]
 
 
-def _encode(request_id: str, echo: EchoedFields, fields: dict[str, Any]) -> bytes:
+def _encode(request_id: str, echo: requests.EchoedFields, fields: dict[str, Any]) -> bytes:
     """Insert the echoed texts unchanged. Half a surrogate pair becomes a question mark."""
     parts = [f'{{"request_id": {_encode_json(request_id)}']
     if echo.trace_id is not None:

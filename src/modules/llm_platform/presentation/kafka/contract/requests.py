@@ -8,13 +8,7 @@ from typing import Any, Final, Literal
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Filters, RagQuestion, RagSearch, RagStage
 from modules.llm_platform.domain.dtos.web_search_dtos import clean_query
-from modules.llm_platform.presentation.kafka.contract.strict_json import (
-    MAX_DEPTH,
-    Flaw,
-    Members,
-    UnreadableError,
-    read_object,
-)
+from modules.llm_platform.presentation.kafka.contract import strict_json
 
 REQUEST_TOPICS: Final[dict[RagStage, str]] = {"search": "rag_search_request", "answer": "rag_answer_request"}
 RESULT_TOPICS: Final[dict[RagStage, str]] = {"search": "rag_search_result", "answer": "rag_answer_result"}
@@ -39,7 +33,7 @@ _KNOWN_FIELDS: Final = frozenset(
 _CONTEXT_FIELDS: Final = tuple(ContextItem.model_fields)
 
 Reason = Literal[
-    Flaw, "tombstone", "too_large", "empty_or_missing", "wrong_type", "out_of_range", "too_long", "too_many",
+    strict_json.Flaw, "tombstone", "too_large", "empty_or_missing", "wrong_type", "out_of_range", "too_long", "too_many",
     "not_unicode", "nul_character", "reserved", "tenant_missing", "tenant_mismatch",
 ]
 
@@ -52,7 +46,7 @@ REASON_TEXTS: Final[dict[Reason, str]] = {
     "not_an_object": "is not a JSON object",
     "duplicate_key": "has a key more than once",
     "not_a_number": "contains NaN or Infinity, which JSON does not allow",
-    "too_deep": f"is nested more than {MAX_DEPTH} levels deep",
+    "too_deep": f"is nested more than {strict_json.MAX_DEPTH} levels deep",
     "empty_or_missing": "is empty or missing",
     "wrong_type": "is of the wrong type",
     "out_of_range": "must be greater than 0",
@@ -155,22 +149,22 @@ def parse_request(
     return ParsedRequest(parsed_id, echo, content, tenant)
 
 
-def _read_members(value: bytes | None, max_bytes: int) -> Members:
+def _read_members(value: bytes | None, max_bytes: int) -> strict_json.Members:
     if value is None:
         raise RequestError(WHOLE_MESSAGE, "tombstone")
     if len(value) > max(max_bytes, MAX_PARSED_BYTES):
         raise RequestError(WHOLE_MESSAGE, "too_large")
     try:
-        return read_object(value, _ECHOED_FIELDS)
-    except UnreadableError as error:
+        return strict_json.read_object(value, _ECHOED_FIELDS)
+    except strict_json.UnreadableError as error:
         raise RequestError(WHOLE_MESSAGE, "too_large" if len(value) > max_bytes else error.flaw) from error
 
 
-def _source_text(members: Members, name: str, kind: type) -> str | None:
+def _source_text(members: strict_json.Members, name: str, kind: type) -> str | None:
     return members.texts[name] if type(members.values.get(name)) is kind else None
 
 
-def _readable_tenant(members: Members, tenant_field: str | None) -> str | None:
+def _readable_tenant(members: strict_json.Members, tenant_field: str | None) -> str | None:
     metadata = members.values.get("metadata")
     if tenant_field is None or type(metadata) is not dict:
         return None
@@ -180,7 +174,7 @@ def _readable_tenant(members: Members, tenant_field: str | None) -> str | None:
         return None
 
 
-def _check_members(members: Members) -> None:
+def _check_members(members: strict_json.Members) -> None:
     """Reject flaws in any member, unknown ones included, and echoed fields of the wrong type."""
     for name, flaw in members.flaws.items():
         raise RequestError(name if name in _KNOWN_FIELDS else WHOLE_MESSAGE, flaw)

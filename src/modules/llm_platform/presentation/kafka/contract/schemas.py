@@ -7,19 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
+from modules.llm_platform.presentation.kafka.contract import requests as contract
 from modules.llm_platform.presentation.kafka.contract.outcomes import REUSED_HEADER, ErrorCode
-from modules.llm_platform.presentation.kafka.contract.requests import (
-    CONTRACT_TOPICS,
-    FAILED_TOPIC,
-    FALLBACK_ID_PREFIX,
-    MAX_CONTEXT_ITEMS,
-    MAX_FILTER_VALUES,
-    MAX_FILTERS,
-    MAX_ID_CHARS,
-    REQUEST_TOPICS,
-    RESULT_TOPICS,
-    Topics,
-)
 
 ASYNCAPI_VERSION: Final = "3.0.0"
 CONTRACT_VERSION: Final = "1.0.0"
@@ -54,8 +43,8 @@ def _request(description: str, properties: Schema, *required: str) -> Schema:
         "request_id": {
             "type": "string",
             "minLength": 1,
-            "maxLength": MAX_ID_CHARS,
-            "not": {"pattern": f"^{FALLBACK_ID_PREFIX}"},
+            "maxLength": contract.MAX_ID_CHARS,
+            "not": {"pattern": f"^{contract.FALLBACK_ID_PREFIX}"},
             "description": "Identifies the request; the outcome repeats it.",
         },
         "trace_id": _optional_text("Repeated in the outcome unchanged."),
@@ -67,7 +56,7 @@ def _request(description: str, properties: Schema, *required: str) -> Schema:
 def _outcome(description: str, properties: Schema, *required: str) -> Schema:
     common = {
         "request_id": _text(
-            f"The id of the request, or {FALLBACK_ID_PREFIX}<topic>-<partition>-<offset> where it could not be read."
+            f"The id of the request, or {contract.FALLBACK_ID_PREFIX}<topic>-<partition>-<offset> where it could not be read."
         ),
         "trace_id": _text("The trace_id of the request, if it had one."),
         "metadata": {"type": "object", "description": "The metadata of the request, if it had any and they fit."},
@@ -94,7 +83,7 @@ def _result(description: str, properties: Schema, *required: str) -> Schema:
     return _outcome(description, {**properties, **common}, *required)
 
 
-_FILTER_VALUES: Final = {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MAX_FILTER_VALUES}
+_FILTER_VALUES: Final = {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": contract.MAX_FILTER_VALUES}
 _SEARCH_REQUEST: Final = _request(
     "A search.",
     {
@@ -106,7 +95,7 @@ _SEARCH_REQUEST: Final = _request(
         },
         "filters": {
             "type": ["object", "null"],
-            "maxProperties": MAX_FILTERS,
+            "maxProperties": contract.MAX_FILTERS,
             "additionalProperties": _FILTER_VALUES,
             "description": "Field to values: a document matches any of the values in every field. An empty list is ignored; a "
             "field that no document has matches nothing.",
@@ -128,7 +117,7 @@ _ANSWER_REQUEST: Final = _request(
         "question": _query("The question."),
         "context": {
             "type": ["array", "null"],
-            "maxItems": MAX_CONTEXT_ITEMS,
+            "maxItems": contract.MAX_CONTEXT_ITEMS,
             "items": _CONTEXT_ITEM,
             "description": "Used first; passages of the index are added up to RAG_TOP_K.",
         },
@@ -177,7 +166,7 @@ _FAILURE_DETAILS: Final = _object(
 _FAILED: Final = _outcome(
     "A request that failed.",
     {
-        "stage": {"type": "string", "enum": list(REQUEST_TOPICS)},
+        "stage": {"type": "string", "enum": list(contract.REQUEST_TOPICS)},
         "error_type": {
             "type": "string",
             "enum": ["recoverable", "non_recoverable"],
@@ -194,11 +183,11 @@ _FAILED: Final = _outcome(
 def schemas() -> dict[str, Schema]:
     """Return the schema of each topic's messages."""
     return {
-        REQUEST_TOPICS["search"]: _SEARCH_REQUEST,
-        RESULT_TOPICS["search"]: _SEARCH_RESULT,
-        REQUEST_TOPICS["answer"]: _ANSWER_REQUEST,
-        RESULT_TOPICS["answer"]: _ANSWER_RESULT,
-        FAILED_TOPIC: _FAILED,
+        contract.REQUEST_TOPICS["search"]: _SEARCH_REQUEST,
+        contract.RESULT_TOPICS["search"]: _SEARCH_RESULT,
+        contract.REQUEST_TOPICS["answer"]: _ANSWER_REQUEST,
+        contract.RESULT_TOPICS["answer"]: _ANSWER_RESULT,
+        contract.FAILED_TOPIC: _FAILED,
     }
 
 
@@ -227,7 +216,7 @@ _OUTCOME_TRAIT: Final[Schema] = {
 }
 
 
-def asyncapi(names: Topics = CONTRACT_TOPICS) -> Schema:
+def asyncapi(names: contract.Topics = contract.CONTRACT_TOPICS) -> Schema:
     """Return the AsyncAPI document from the worker's point of view: it receives requests and sends outcomes.
 
     Channels have the names of the contract, and the topics of `names` as their addresses.
@@ -235,7 +224,7 @@ def asyncapi(names: Topics = CONTRACT_TOPICS) -> Schema:
     AsyncAPI allows a reply on one channel only, so a reply names the topic of results; the description names rag_failed.
     """
     topics = schemas()
-    requests, outcomes = REQUEST_TOPICS.values(), (*RESULT_TOPICS.values(), FAILED_TOPIC)
+    requests, outcomes = contract.REQUEST_TOPICS.values(), (*contract.RESULT_TOPICS.values(), contract.FAILED_TOPIC)
     return {
         "asyncapi": ASYNCAPI_VERSION,
         "info": {"title": "rag-core", "version": CONTRACT_VERSION, "description": DESCRIPTION},
@@ -250,8 +239,8 @@ def asyncapi(names: Topics = CONTRACT_TOPICS) -> Schema:
         },
         "operations": {
             **{
-                f"receive_{topic}": {"action": "receive", **_channel(topic), "reply": _channel(RESULT_TOPICS[stage])}
-                for stage, topic in REQUEST_TOPICS.items()
+                f"receive_{topic}": {"action": "receive", **_channel(topic), "reply": _channel(contract.RESULT_TOPICS[stage])}
+                for stage, topic in contract.REQUEST_TOPICS.items()
             },
             **{f"send_{topic}": {"action": "send", **_channel(topic)} for topic in outcomes},
         },

@@ -13,12 +13,7 @@ from modules.llm_platform.application.services.doctor_service import CheckResult
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.domain.exceptions import SchemaRegistryError
 from modules.llm_platform.domain.ports.schema_registry import ISchemaRegistry
-from modules.llm_platform.presentation.kafka.contract.requests import (
-    FAILED_TOPIC,
-    REQUEST_TOPICS,
-    RESULT_TOPICS,
-    Topics,
-)
+from modules.llm_platform.presentation.kafka.contract import requests
 from modules.llm_platform.presentation.kafka.contract.schemas import schemas
 
 log = logging.getLogger(__name__)
@@ -42,7 +37,7 @@ class MessageSchemas:
     `registers`: schemas that are missing are registered, else that is an error. Subjects are named `<topic>-value`.
     """
 
-    def __init__(self, registry: ISchemaRegistry, topics: Topics, *, registers: bool) -> None:
+    def __init__(self, registry: ISchemaRegistry, topics: requests.Topics, *, registers: bool) -> None:
         self._registry, self._topics, self._registers = registry, topics, registers
         self._headers: dict[str, bytes] = {}  # by topic
         self.error: str | None = NOT_LOADED
@@ -107,5 +102,8 @@ class MessageSchemas:
     @staticmethod
     def _schemas(stages: Sequence[RagStage]) -> Iterator[tuple[str, str]]:
         found = schemas()
-        for name in (*(each[stage] for stage in stages for each in (REQUEST_TOPICS, RESULT_TOPICS)), FAILED_TOPIC):
+        for name in (
+            *(each[stage] for stage in stages for each in (requests.REQUEST_TOPICS, requests.RESULT_TOPICS)),
+            requests.FAILED_TOPIC,
+        ):
             yield name, json.dumps({"$schema": DIALECT, "title": name, **found[name]}, sort_keys=True)

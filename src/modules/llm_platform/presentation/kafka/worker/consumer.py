@@ -18,13 +18,8 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
+from modules.llm_platform.presentation.kafka.worker import offsets
 from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
-from modules.llm_platform.presentation.kafka.worker.offsets import (
-    COMMIT_INTERVAL_S,
-    OffsetCommitter,
-    OffsetTracker,
-    Partition,
-)
 from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest, SettledQueue
 
 log = logging.getLogger(__name__)
@@ -72,11 +67,11 @@ class ConsumerThread:
         window: int,
         settled: SettledQueue,
         on_requests: Callable[[list[InFlightRequest]], object],
-        on_revoke: Callable[[Sequence[OffsetTracker], bool], object],
+        on_revoke: Callable[[Sequence[offsets.OffsetTracker], bool], object],
         on_error: Callable[[KafkaError], None],
     ) -> None:
-        self._trackers: dict[Partition, OffsetTracker] = {}
-        self.committer = OffsetCommitter(self._trackers)
+        self._trackers: dict[offsets.Partition, offsets.OffsetTracker] = {}
+        self.committer = offsets.OffsetCommitter(self._trackers)
         self._consumer = make_consumer({"on_commit": self.committer.on_commit, "stats_cb": self._update_state})
         self._topics = list(topics)
         self._window = window
@@ -85,14 +80,14 @@ class ConsumerThread:
         self._on_requests, self._on_revoke, self._on_error = on_requests, on_revoke, on_error
         self.state = ConsumerState()
         self._in_flight = 0
-        self._paused: set[Partition] = set()  # assigned partitions that are paused
+        self._paused: set[offsets.Partition] = set()  # assigned partitions that are paused
         self.full_at = float("-inf")  # when the window was last full, by the monotonic clock
         self._full_since: float | None = None
         self._is_draining = self._is_closing = self._is_suspended = False
 
     # --- called from other threads -------------------------------------------------------------------------------------
 
-    def assignment(self) -> dict[Partition, OffsetTracker]:
+    def assignment(self) -> dict[offsets.Partition, offsets.OffsetTracker]:
         """Return the assigned partitions with their trackers."""
         return self._trackers.copy()
 
@@ -172,7 +167,7 @@ class ConsumerThread:
         now = self.full_at = time.monotonic()
         self._full_since = self._full_since or now
         if not self._is_draining and now - self._full_since < PAUSE_AFTER_S:
-            self._settle(COMMIT_INTERVAL_S)
+            self._settle(offsets.COMMIT_INTERVAL_S)
             return
         self._pause_partitions()
         message = self._consumer.poll(0)  # a message was fetched before the pause
@@ -187,7 +182,7 @@ class ConsumerThread:
             self._consumer.pause([TopicPartition(*each) for each in unpaused])
             self._paused.update(unpaused)
 
-    def _resume_partitions(self, partitions: Iterable[Partition]) -> None:
+    def _resume_partitions(self, partitions: Iterable[offsets.Partition]) -> None:
         """Resume paused partitions. librdkafka keeps the pause of a revoked partition: without a resume it would be paused
         forever when it is assigned again.
         """
@@ -216,14 +211,14 @@ class ConsumerThread:
             self._in_flight += len(requests)
             self._on_requests(requests)
 
-    def _tracker_for(self, message: Message) -> OffsetTracker | None:
+    def _tracker_for(self, message: Message) -> offsets.OffsetTracker | None:
         """Return the partition's tracker: a new one when the position was reset, None when the partition is not assigned. A
         commit for the new owner's partition would skip its unfinished requests.
         """
         partition = _partition_of(message)
         tracker = self._trackers.get(partition)
         if tracker is not None and message.error() is None and not tracker.is_next(message.offset() or 0):
-            tracker = self._trackers[partition] = OffsetTracker(*partition)
+            tracker = self._trackers[partition] = offsets.OffsetTracker(*partition)
         return tracker
 
     def _settle(self, timeout_s: float) -> None:
@@ -267,7 +262,7 @@ class ConsumerThread:
 
     def _assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         for each in partitions:
-            self._trackers[each.topic, each.partition] = OffsetTracker(each.topic, each.partition)
+            self._trackers[each.topic, each.partition] = offsets.OffsetTracker(each.topic, each.partition)
         log.info("partitions assigned", extra={"partitions": _names(partitions)})
 
     def _revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
@@ -286,11 +281,11 @@ class ConsumerThread:
         self._drop(partitions, self._trackers_of(partitions))
         log.warning("partitions lost", extra={"partitions": _names(partitions)})
 
-    def _trackers_of(self, partitions: Sequence[TopicPartition]) -> list[OffsetTracker]:
+    def _trackers_of(self, partitions: Sequence[TopicPartition]) -> list[offsets.OffsetTracker]:
         trackers = (self._trackers.get((each.topic, each.partition)) for each in partitions)
         return [tracker for tracker in trackers if tracker is not None]
 
-    def _drop(self, partitions: Sequence[TopicPartition], trackers: Sequence[OffsetTracker]) -> None:
+    def _drop(self, partitions: Sequence[TopicPartition], trackers: Sequence[offsets.OffsetTracker]) -> None:
         keys = [(each.topic, each.partition) for each in partitions]
         self._resume_partitions(keys)
         for key in keys:
@@ -334,7 +329,7 @@ def _error_of(message: Message) -> KafkaError | None:
     return None if error is None or error.code() == KafkaError._PARTITION_EOF else error
 
 
-def _partition_of(message: Message) -> Partition:
+def _partition_of(message: Message) -> offsets.Partition:
     return message.topic() or "", message.partition() or 0
 
 

@@ -15,15 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch, RagStage
-from modules.llm_platform.domain.exceptions import (
-    EmbeddingConfigError,
-    EmbeddingError,
-    LLMException,
-    LLMProviderException,
-    LLMUnavailableError,
-)
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -202,7 +196,7 @@ class Dependencies:
             self._update(state, await _probe_error(call, CALL_TIMEOUT_S))
             return
         error = await _probe_error(check, CHECK_TIMEOUT_S)
-        if isinstance(error, (*OPERATOR_ERRORS, LLMProviderException)) and check is not call:
+        if isinstance(error, (*OPERATOR_ERRORS, exceptions.LLMProviderException)) and check is not call:
             # A key may be refused for the check and valid for a call, or a service may not support the check.
             error = await _probe_error(call, CALL_TIMEOUT_S)
             state.is_check_refused = error is None
@@ -277,7 +271,7 @@ def retrieval_dependencies(
         description = await describe()
         try:
             await retrieval.search(RagSearch(query=PROBE_TEXT, top_k=1, keyword_fallback=False))
-        except (EmbeddingError, EmbeddingConfigError):
+        except (exceptions.EmbeddingError, exceptions.EmbeddingConfigError):
             return description  # the embedder has a probe of its own
         return description
 
@@ -294,11 +288,11 @@ def model_dependency(llm: ILLMProvider, models: Mapping[str, ILLMProvider]) -> D
     """Return the model. `llm` tries `models` in order, so one that works is enough."""
 
     async def ping() -> str:
-        errors: list[LLMException] = []
+        errors: list[exceptions.LLMException] = []
         for model in models.values():
             try:
                 return await model.ping() if isinstance(model, IHealthProbe) else ""
-            except LLMException as error:
+            except exceptions.LLMException as error:
                 errors.append(error)
         raise next((error for error in errors if error.retryable), errors[-1])
 
@@ -306,9 +300,9 @@ def model_dependency(llm: ILLMProvider, models: Mapping[str, ILLMProvider]) -> D
         request = LLMRequest(messages=(ChatMessage(role="user", content=PROBE_TEXT),), max_tokens=PROBE_TOKENS)
         try:
             response = await llm.generate(request)
-        except LLMUnavailableError:
+        except exceptions.LLMUnavailableError:
             raise
-        except LLMProviderException as error:  # a reasoning model may use all tokens before its answer, but it works
+        except exceptions.LLMProviderException as error:  # a reasoning model may use all tokens before its answer, but it works
             return error.message
         return f"{response.provider}/{response.model} answers"
 

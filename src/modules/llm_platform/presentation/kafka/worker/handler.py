@@ -16,27 +16,13 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    FailedRequest,
-    Outcome,
-    RagAnswer,
-    RagHits,
-    RagQuestion,
-    RagSearch,
-    RagStage,
-)
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.metrics import CANCELLED
+from modules.llm_platform.domain.ports import tracing
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.domain.ports.tracing import (
-    NO_TRACER,
-    TRACE_HEADERS,
-    ISpan,
-    ITracer,
-    current_trace_id,
-    running,
-)
 from modules.llm_platform.domain.spans import MESSAGE_SPAN, OFFSET, OPERATION, PARTITION, REQUEST_ID, SYSTEM, TOPIC
+from modules.llm_platform.presentation.kafka.contract import requests
 from modules.llm_platform.presentation.kafka.contract.outcomes import (
     OUTCOME_TOO_LARGE,
     UNEXPECTED_ERROR,
@@ -47,12 +33,6 @@ from modules.llm_platform.presentation.kafka.contract.outcomes import (
     OutcomeBuilder,
     OutgoingRecord,
     failure_of,
-)
-from modules.llm_platform.presentation.kafka.contract.requests import (
-    CONTRACT_TOPICS,
-    RequestError,
-    Topics,
-    parse_request,
 )
 from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas, without_header
 from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies
@@ -70,17 +50,17 @@ RETRY_JITTER: Final = 0.25  # share by which a wait varies, so that many request
 STORE_RETRY_WAITS_S: Final = (0.1, 0.5, 2.0, 5.0)  # for the outcome store; the last one repeats
 MAX_LOGGED_TRACE_CHARS: Final = 200
 SMALL_RECORD_BYTES: Final = 64_000  # accepted by any topic, whatever limit was configured
-USED_DEPENDENCIES: Final[Mapping[RagStage, tuple[DependencyName, ...]]] = {  # by every successful request of the stage
+USED_DEPENDENCIES: Final[Mapping[dtos.RagStage, tuple[DependencyName, ...]]] = {  # by every successful request of the stage
     "search": ("index", "embedder"),
     "answer": ("model",),  # an answer may use its context alone
 }
 
-KeepFailed = Callable[[FailedRequest], Awaitable[None]]
-Search = Callable[[RagSearch], Awaitable[RagHits]]
-Answer = Callable[[RagQuestion], Awaitable[RagAnswer]]
+KeepFailed = Callable[[dtos.FailedRequest], Awaitable[None]]
+Search = Callable[[dtos.RagSearch], Awaitable[dtos.RagHits]]
+Answer = Callable[[dtos.RagQuestion], Awaitable[dtos.RagAnswer]]
 Sleep = Callable[[float], Awaitable[None]]
 SlotContext = AbstractAsyncContextManager[None]
-OutcomeKey = tuple[RagStage, str, str]  # stage, request id, tenant
+OutcomeKey = tuple[dtos.RagStage, str, str]  # stage, request id, tenant
 Result = TypeVar("Result")
 
 NO_SLOT: Final[SlotContext] = nullcontext()
@@ -115,9 +95,9 @@ async def retry_until_deadline(call: Callable[[], Awaitable[Result]], timeout_s:
 class HandlerCounters:
     """Counters for the metrics, since the start of the process."""
 
-    outcomes: Counter[tuple[RagStage, str]] = field(default_factory=Counter)  # new outcomes by stage and code
-    duplicates: Counter[RagStage] = field(default_factory=Counter)  # requests that got a stored outcome
-    reused_ids: Counter[RagStage] = field(default_factory=Counter)  # requests with the id of another payload
+    outcomes: Counter[tuple[dtos.RagStage, str]] = field(default_factory=Counter)  # new outcomes by stage and code
+    duplicates: Counter[dtos.RagStage] = field(default_factory=Counter)  # requests that got a stored outcome
+    reused_ids: Counter[dtos.RagStage] = field(default_factory=Counter)  # requests with the id of another payload
     store_waits: int = 0  # failed calls of the outcome store
 
 
@@ -131,7 +111,7 @@ class HandlerOptions:
     timeout_s: float = 120.0
     tenant_field: str | None = None
     max_record_bytes: Mapping[str, int] = field(default_factory=dict)
-    topics: Topics = CONTRACT_TOPICS
+    topics: requests.Topics = requests.CONTRACT_TOPICS
     schemas: MessageSchemas | None = None
 
 
@@ -147,7 +127,7 @@ class RagHandler:
         dependencies: Dependencies | None = None,
         keep_failed: KeepFailed | None = None,
         *,
-        tracer: ITracer = NO_TRACER,
+        tracer: tracing.ITracer = tracing.NO_TRACER,
         sleep: Sleep = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -164,7 +144,7 @@ class RagHandler:
         self._keep_failed = keep_failed
         self._store_failed_at: float | None = None  # by the clock; None: the outcome store works
         # Requests in progress, with the duplicates that wait for their outcome.
-        self._in_flight: dict[OutcomeKey, list[asyncio.Future[Outcome | None]]] = {}
+        self._in_flight: dict[OutcomeKey, list[asyncio.Future[dtos.Outcome | None]]] = {}
 
     async def handle(self, record: IncomingRecord, slot: SlotContext = NO_SLOT) -> OutgoingRecord:
         """Prepare and process one request."""
@@ -195,7 +175,7 @@ class RagHandler:
         result = CANCELLED
         span = _start_span(self._tracer, job)
         try:
-            with running(span):
+            with tracing.running(span):
                 outcome = await self._process(job, slot)
             result = job.code
             return outcome
@@ -229,15 +209,15 @@ class RagHandler:
         options, stage = self._options, self._options.topics.stage_of[record.topic]
         if options.schemas is not None and record.value is not None:
             record.value = without_header(record.value)
-        request = parse_request(stage, record.value, options.max_message_bytes, options.tenant_field)
+        request = requests.parse_request(stage, record.value, options.max_message_bytes, options.tenant_field)
         return Job.from_record(record, stage, request)
 
-    async def _single_flight(self, job: Job, slot: SlotContext) -> Outcome:
+    async def _single_flight(self, job: Job, slot: SlotContext) -> dtos.Outcome:
         """Return the first outcome of the id; a duplicate waits for the request in progress, and takes over when that is
         cancelled.
         """
         key = job.stage, job.request_id, job.tenant
-        outcome: Outcome | None = None
+        outcome: dtos.Outcome | None = None
         while (waiters := self._in_flight.get(key)) is not None:
             waiters.append(waiter := asyncio.get_running_loop().create_future())
             outcome = await waiter
@@ -255,7 +235,7 @@ class RagHandler:
                 if not waiter.done():
                     waiter.set_result(outcome)
 
-    async def _stored_outcome(self, job: Job, key: OutcomeKey, slot: SlotContext) -> Outcome:
+    async def _stored_outcome(self, job: Job, key: OutcomeKey, slot: SlotContext) -> dtos.Outcome:
         """Return the stored outcome, after computing it where there is none. Another worker may store its own first."""
         stored = job.stored
         if not job.is_looked_up:
@@ -274,17 +254,17 @@ class RagHandler:
     async def _keep_request(self, job: Job, keep: KeepFailed) -> None:
         """Store a failed request for a replay, before its outcome. An invalid one would fail again."""
         record = job.record
-        if isinstance(job.request.content, RequestError) or record.value is None:
+        if isinstance(job.request.content, requests.RequestError) or record.value is None:
             return
         try:
             await keep(
-                FailedRequest(job.stage, job.request_id, job.tenant, record.value, record.key, record.headers)
+                dtos.FailedRequest(job.stage, job.request_id, job.tenant, record.value, record.key, record.headers)
             )
         except OutcomeStoreError as error:  # the outcome counts, the replay is a convenience
             about = {"reason": error.message, **_log_fields(job)}
             log.warning("a failed request could not be stored: it cannot be replayed", extra=about)
 
-    async def _compute(self, job: Job, slot: SlotContext) -> tuple[Outcome, str]:
+    async def _compute(self, job: Job, slot: SlotContext) -> tuple[dtos.Outcome, str]:
         content, took_s = await self._run_stage(job, slot)
         outcome, code = self._builder.build(job, content, round(took_s * 1000))
         job.code = code
@@ -297,7 +277,7 @@ class RagHandler:
             log.info("a request failed", extra={"error_code": code, **_log_fields(job)})
         return outcome, code
 
-    async def _run_stage(self, job: Job, slot: SlotContext) -> tuple[RagHits | RagAnswer | Failure, float]:
+    async def _run_stage(self, job: Job, slot: SlotContext) -> tuple[dtos.RagHits | dtos.RagAnswer | Failure, float]:
         """Return the content of the outcome, and the seconds that the stage took.
 
         A failure that only the operator can repair is not an outcome: the request waits for the repair without a slot, and
@@ -305,7 +285,7 @@ class RagHandler:
         request itself is the cause.
         """
         content = job.request.content
-        if isinstance(content, RequestError):
+        if isinstance(content, requests.RequestError):
             async with slot:
                 return failure_of(content), 0.0
         is_confirmed = True
@@ -329,10 +309,12 @@ class RagHandler:
                 return result, took_s
             is_confirmed = await self._dependencies.confirm_failure(name)
 
-    async def _call_stage(self, request_id: str, content: RagSearch | RagQuestion) -> RagHits | RagAnswer | Failure:
+    async def _call_stage(
+        self, request_id: str, content: dtos.RagSearch | dtos.RagQuestion
+    ) -> dtos.RagHits | dtos.RagAnswer | Failure:
         """Run the stage. Raises only CancelledError, and that only when this task is cancelled."""
-        call: Callable[[], Awaitable[RagHits | RagAnswer]] = (
-            partial(self._search, content) if isinstance(content, RagSearch) else partial(self._answer, content)
+        call: Callable[[], Awaitable[dtos.RagHits | dtos.RagAnswer]] = (
+            partial(self._search, content) if isinstance(content, dtos.RagSearch) else partial(self._answer, content)
         )
         try:
             with bind_request_id(request_id):
@@ -373,10 +355,10 @@ class RagHandler:
         raise AssertionError("unreachable: the waits repeat forever")
 
 
-def _start_span(tracer: ITracer, job: Job) -> ISpan:
+def _start_span(tracer: tracing.ITracer, job: Job) -> tracing.ISpan:
     """Start the span of a request. Its headers replace those of the sender, so that the outcome carries them."""
     record = job.record
-    sent = {name: (value or b"").decode("latin-1") for name, value in record.headers if name in TRACE_HEADERS}
+    sent = {name: (value or b"").decode("latin-1") for name, value in record.headers if name in tracing.TRACE_HEADERS}
     span = tracer.start(MESSAGE_SPAN, f"process {record.topic}", sent, link=True)
     span.set(SYSTEM, "kafka")
     span.set(OPERATION, "process")
@@ -384,7 +366,7 @@ def _start_span(tracer: ITracer, job: Job) -> ISpan:
     span.set(PARTITION, str(record.partition))
     span.set(OFFSET, record.offset)
     span.set(REQUEST_ID, job.request_id)
-    others = (header for header in record.headers if header[0] not in TRACE_HEADERS)
+    others = (header for header in record.headers if header[0] not in tracing.TRACE_HEADERS)
     record.headers = (*others, *((name, value.encode()) for name, value in span.headers().items()))
     return span
 
@@ -397,7 +379,7 @@ def _log_fields(job: Job) -> dict[str, str | int]:
     }
     if job.request.echo.trace_id is not None:
         fields["trace_id"] = str(json.loads(job.request.echo.trace_id))[:MAX_LOGGED_TRACE_CHARS]
-    elif trace_id := current_trace_id():
+    elif trace_id := tracing.current_trace_id():
         fields["trace_id"] = trace_id
     return fields
 
@@ -408,7 +390,7 @@ def build_rag_handler(
     outcomes: IOutcomeStore,
     options: HandlerOptions,
     dependencies: Dependencies | None = None,
-    tracer: ITracer = NO_TRACER,
+    tracer: tracing.ITracer = tracing.NO_TRACER,
     keep_failed: KeepFailed | None = None,
 ) -> RagHandler:
     """Create a handler from the platform's services. All tries of a request share one deadline.
@@ -417,10 +399,10 @@ def build_rag_handler(
     the sender can repeat the request under a new id.
     """
 
-    async def answer(question: RagQuestion) -> RagAnswer:
+    async def answer(question: dtos.RagQuestion) -> dtos.RagAnswer:
         return await answers.answer(question, deadline=_DEADLINE.get())
 
-    async def search(request: RagSearch) -> RagHits:
+    async def search(request: dtos.RagSearch) -> dtos.RagHits:
         return await retrieval.search(request.model_copy(update={"keyword_fallback": False}))
 
     return RagHandler(search, answer, outcomes, options, dependencies, keep_failed, tracer=tracer)

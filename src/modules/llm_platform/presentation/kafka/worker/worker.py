@@ -24,16 +24,7 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, STAGES, Topics
 from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
-from modules.llm_platform.presentation.kafka.worker.clients import (
-    Callbacks,
-    ClientErrorLog,
-    Config,
-    consumer_config,
-    make_consumer,
-    make_group_reader,
-    make_producer,
-    producer_config,
-)
+from modules.llm_platform.presentation.kafka.worker import clients
 from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread
 from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
@@ -78,7 +69,7 @@ class WorkerOptions:
     concurrency: int = 16
     drain_s: float = 20.0
     stall_s: float = 30.0
-    config: Config = field(default_factory=dict, repr=False)  # contains passwords
+    config: clients.Config = field(default_factory=dict, repr=False)  # contains passwords
     topics: Topics = CONTRACT_TOPICS
     schemas: MessageSchemas | None = None  # which must be loaded before a request is consumed
 
@@ -92,13 +83,15 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._options = options
         self._stop_requested, self._abort_requested = asyncio.Event(), asyncio.Event()
-        self._error_log = ClientErrorLog(self._fail)
-        callbacks: Callbacks = {"error_cb": self._error_log.handle}
+        self._error_log = clients.ClientErrorLog(self._fail)
+        callbacks: clients.Callbacks = {"error_cb": self._error_log.handle}
         settled: SettledQueue = SimpleQueue()
-        self._pump = ProducerPump(make_producer(producer_config(brokers, config), callbacks))
+        self._pump = ProducerPump(clients.make_producer(clients.producer_config(brokers, config), callbacks))
         self.scheduler = RequestScheduler(handler, self._pump, options.concurrency, settled)
         self.consumer = ConsumerThread(
-            lambda more: make_consumer(consumer_config(brokers, options.group_id, config), {**callbacks, **more}),
+            lambda more: clients.make_consumer(
+                clients.consumer_config(brokers, options.group_id, config), {**callbacks, **more}
+            ),
             options.topics.read_by(options.stages),
             WINDOW_FACTOR * options.concurrency,
             settled,
@@ -109,7 +102,7 @@ class Worker:
             self._error_log.handle,
         )
         self.lag_monitor = LagMonitor(
-            make_group_reader(brokers, options.group_id, config),
+            clients.make_group_reader(brokers, options.group_id, config),
             self.consumer.assignment,
             lambda: self.consumer.full_at,
             options.stall_s,

@@ -17,16 +17,8 @@ from pydantic_core import to_json
 from starlette.types import Scope
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Reset, SourcesNumbered, Token
+from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
-from modules.llm_platform.domain.dtos.research_dtos import (
-    MAX_STORED_ANSWER_CHARS,
-    MAX_STORED_TURNS,
-    Depth,
-    ResearchRequest,
-    ResearchResponse,
-    SourceRef,
-    Turn,
-)
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, problem_object
@@ -69,8 +61,8 @@ Messages = Annotated[tuple[CompletionMessage, ...], Field(min_length=1, max_leng
 
 
 def research_request(
-    messages: Sequence[CompletionMessage], depth: Depth, *, field: str = "messages", **fields: Any
-) -> ResearchRequest:
+    messages: Sequence[CompletionMessage], depth: dtos.Depth, *, field: str = "messages", **fields: Any
+) -> dtos.ResearchRequest:
     """Return the research for a conversation. Raises InvalidRequestError that names `field`, where the messages were sent."""
     if messages[-1].role != "user":
         raise refused(field, "the last message must be one of the user: it is the question")
@@ -83,7 +75,7 @@ def research_request(
         **fields,
     }
     try:
-        return validate(ResearchRequest, values, "body")
+        return validate(dtos.ResearchRequest, values, "body")
     except InvalidRequestError as error:
         for each in error.errors:
             if each["loc"][1] in ("query", "instructions"):
@@ -91,16 +83,16 @@ def research_request(
         raise
 
 
-def _history(messages: Sequence[CompletionMessage]) -> tuple[Turn, ...]:
+def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
     """Return the last turns: each question of the user with the answer behind it. Long ones are cut, as clients send all."""
-    turns: list[Turn] = []
+    turns: list[dtos.Turn] = []
     for message in messages:
         text = message.text.strip()
         if message.role == "user" and text:
-            turns.append(Turn(question=text[:MAX_QUERY_CHARS].strip()))
+            turns.append(dtos.Turn(question=text[:MAX_QUERY_CHARS].strip()))
         elif message.role == "assistant" and turns and not turns[-1].answer:
-            turns[-1] = turns[-1].model_copy(update={"answer": text[:MAX_STORED_ANSWER_CHARS]})
-    return tuple(turns[-MAX_STORED_TURNS:])
+            turns[-1] = turns[-1].model_copy(update={"answer": text[:dtos.MAX_STORED_ANSWER_CHARS]})
+    return tuple(turns[-dtos.MAX_STORED_TURNS:])
 
 
 def refuse_fields(body: BaseModel, reasons: Mapping[str, str]) -> None:
@@ -132,8 +124,8 @@ class Completion:
 
     request_id: str
     model: str
-    describe: Callable[[Sequence[SourceRef], ResearchResponse | None], Mapping[str, Any]]
-    sources: tuple[SourceRef, ...] = ()
+    describe: Callable[[Sequence[dtos.SourceRef], dtos.ResearchResponse | None], Mapping[str, Any]]
+    sources: tuple[dtos.SourceRef, ...] = ()
     created: int = field(default_factory=lambda: int(time.time()))
     is_annotated: bool = False  # the message has `annotations`
 
@@ -142,7 +134,7 @@ class Completion:
         if isinstance(event, SourcesNumbered):
             self.sources = event.sources
 
-    def whole(self, response: ResearchResponse) -> dict[str, Any]:
+    def whole(self, response: dtos.ResearchResponse) -> dict[str, Any]:
         """Return the answer as one object."""
         message: dict[str, Any] = {"role": "assistant", "content": response.synthesis}
         if self.is_annotated:
@@ -151,7 +143,7 @@ class Completion:
         return {**self.head("chat.completion"), "choices": [choice], **self.describe(self.sources, response)}
 
     def chunk(
-        self, delta: Mapping[str, Any], finish_reason: str | None = None, response: ResearchResponse | None = None
+        self, delta: Mapping[str, Any], finish_reason: str | None = None, response: dtos.ResearchResponse | None = None
     ) -> dict[str, Any]:
         """Return one part of a stream."""
         choice = {"index": 0, "finish_reason": finish_reason, "delta": dict(delta)}
@@ -201,7 +193,7 @@ class CompletionStream:
         self._sent_chars += len(text)
         return self._begin() + data_part(self._completion.chunk({"content": text}))
 
-    def _end(self, response: ResearchResponse) -> bytes:
+    def _end(self, response: dtos.ResearchResponse) -> bytes:
         return data_part(self._completion.chunk({}, "stop", response))
 
     def _error(self, problem: Mapping[str, Any]) -> bytes:
@@ -212,7 +204,7 @@ def data_part(value: Mapping[str, Any]) -> bytes:
     return b"data: " + to_json(value) + b"\n\n"
 
 
-def url_citations(response: ResearchResponse, shift: int = 0) -> Iterator[dict[str, Any]]:
+def url_citations(response: dtos.ResearchResponse, shift: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the citations as OpenAI's annotations: the cited sentence and its source; quote and verdict as an extension.
 
     `shift`: the characters before the answer in the text that the offsets point into.
@@ -230,14 +222,14 @@ def url_citations(response: ResearchResponse, shift: int = 0) -> Iterator[dict[s
             }
 
 
-def chat_annotations(response: ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
+def chat_annotations(response: dtos.ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
     """Return the annotations of a chat message, which have the fields one level deeper than those of the Responses API."""
     return [
         {"type": citation.pop("type"), "url_citation": citation} for citation in url_citations(response, shift)
     ]
 
 
-def token_usage(response: ResearchResponse) -> dict[str, Any]:
+def token_usage(response: dtos.ResearchResponse) -> dict[str, Any]:
     """Return the tokens of all model calls of the research; 0 where no model was used."""
     metadata = response.metadata
     return {
@@ -247,7 +239,7 @@ def token_usage(response: ResearchResponse) -> dict[str, Any]:
     }
 
 
-def extension(response: ResearchResponse) -> dict[str, Any]:
+def extension(response: dtos.ResearchResponse) -> dict[str, Any]:
     """Return what the format has no field for: the verified citations, the failures and the metadata."""
     return {EXTENSION: response.model_dump(mode="json", include={"citations", "degraded", "metadata"})}
 

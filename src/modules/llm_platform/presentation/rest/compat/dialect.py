@@ -20,15 +20,9 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
+from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.problems import (
-    ACCESS_STATUSES,
-    BODY_STATUSES,
-    COMMON_STATUSES,
-    UPSTREAM_STATUSES,
-    ErrorFormat,
-)
 from modules.llm_platform.presentation.rest.http.responses import ANSWER, CancelOnDisconnect, services
 from modules.llm_platform.presentation.rest.http.sse import data_stream_response
 from shared.exceptions import AppException
@@ -40,8 +34,8 @@ _FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # clients and p
 MAX_CONCURRENT_READS: Final = 5  # pages of one request
 SNIPPET_TOKENS: Final = 500  # of a result whose page was read
 
-ERROR_STATUSES: Final = (*BODY_STATUSES, *UPSTREAM_STATUSES)
-ERROR_STATUSES_400: Final = (400, *BODY_STATUSES[:-1], *UPSTREAM_STATUSES)  # of `status_400`
+ERROR_STATUSES: Final = (*problems.BODY_STATUSES, *problems.UPSTREAM_STATUSES)
+ERROR_STATUSES_400: Final = (400, *problems.BODY_STATUSES[:-1], *problems.UPSTREAM_STATUSES)  # of `status_400`
 
 PageUrl = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_URL_CHARS)]
 
@@ -74,7 +68,7 @@ class Dialect:
     prefix: str
     router: APIRouter
     examples: Mapping[tuple[str, str], Example]
-    format_error: ErrorFormat
+    format_error: problems.ErrorFormat
     key_header: bytes = b""
     find_key: FindKey | None = None
 
@@ -153,5 +147,5 @@ def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     content = {JSON: {"schema": {"type": "object"}}}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": content}
-        for status in sorted({*COMMON_STATUSES, *ACCESS_STATUSES, *statuses})
+        for status in sorted({*problems.COMMON_STATUSES, *problems.ACCESS_STATUSES, *statuses})
     }

@@ -11,33 +11,24 @@ from pydantic import BaseModel, Field
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, Query, WebSearchRequest
-from modules.llm_platform.presentation.rest.compat.dialect import (
-    Dialect,
-    DialectBody,
-    Example,
-    PageUrl,
-    declaration,
-    json_answer,
-    read_pages,
-    search_web,
-)
+from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.body import read_body
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/open-webui", tags=["compatible"])
 
 
-class OpenWebuiSearchRequest(DialectBody):
+class OpenWebuiSearchRequest(dialect.DialectBody):
     """What Open WebUI sends to an external search engine."""
 
     query: Query
     count: int = Field(default=5, ge=1, le=MAX_COUNT, strict=True)
 
 
-class OpenWebuiLoadRequest(DialectBody):
+class OpenWebuiLoadRequest(dialect.DialectBody):
     """What Open WebUI sends to an external web loader."""
 
-    urls: tuple[PageUrl, ...] = Field(min_length=1, max_length=MAX_URLS)
+    urls: tuple[dialect.PageUrl, ...] = Field(min_length=1, max_length=MAX_URLS)
 
 
 class OpenWebuiResult(BaseModel):
@@ -55,20 +46,20 @@ class OpenWebuiDocument(BaseModel):
     metadata: dict[str, str]
 
 
-@router.post("/search", **declaration("Search, for Open WebUI", OpenWebuiSearchRequest, list[OpenWebuiResult]))
+@router.post("/search", **dialect.declaration("Search, for Open WebUI", OpenWebuiSearchRequest, list[OpenWebuiResult]))
 async def search(request: Request) -> Response:
     body = await read_body(request, OpenWebuiSearchRequest)
-    found = await search_web(request, WebSearchRequest(query=body.query, count=body.count))
+    found = await dialect.search_web(request, WebSearchRequest(query=body.query, count=body.count))
     results = [{"link": item.url, "title": item.title, "snippet": item.text} for item in found.results[: body.count]]
-    return json_answer(results, body)
+    return dialect.json_answer(results, body)
 
 
-@router.post("/load", **declaration("Read pages, for Open WebUI", OpenWebuiLoadRequest, list[OpenWebuiDocument]))
+@router.post("/load", **dialect.declaration("Read pages, for Open WebUI", OpenWebuiLoadRequest, list[OpenWebuiDocument]))
 async def load(request: Request) -> Response:
     body = await read_body(request, OpenWebuiLoadRequest)
-    read = await read_pages(request, body.urls)
+    read = await dialect.read_pages(request, body.urls)
     documents = [_document(url, page) for url, page in read.items()]
-    return json_answer(documents, body)
+    return dialect.json_answer(documents, body)
 
 
 def _document(url: str, page: Page | AppException) -> dict[str, Any]:
@@ -81,15 +72,15 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
     return error.status_code, {"detail": problem["detail"], **problem}
 
 
-DIALECT: Final = Dialect(
+DIALECT: Final = dialect.Dialect(
     prefix="/open-webui",
     router=router,
     examples={
-        ("post", "/open-webui/search"): Example(
+        ("post", "/open-webui/search"): dialect.Example(
             [{"link": "https://example.org/tea", "title": "Tea", "snippet": "Tea is a drink."}],
             {"query": "What is tea?", "count": 3},
         ),
-        ("post", "/open-webui/load"): Example(
+        ("post", "/open-webui/load"): dialect.Example(
             [{"page_content": "Tea is a drink.", "metadata": {"source": "https://example.org/tea", "title": "Tea"}}],
             {"urls": ["https://example.org/tea"]},
         ),

@@ -19,39 +19,8 @@ from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRespon
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, chat_events
-from modules.llm_platform.presentation.rest.compat import openai_models, openai_responses
-from modules.llm_platform.presentation.rest.compat.chat_completions import (
-    CHUNKS,
-    END_OF_STREAM,
-    EXTENSION,
-    Completion,
-    CompletionStream,
-    Messages,
-    chat_annotations,
-    data_part,
-    openai_error,
-    refuse_fields,
-    refuse_format,
-    refused,
-    research_request,
-    token_usage,
-)
-from modules.llm_platform.presentation.rest.compat.dialect import (
-    Dialect,
-    DialectBody,
-    Example,
-    declaration,
-    json_answer,
-    report_ignored,
-    status_400,
-)
-from modules.llm_platform.presentation.rest.compat.openai_models import (
-    DEPTHS,
-    ModelName,
-    ModelNotFoundError,
-    find_llm,
-    router,
-)
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, openai_models, openai_responses
+from modules.llm_platform.presentation.rest.compat import openai_models as models
 from modules.llm_platform.presentation.rest.compat.openai_responses import ERROR_STATUSES, generate, llm_request
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
@@ -81,11 +50,11 @@ class OpenaiStreamOptions(BaseModel):
     include_usage: bool = Field(default=False, strict=True)
 
 
-class OpenaiChatRequest(DialectBody):
+class OpenaiChatRequest(dialect.DialectBody):
     """A conversation with a research or a configured language model."""
 
-    model: ModelName
-    messages: Messages
+    model: models.ModelName
+    messages: chat_completions.Messages
     stream: bool | None = Field(default=None, strict=True)
     stream_options: OpenaiStreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
@@ -102,10 +71,10 @@ class OpenaiChatRequest(DialectBody):
 Input = Annotated[str, StringConstraints(min_length=1)]
 
 
-class OpenaiEmbeddingRequest(DialectBody):
+class OpenaiEmbeddingRequest(dialect.DialectBody):
     """One text or several; tokens are refused, because they belong to the tokenizer of another model."""
 
-    model: ModelName
+    model: models.ModelName
     input: Input | Annotated[tuple[Input, ...], Field(min_length=1, max_length=MAX_INPUTS)]
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(default=None, ge=1, strict=True)
@@ -133,79 +102,83 @@ class OpenaiEmbeddings(BaseModel):
     usage: dict[str, int]
 
 
-@router.post(
+@models.router.post(
     "/chat/completions",
-    **declaration(
-        "Answer a conversation, for clients of OpenAI", OpenaiChatRequest, OpenaiChatResponse, ERROR_STATUSES, CHUNKS
+    **dialect.declaration(
+        "Answer a conversation, for clients of OpenAI",
+        OpenaiChatRequest,
+        OpenaiChatResponse,
+        ERROR_STATUSES,
+        chat_completions.CHUNKS,
     ),
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, OpenaiChatRequest)
-    refuse_fields(body, REFUSED)
-    refuse_format(body.response_format)
-    if body.model in DEPTHS:
-        return await _research(request, body, DEPTHS[body.model])
+    chat_completions.refuse_fields(body, REFUSED)
+    chat_completions.refuse_format(body.response_format)
+    if body.model in models.DEPTHS:
+        return await _research(request, body, models.DEPTHS[body.model])
     return await _chat(request, body)
 
 
 async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> Response:
-    question = research_request(body.messages, depth, omit_raw=True)
-    completion = Completion(request_id(request), body.model, _describe, is_annotated=True)
+    question = chat_completions.research_request(body.messages, depth, omit_raw=True)
+    completion = chat_completions.Completion(request_id(request), body.model, _describe, is_annotated=True)
     partly_served = ("max_tokens", "max_completion_tokens", "web_search_options")
     if body.stream:
         stream = await stream_research(request, question, ChatStream(completion, body.includes_usage))
-        return report_ignored(stream, body, *partly_served)
+        return dialect.report_ignored(stream, body, *partly_served)
     answer = completion.whole(await run_research(request, question))
-    return json_answer(answer, body, *partly_served)
+    return dialect.json_answer(answer, body, *partly_served)
 
 
 async def _chat(request: Request, body: OpenaiChatRequest) -> Response:
     if body.web_search_options is not None:
-        raise refused("web_search_options", "only the research models search")
+        raise chat_completions.refused("web_search_options", "only the research models search")
     max_tokens = body.max_completion_tokens or body.max_tokens
-    prompt = llm_request(find_llm(request, body.model), body.messages, max_tokens)
-    completion = Completion(request_id(request), body.model, _describe)
+    prompt = llm_request(models.find_llm(request, body.model), body.messages, max_tokens)
+    completion = chat_completions.Completion(request_id(request), body.model, _describe)
     if body.stream:
         events = chat_events(services(request).llm, prompt, completion.request_id)
         stream = await EventStream.start(request, events, ChatStream(completion, body.includes_usage))
-        return report_ignored(stream, body)
+        return dialect.report_ignored(stream, body)
     answer = await generate(request, prompt)
     message = {"role": "assistant", "content": answer.content}
     choice = {"index": 0, "finish_reason": _finish_reason(answer), "message": message}
     whole = {**completion.head("chat.completion"), "choices": [choice], "usage": _llm_usage(answer)}
-    return json_answer(whole, body)
+    return dialect.json_answer(whole, body)
 
 
-class ChatStream(CompletionStream):
+class ChatStream(chat_completions.CompletionStream):
     """The chunks of OpenAI: annotations in the last delta, and the usage only on request, in a chunk without choices."""
 
-    def __init__(self, completion: Completion, includes_usage: bool) -> None:
+    def __init__(self, completion: chat_completions.Completion, includes_usage: bool) -> None:
         super().__init__(completion)
         self._includes_usage = includes_usage
 
     def encode(self, event: Event) -> bytes:
         if isinstance(event, ChatDone):
-            last = data_part(self._completion.chunk({}, _finish_reason(event.response)))
-            return self._begin() + last + self._usage(_llm_usage(event.response)) + END_OF_STREAM
+            last = chat_completions.data_part(self._completion.chunk({}, _finish_reason(event.response)))
+            return self._begin() + last + self._usage(_llm_usage(event.response)) + chat_completions.END_OF_STREAM
         return super().encode(event)
 
     def _end(self, response: ResearchResponse) -> bytes:
-        delta = {"annotations": chat_annotations(response, self._void_chars)}
+        delta = {"annotations": chat_completions.chat_annotations(response, self._void_chars)}
         last = {**self._completion.chunk(delta, "stop"), **_extension(response)}
-        return data_part(last) + self._usage(token_usage(response))
+        return chat_completions.data_part(last) + self._usage(chat_completions.token_usage(response))
 
     def _usage(self, usage: Mapping[str, Any]) -> bytes:
         if not self._includes_usage:
             return b""
-        return data_part({**self._completion.head("chat.completion.chunk"), "choices": [], "usage": usage})
+        return chat_completions.data_part({**self._completion.head("chat.completion.chunk"), "choices": [], "usage": usage})
 
 
 def _describe(sources: Sequence[SourceRef], response: ResearchResponse | None) -> Mapping[str, Any]:
-    return {} if response is None else {"usage": token_usage(response), **_extension(response)}
+    return {} if response is None else {"usage": chat_completions.token_usage(response), **_extension(response)}
 
 
 def _extension(response: ResearchResponse) -> dict[str, Any]:
-    return {EXTENSION: response.model_dump(mode="json", include={"degraded", "metadata"})}
+    return {chat_completions.EXTENSION: response.model_dump(mode="json", include={"degraded", "metadata"})}
 
 
 def _finish_reason(answer: LLMResponse) -> str:
@@ -217,15 +190,15 @@ def _llm_usage(answer: LLMResponse) -> dict[str, int]:
     return {**usage.model_dump(), "total_tokens": usage.prompt_tokens + usage.completion_tokens}
 
 
-@router.post(
+@models.router.post(
     "/embeddings",
-    **declaration("Embed texts, for clients of OpenAI", OpenaiEmbeddingRequest, OpenaiEmbeddings, ERROR_STATUSES),
+    **dialect.declaration("Embed texts, for clients of OpenAI", OpenaiEmbeddingRequest, OpenaiEmbeddings, ERROR_STATUSES),
 )
 async def embed(request: Request) -> Response:
     body = await read_body(request, OpenaiEmbeddingRequest)
     embeddings = services(request).embeddings
     if embeddings.name and body.model != embeddings.name:
-        raise ModelNotFoundError(f"The model of embeddings is {embeddings.name}.")
+        raise models.ModelNotFoundError(f"The model of embeddings is {embeddings.name}.")
     texts = (body.input,) if isinstance(body.input, str) else body.input
     sizes = [count_tokens(text) for text in texts]
     for place, size in enumerate(sizes):
@@ -239,7 +212,7 @@ async def embed(request: Request) -> Response:
     ]
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     answer = {"object": "list", "model": embeddings.name, "data": data, "usage": usage}
-    return json_answer(answer, body)
+    return dialect.json_answer(answer, body)
 
 
 def _valid(vector: Vector | None, place: int) -> Vector:
@@ -250,7 +223,7 @@ def _valid(vector: Vector | None, place: int) -> Vector:
 
 def _encoded(body: OpenaiEmbeddingRequest, vector: Vector) -> list[float] | str:
     if body.dimensions not in (None, len(vector)):
-        raise refused("dimensions", f"the model has {len(vector)} dimensions: leave the field out")
+        raise chat_completions.refused("dimensions", f"the model has {len(vector)} dimensions: leave the field out")
     if body.encoding_format == "float":
         return list(vector)
     return b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
@@ -261,20 +234,20 @@ def _invalid_input(place: int, message: str, kind: str) -> InvalidRequestError:
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    formatted = openai_error(problem)
-    if isinstance(error, ModelNotFoundError):
+    formatted = chat_completions.openai_error(problem)
+    if isinstance(error, models.ModelNotFoundError):
         formatted["error"]["param"] = "model"
-    return status_400(error), formatted
+    return dialect.status_400(error), formatted
 
 
 _URL_CITATION: Final = {"start_index": 0, "end_index": 12, "title": "Tea", "url": "https://example.org/tea"}
-DIALECT: Final = Dialect(
+DIALECT: Final = dialect.Dialect(
     prefix="/v1",
-    router=router,
+    router=models.router,
     examples={
         **openai_models.EXAMPLES,
         **openai_responses.EXAMPLES,
-        ("post", "/v1/chat/completions"): Example(
+        ("post", "/v1/chat/completions"): dialect.Example(
             {
                 "id": "3f2c8a5e",
                 "object": "chat.completion",
@@ -296,7 +269,7 @@ DIALECT: Final = Dialect(
             {"model": "research-shallow", "messages": [{"role": "user", "content": "What is tea?"}]},
             events='data: {"id":"3f2c8a5e","object":"chat.completion.chunk","choices":[]}\n\ndata: [DONE]\n\n',
         ),
-        ("post", "/v1/embeddings"): Example(
+        ("post", "/v1/embeddings"): dialect.Example(
             {
                 "object": "list",
                 "model": "wordllama/l2_supercat_256",

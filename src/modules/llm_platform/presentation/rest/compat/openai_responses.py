@@ -21,38 +21,15 @@ from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, Configu
 from modules.llm_platform.domain.dtos.research_dtos import Depth, PreviousId, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, Domain
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, chat_events
-from modules.llm_platform.presentation.rest.compat.chat_completions import (
-    EXTENSION,
-    RESTARTED,
-    CompletionMessage,
-    Messages,
-    refuse_fields,
-    refused,
-    research_request,
-    url_citations,
-)
-from modules.llm_platform.presentation.rest.compat.dialect import (
-    ERROR_STATUSES_400,
-    DialectBody,
-    Example,
-    declaration,
-    json_answer,
-    report_ignored,
-)
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.compat.openai_models import DEPTHS, ModelName, find_llm, router
+from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.problems import problem_object
-from modules.llm_platform.presentation.rest.http.responses import (
-    ANSWER,
-    CancelOnDisconnect,
-    request_id,
-    run_research,
-    services,
-)
 from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, stream_research
 from shared.exceptions import AppException
 
-ERROR_STATUSES: Final = (404, *ERROR_STATUSES_400)
+ERROR_STATUSES: Final = (404, *dialect.ERROR_STATUSES_400)
 MAX_TOOLS: Final = 10
 REFUSED: Final = {
     "conversation": "conversations are not stored: send the whole conversation as input",
@@ -79,11 +56,11 @@ class WebSearchTool(BaseModel):
     filters: WebSearchFilters | None = None
 
 
-class OpenaiResponsesRequest(DialectBody):
+class OpenaiResponsesRequest(dialect.DialectBody):
     """A question, or a conversation that ends with one."""
 
     model: ModelName
-    input: Annotated[str, Field(min_length=1)] | Messages
+    input: Annotated[str, Field(min_length=1)] | chat_completions.Messages
     instructions: str | None = None
     previous_response_id: PreviousId | None = None
     stream: bool | None = Field(default=None, strict=True)
@@ -92,10 +69,18 @@ class OpenaiResponsesRequest(DialectBody):
     text: dict[str, Any] | None = None
 
     @property
-    def messages(self) -> tuple[CompletionMessage, ...]:
+    def messages(self) -> tuple[chat_completions.CompletionMessage, ...]:
         """The conversation with the instructions before it."""
-        turns = (CompletionMessage(role="user", content=self.input),) if isinstance(self.input, str) else self.input
-        return (CompletionMessage(role="system", content=self.instructions), *turns) if self.instructions else turns
+        turns = (
+            (chat_completions.CompletionMessage(role="user", content=self.input),)
+            if isinstance(self.input, str)
+            else self.input
+        )
+        return (
+            (chat_completions.CompletionMessage(role="system", content=self.instructions), *turns)
+            if self.instructions
+            else turns
+        )
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -125,7 +110,7 @@ class OpenaiResponse(BaseModel):
 
 @router.post(
     "/responses",
-    **declaration(
+    **dialect.declaration(
         "Answer a question, for clients of OpenAI's Responses API",
         OpenaiResponsesRequest,
         OpenaiResponse,
@@ -135,11 +120,11 @@ class OpenaiResponse(BaseModel):
 )
 async def respond(request: Request) -> Response:
     body = await read_body(request, OpenaiResponsesRequest)
-    refuse_fields(body, REFUSED)
+    chat_completions.refuse_fields(body, REFUSED)
     text_format = (body.text or {}).get("format")
     if isinstance(text_format, dict) and text_format.get("type", "text") != "text":
-        raise refused("text", "only text is supported: leave out its format")
-    writing = Writing(request_id(request), body)
+        raise chat_completions.refused("text", "only text is supported: leave out its format")
+    writing = Writing(responses.request_id(request), body)
     if body.model in DEPTHS:
         return await _research(request, body, DEPTHS[body.model], writing)
     return await _chat(request, body, writing)
@@ -147,7 +132,7 @@ async def respond(request: Request) -> Response:
 
 async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth, writing: Writing) -> Response:
     domains = body.domains[:MAX_DOMAINS]
-    question = research_request(
+    question = chat_completions.research_request(
         body.messages,
         depth,
         field="input",
@@ -157,25 +142,29 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
     )
     if body.stream:
         stream = await stream_research(request, question, ResponseStream(writing))
-        return report_ignored(stream, body, *body.partly_served)
-    answer = writing.of_research(await run_research(request, question))
-    return json_answer(answer, body, *body.partly_served)
+        return dialect.report_ignored(stream, body, *body.partly_served)
+    answer = writing.of_research(await responses.run_research(request, question))
+    return dialect.json_answer(answer, body, *body.partly_served)
 
 
 async def _chat(request: Request, body: OpenaiResponsesRequest, writing: Writing) -> Response:
     if body.previous_response_id is not None:
-        raise refused("previous_response_id", "only the research models store answers: send the whole conversation as input")
+        raise chat_completions.refused(
+            "previous_response_id", "only the research models store answers: send the whole conversation as input"
+        )
     if body.tools:
-        raise refused("tools", "only the research models search, and other tools are not supported")
+        raise chat_completions.refused("tools", "only the research models search, and other tools are not supported")
     prompt = llm_request(find_llm(request, body.model), body.messages, body.max_output_tokens)
     if body.stream:
-        events = chat_events(services(request).llm, prompt, writing.id)
-        return report_ignored(await EventStream.start(request, events, ResponseStream(writing)), body)
+        events = chat_events(responses.services(request).llm, prompt, writing.id)
+        return dialect.report_ignored(await EventStream.start(request, events, ResponseStream(writing)), body)
     answer = writing.of_llm(await generate(request, prompt))
-    return json_answer(answer, body)
+    return dialect.json_answer(answer, body)
 
 
-def llm_request(model: ConfiguredModel, messages: Sequence[CompletionMessage], max_tokens: int | None) -> LLMRequest:
+def llm_request(
+    model: ConfiguredModel, messages: Sequence[chat_completions.CompletionMessage], max_tokens: int | None
+) -> LLMRequest:
     """Return the prompt of a conversation. Raises InvalidRequestError for an empty message."""
     turns = [{"role": each.role.replace("developer", "system"), "content": each.text} for each in messages]
     values = {"messages": turns, "provider": model.provider, "model": model.model, "max_tokens": max_tokens}
@@ -184,9 +173,9 @@ def llm_request(model: ConfiguredModel, messages: Sequence[CompletionMessage], m
 
 async def generate(request: Request, prompt: LLMRequest) -> LLMResponse:
     """Return the answer of the model. The call stops if the client disconnects."""
-    async with CancelOnDisconnect(request.receive):
-        answer = await services(request).llm.generate(prompt)
-    request.scope[ANSWER] = answer
+    async with responses.CancelOnDisconnect(request.receive):
+        answer = await responses.services(request).llm.generate(prompt)
+    request.scope[responses.ANSWER] = answer
     return answer
 
 
@@ -237,11 +226,13 @@ class Writing:
 
     def of_research(self, answer: ResearchResponse, before: str = "") -> dict[str, Any]:
         """Return the complete response. `before`: text that was sent before the answer began anew."""
-        part = self.part(before + answer.synthesis, list(url_citations(answer, len(before))))
+        part = self.part(before + answer.synthesis, list(chat_completions.url_citations(answer, len(before))))
         metadata = answer.metadata
         extension = answer.model_dump(mode="json", include={"degraded", "metadata"})
         usage = _usage(metadata.prompt_tokens, metadata.completion_tokens)
-        return self.response("completed", [self.item("completed", part)], usage=usage, **{EXTENSION: extension})
+        return self.response(
+            "completed", [self.item("completed", part)], usage=usage, **{chat_completions.EXTENSION: extension}
+        )
 
     def of_llm(self, answer: LLMResponse) -> dict[str, Any]:
         """Return the complete response; `incomplete` if the model reached its limit."""
@@ -268,7 +259,7 @@ class ResponseStream:
         if isinstance(event, Token):
             return begin + self._delta(event.text)
         if isinstance(event, Reset):
-            restarted = self._delta(RESTARTED)
+            restarted = self._delta(chat_completions.RESTARTED)
             self._void = self._text
             return begin + restarted
         if isinstance(event, Done):
@@ -344,8 +335,8 @@ _EXAMPLE: Final = Writing("3f2c8a5e", OpenaiResponsesRequest(model="research-sha
 _EXAMPLE_CITATION: Final = {
     "type": "url_citation", "start_index": 0, "end_index": 14, "title": "Tea", "url": "https://example.org/tea",
 }
-EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
-    ("post", "/v1/responses"): Example(
+EXAMPLES: Final[Mapping[tuple[str, str], dialect.Example]] = {
+    ("post", "/v1/responses"): dialect.Example(
         _EXAMPLE.response(
             "completed",
             [_EXAMPLE.item("completed", _EXAMPLE.part("Tea is a drink [1].", [_EXAMPLE_CITATION]))],

@@ -12,47 +12,10 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from modules.llm_platform.domain.dtos import research_dtos, web_search_dtos
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Depth,
-    RawResult,
-    ResearchRequest,
-    ResearchResponse,
-    SourceRef,
-)
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    MAX_DOMAINS,
-    Domain,
-    Language,
-    Query,
-    SourceKind,
-    TimeRange,
-    WebSearchRequest,
-    WebSearchResultItem,
-)
-from modules.llm_platform.presentation.rest.compat.chat_completions import (
-    CHUNKS,
-    Completion,
-    CompletionStream,
-    Messages,
-    extension,
-    openai_error,
-    refuse_fields,
-    refuse_format,
-    research_request,
-    token_usage,
-)
-from modules.llm_platform.presentation.rest.compat.dialect import (
-    Dialect,
-    DialectBody,
-    Example,
-    declaration,
-    json_answer,
-    report_ignored,
-    search_web_multi,
-    snippet_of,
-)
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.responses import request_id, run_research, services
 from modules.llm_platform.presentation.rest.http.sse import stream_research
@@ -60,14 +23,14 @@ from shared.exceptions import AppException
 
 router = APIRouter(prefix="/perplexity", tags=["compatible"])
 
-DEPTHS: Final[Mapping[str, Depth]] = {
+DEPTHS: Final[Mapping[str, research_dtos.Depth]] = {
     "sonar": "shallow",
     "sonar-pro": "deep",
     "sonar-reasoning": "deep",
     "sonar-reasoning-pro": "deep",
     "sonar-deep-research": "report",
 }
-SOURCES: Final[Mapping[str, tuple[SourceKind, ...]]] = {"web": ("web",), "academic": ("academic",)}
+SOURCES: Final[Mapping[str, tuple[web_search_dtos.SourceKind, ...]]] = {"web": ("web",), "academic": ("academic",)}
 MAX_SEARCH_RESULTS: Final = 20  # the vendor's limit
 MAX_QUERIES: Final = 5  # the vendor's limit
 MAX_LANGUAGES: Final = 10
@@ -81,16 +44,16 @@ REFUSED: Final = {
 }
 
 Recency = Literal["hour", "day", "week", "month", "year"]
-Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
+Domains = Annotated[tuple[web_search_dtos.Domain, ...], Field(max_length=web_search_dtos.MAX_DOMAINS)]
 
 
-class _Filters(DialectBody):
+class _Filters(dialect.DialectBody):
     search_domain_filter: Domains | None = None
     search_recency_filter: Recency | None = None
-    search_language_filter: Annotated[tuple[Language, ...], Field(max_length=MAX_LANGUAGES)] | None = None
+    search_language_filter: Annotated[tuple[web_search_dtos.Language, ...], Field(max_length=MAX_LANGUAGES)] | None = None
 
     @property
-    def time_range(self) -> TimeRange | None:
+    def time_range(self) -> web_search_dtos.TimeRange | None:
         """The smallest range that contains the filter; no provider knows hours."""
         return "day" if self.search_recency_filter == "hour" else self.search_recency_filter
 
@@ -111,7 +74,7 @@ class PerplexityChatRequest(_Filters):
     """A conversation. The model selects the depth: sonar, sonar-pro or sonar-deep-research."""
 
     model: Literal["sonar", "sonar-pro", "sonar-reasoning", "sonar-reasoning-pro", "sonar-deep-research"]
-    messages: Messages
+    messages: chat_completions.Messages
     stream: bool | None = Field(default=None, strict=True)
     search_mode: Literal["web", "academic"] | None = None
     return_related_questions: bool | None = Field(default=None, strict=True)
@@ -121,7 +84,7 @@ class PerplexityChatRequest(_Filters):
 class PerplexitySearchRequest(_Filters):
     """One query or several."""
 
-    query: Query | Annotated[tuple[Query, ...], Field(min_length=1, max_length=MAX_QUERIES)]
+    query: web_search_dtos.Query | Annotated[tuple[web_search_dtos.Query, ...], Field(min_length=1, max_length=MAX_QUERIES)]
     max_results: int = Field(default=10, ge=1, le=MAX_SEARCH_RESULTS, strict=True)
 
 
@@ -149,35 +112,38 @@ class PerplexitySearchResponse(BaseModel):
 
 @router.post(
     "/chat/completions",
-    **declaration(
-        "Answer a question, for clients of Perplexity", PerplexityChatRequest, PerplexityChatResponse, stream=CHUNKS
+    **dialect.declaration(
+        "Answer a question, for clients of Perplexity",
+        PerplexityChatRequest,
+        PerplexityChatResponse,
+        stream=chat_completions.CHUNKS,
     ),
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, PerplexityChatRequest)
     question = _question(body)
-    completion = Completion(request_id(request), body.model, _describe)
+    completion = chat_completions.Completion(request_id(request), body.model, _describe)
     if body.stream:
-        stream = await stream_research(request, question, CompletionStream(completion))
-        return report_ignored(stream, body, *body.partly_served, "return_related_questions")
+        stream = await stream_research(request, question, chat_completions.CompletionStream(completion))
+        return dialect.report_ignored(stream, body, *body.partly_served, "return_related_questions")
     response, related = await _answer(request, body, question, completion)
     answer = completion.whole(response)
     if related is not None:
         answer["related_questions"] = [each for each in related.questions if each != question.query]
         _add_spending(answer["usage"], related.spent)
-    return json_answer(answer, body, *body.partly_served)
+    return dialect.json_answer(answer, body, *body.partly_served)
 
 
 @router.post(
     "/search",
-    **declaration("Search, for clients of Perplexity", PerplexitySearchRequest, PerplexitySearchResponse),
+    **dialect.declaration("Search, for clients of Perplexity", PerplexitySearchRequest, PerplexitySearchResponse),
 )
 async def search(request: Request) -> Response:
     body = await read_body(request, PerplexitySearchRequest)
-    refuse_fields(body, REFUSED)
+    chat_completions.refuse_fields(body, REFUSED)
     queries = (body.query,) if isinstance(body.query, str) else body.query
     searches = [
-        WebSearchRequest(
+        web_search_dtos.WebSearchRequest(
             query=query,
             count=body.max_results,
             domains=body.search_domain_filter or (),
@@ -186,16 +152,16 @@ async def search(request: Request) -> Response:
         )
         for query in queries
     ]
-    found = await search_web_multi(request, searches)
+    found = await dialect.search_web_multi(request, searches)
     results = list({item.url: _search_result(item) for each in found for item in each.results}.values())
     answer = {"id": request_id(request), "results": results[: body.max_results * len(queries)]}
-    return json_answer(answer, body, *body.partly_served)
+    return dialect.json_answer(answer, body, *body.partly_served)
 
 
-def _question(body: PerplexityChatRequest) -> ResearchRequest:
-    refuse_fields(body, REFUSED)
-    refuse_format(body.response_format)
-    return research_request(
+def _question(body: PerplexityChatRequest) -> research_dtos.ResearchRequest:
+    chat_completions.refuse_fields(body, REFUSED)
+    chat_completions.refuse_format(body.response_format)
+    return chat_completions.research_request(
         body.messages,
         DEPTHS[body.model],
         sources=SOURCES[body.search_mode or "web"],
@@ -206,8 +172,11 @@ def _question(body: PerplexityChatRequest) -> ResearchRequest:
 
 
 async def _answer(
-    request: Request, body: PerplexityChatRequest, question: ResearchRequest, completion: Completion
-) -> tuple[ResearchResponse, ResearchPlan | None]:
+    request: Request,
+    body: PerplexityChatRequest,
+    question: research_dtos.ResearchRequest,
+    completion: chat_completions.Completion,
+) -> tuple[research_dtos.ResearchResponse, ResearchPlan | None]:
     """Return the answer and, on request, its related questions, which are planned at the same time."""
     if not body.return_related_questions:
         return await run_research(request, question, completion.notice), None
@@ -221,30 +190,30 @@ async def _answer(
     return response, related.result()
 
 
-def _describe(sources: Sequence[SourceRef], response: ResearchResponse | None) -> Mapping[str, Any]:
+def _describe(sources: Sequence[research_dtos.SourceRef], response: research_dtos.ResearchResponse | None) -> Mapping[str, Any]:
     texts = {raw.url: raw for raw in (response.raw_results or ())} if response else {}
     described: dict[str, Any] = {
         "citations": [source.url for source in sources],
         "search_results": [_source(source, texts.get(source.url), response.query if response else "") for source in sources],
     }
     if response is not None:
-        described |= {"usage": _usage(response), **extension(response)}
+        described |= {"usage": _usage(response), **chat_completions.extension(response)}
     return described
 
 
-def _source(source: SourceRef, raw: RawResult | None, question: str) -> dict[str, Any]:
+def _source(source: research_dtos.SourceRef, raw: research_dtos.RawResult | None, question: str) -> dict[str, Any]:
     described = {"title": source.title, "url": source.url, "source": "web"}
-    return {**described, "snippet": snippet_of(raw, question), "date": raw.published} if raw else described
+    return {**described, "snippet": dialect.snippet_of(raw, question), "date": raw.published} if raw else described
 
 
-def _search_result(item: WebSearchResultItem) -> dict[str, Any]:
+def _search_result(item: web_search_dtos.WebSearchResultItem) -> dict[str, Any]:
     return {"title": item.title, "url": item.url, "snippet": item.text, "date": item.published_date}
 
 
-def _usage(response: ResearchResponse) -> dict[str, Any]:
+def _usage(response: research_dtos.ResearchResponse) -> dict[str, Any]:
     """Return tokens, searches and the cost in US dollars; the cost is left out if a price is unknown."""
     metadata = response.metadata
-    usage = {**token_usage(response), "num_search_queries": metadata.searches}
+    usage = {**chat_completions.token_usage(response), "num_search_queries": metadata.searches}
     if metadata.cost_usd is not None:
         usage["cost"] = {"input_tokens_cost": None, "output_tokens_cost": None, "total_cost": metadata.cost_usd}
     return usage
@@ -261,14 +230,14 @@ def _add_spending(usage: dict[str, Any], spent: Spending) -> None:
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return error.status_code, openai_error(problem)
+    return error.status_code, chat_completions.openai_error(problem)
 
 
-DIALECT: Final = Dialect(
+DIALECT: Final = dialect.Dialect(
     prefix="/perplexity",
     router=router,
     examples={
-        ("post", "/perplexity/chat/completions"): Example(
+        ("post", "/perplexity/chat/completions"): dialect.Example(
             {
                 "id": "3f2c8a5e",
                 "model": "sonar",
@@ -284,7 +253,7 @@ DIALECT: Final = Dialect(
             {"model": "sonar", "messages": [{"role": "user", "content": "What is tea?"}]},
             events='data: {"id":"3f2c8a5e","object":"chat.completion.chunk","choices":[]}\n\ndata: [DONE]\n\n',
         ),
-        ("post", "/perplexity/search"): Example(
+        ("post", "/perplexity/search"): dialect.Example(
             {
                 "id": "3f2c8a5e",
                 "results": [{"title": "Tea", "url": "https://example.org/tea", "snippet": "A drink.", "date": None}],

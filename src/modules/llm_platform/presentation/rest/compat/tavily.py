@@ -15,29 +15,10 @@ from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 from pydantic_core import from_json
 from starlette.types import Message, Receive, Scope
 
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, ResearchRequest
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    MAX_DOMAINS,
-    Domain,
-    Query,
-    SourceKind,
-    TimeRange,
-    WebSearchRequest,
-)
+from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.chat_completions import refused
-from modules.llm_platform.presentation.rest.compat.dialect import (
-    ERROR_STATUSES_400,
-    Dialect,
-    DialectBody,
-    Example,
-    PageUrl,
-    declaration,
-    json_answer,
-    read_pages,
-    search_web,
-    snippet_of,
-    status_400,
-)
 from modules.llm_platform.presentation.rest.http.access import Headers
 from modules.llm_platform.presentation.rest.http.body import read_body, receive_body_with_key, validate
 from modules.llm_platform.presentation.rest.http.responses import request_id, run_research
@@ -47,7 +28,7 @@ router = APIRouter(prefix="/tavily", tags=["compatible"])
 
 MAX_RESULTS: Final = 20  # the vendor's limit
 FIRST_DAY: Final = date(1970, 1, 1)  # of a range that has an end only: no page of the web is older
-SOURCES: Final[Mapping[str, tuple[SourceKind, ...]]] = {"general": ("web",), "finance": ("web",), "news": ("news",)}
+SOURCES: Final[Mapping[str, tuple[dtos.SourceKind, ...]]] = {"general": ("web",), "finance": ("web",), "news": ("news",)}
 
 
 def _text_only(value: object) -> object:
@@ -58,13 +39,13 @@ def _text_only(value: object) -> object:
 
 
 Day = Annotated[date, BeforeValidator(_text_only, json_schema_input_type=str)]
-Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
+Domains = Annotated[tuple[dtos.Domain, ...], Field(max_length=dtos.MAX_DOMAINS)]
 
 
-class TavilySearchRequest(DialectBody):
+class TavilySearchRequest(dialect.DialectBody):
     """A search; `include_answer` adds a research with the same filters, `advanced` a deep one."""
 
-    query: Query
+    query: dtos.Query
     api_key: str | None = Field(default=None, repr=False)
     topic: Literal["general", "news", "finance"] = "general"
     time_range: Literal["day", "week", "month", "year", "d", "w", "m", "y"] | None = None
@@ -77,9 +58,9 @@ class TavilySearchRequest(DialectBody):
     include_raw_content: StrictBool | Literal["markdown", "text"] = False
 
     @property
-    def range(self) -> TimeRange | None:
+    def range(self) -> dtos.TimeRange | None:
         """The time range by its whole name."""
-        names: Mapping[str, TimeRange] = {"d": "day", "w": "week", "m": "month", "y": "year"}
+        names: Mapping[str, dtos.TimeRange] = {"d": "day", "w": "week", "m": "month", "y": "year"}
         return names.get((self.time_range or "")[:1])
 
     @property
@@ -87,10 +68,10 @@ class TavilySearchRequest(DialectBody):
         return (*(self.include_domains or ()), *(f"-{domain}" for domain in self.exclude_domains or ()))
 
 
-class TavilyExtractRequest(DialectBody):
+class TavilyExtractRequest(dialect.DialectBody):
     """One address or several."""
 
-    urls: PageUrl | Annotated[tuple[PageUrl, ...], Field(min_length=1, max_length=MAX_URLS)]
+    urls: dialect.PageUrl | Annotated[tuple[dialect.PageUrl, ...], Field(min_length=1, max_length=MAX_URLS)]
     api_key: str | None = Field(default=None, repr=False)
 
 
@@ -117,7 +98,9 @@ class TavilyExtractResponse(BaseModel):
 
 @router.post(
     "/search",
-    **declaration("Search, for clients of Tavily", TavilySearchRequest, TavilySearchResponse, ERROR_STATUSES_400),
+    **dialect.declaration(
+        "Search, for clients of Tavily", TavilySearchRequest, TavilySearchResponse, dialect.ERROR_STATUSES_400
+    ),
 )
 async def search(request: Request) -> Response:
     began = time.perf_counter()
@@ -135,18 +118,20 @@ async def search(request: Request) -> Response:
         **_footer(request, began),
     }
     partly_served = ("topic",) if body.topic == "finance" else ()
-    return json_answer(content, body, *partly_served)
+    return dialect.json_answer(content, body, *partly_served)
 
 
 @router.post(
     "/extract",
-    **declaration("Read pages, for clients of Tavily", TavilyExtractRequest, TavilyExtractResponse, ERROR_STATUSES_400),
+    **dialect.declaration(
+        "Read pages, for clients of Tavily", TavilyExtractRequest, TavilyExtractResponse, dialect.ERROR_STATUSES_400
+    ),
 )
 async def extract(request: Request) -> Response:
     began = time.perf_counter()
     body = await read_body(request, TavilyExtractRequest)
     urls = (body.urls,) if isinstance(body.urls, str) else body.urls
-    read = await read_pages(request, urls)
+    read = await dialect.read_pages(request, urls)
     failed = {url: page for url, page in read.items() if isinstance(page, AppException)}
     content = {
         "results": [
@@ -157,13 +142,13 @@ async def extract(request: Request) -> Response:
         "failed_results": [{"url": url, "error": error.message} for url, error in failed.items()],
         **_footer(request, began),
     }
-    return json_answer(content, body)
+    return dialect.json_answer(content, body)
 
 
 async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, list[dict[str, Any]]]:
-    found = await search_web(
+    found = await dialect.search_web(
         request,
-        WebSearchRequest(
+        dtos.WebSearchRequest(
             query=body.query,
             count=max(1, body.max_results),
             sources=SOURCES[body.topic],
@@ -195,13 +180,14 @@ async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, l
     }
     response = await run_research(request, validate(ResearchRequest, values, "body"))
     return response.synthesis, [
-        _result(each.title, each.url, snippet_of(each, body.query), each.published) for each in response.raw_results or ()
+        _result(each.title, each.url, dialect.snippet_of(each, body.query), each.published)
+        for each in response.raw_results or ()
     ]
 
 
 async def _add_pages(request: Request, results: list[dict[str, Any]]) -> None:
     """Add the text of each page; null where it cannot be read."""
-    read = await read_pages(request, [result["url"] for result in results])
+    read = await dialect.read_pages(request, [result["url"] for result in results])
     for result in results:
         page = read[result["url"]]
         result["raw_content"] = None if isinstance(page, AppException) else page.text
@@ -237,14 +223,14 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     errors = problem.get("errors") or ()
     fields = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors if each["loc"][1:]]
-    return status_400(error), {"detail": {"error": "; ".join(fields) or problem["detail"]}}
+    return dialect.status_400(error), {"detail": {"error": "; ".join(fields) or problem["detail"]}}
 
 
-DIALECT: Final = Dialect(
+DIALECT: Final = dialect.Dialect(
     prefix="/tavily",
     router=router,
     examples={
-        ("post", "/tavily/search"): Example(
+        ("post", "/tavily/search"): dialect.Example(
             {
                 "query": "What is tea?",
                 "follow_up_questions": None,
@@ -265,7 +251,7 @@ DIALECT: Final = Dialect(
             },
             {"query": "What is tea?", "max_results": 3},
         ),
-        ("post", "/tavily/extract"): Example(
+        ("post", "/tavily/extract"): dialect.Example(
             {
                 "results": [
                     {"url": "https://example.org/tea", "raw_content": "Tea is a drink.", "title": "Tea", "images": []}

@@ -12,12 +12,7 @@ from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.api_key_label import owner_of_label
 from modules.llm_platform.presentation.request_head import host_name, is_safe_from_rebinding
-from modules.llm_platform.presentation.rest.http.problems import (
-    CrossSiteError,
-    ErrorFormat,
-    UnauthorizedError,
-    UnknownHostError,
-)
+from modules.llm_platform.presentation.rest.http import problems
 from shared.config import LOOPBACK_HOSTS, Settings
 
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key; probes send an address as Host
@@ -49,7 +44,7 @@ class CompatibleApi(Protocol):
     """What the middleware knows of the API of another system (`compat`)."""
 
     @property
-    def format_error(self) -> ErrorFormat: ...
+    def format_error(self) -> problems.ErrorFormat: ...
 
     @property
     def key_header(self) -> bytes: ...
@@ -104,21 +99,21 @@ class AccessPolicy:
             return ANONYMOUS
         caller = self._find_key(headers, key)
         if caller is None:
-            raise UnauthorizedError
+            raise problems.UnauthorizedError
         return caller
 
     def check_origin(self, path: str, headers: Headers) -> None:
         """Raise a RestError unless the Host is accepted and no web page of another site sent the request."""
         host = headers.get(b"host", b"")
         if not self._accepts_host(host) and not (path in PROBE_PATHS and is_safe_from_rebinding(host)):
-            raise UnknownHostError
+            raise problems.UnknownHostError
         origin = headers.get(b"origin")
         if origin is not None and self.allows_origin(origin):
             return
         if origin is not None and origin.lower().partition(b"://")[2] != host.lower():
-            raise CrossSiteError
+            raise problems.CrossSiteError
         if headers.get(b"sec-fetch-site", b"none").lower() not in OWN_SITE and not _is_navigation(path, headers):
-            raise CrossSiteError
+            raise problems.CrossSiteError
 
     def _accepts_host(self, host: bytes) -> bool:
         if self._accepts_any_host or not host:  # browsers always send a Host

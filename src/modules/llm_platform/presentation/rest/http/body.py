@@ -15,14 +15,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.types import Receive
 
+from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
-from modules.llm_platform.presentation.rest.http.problems import (
-    BodyTimeoutError,
-    BodyTooLargeError,
-    ClientDisconnectedError,
-    InvalidRequestError,
-    MediaTypeError,
-)
 from modules.llm_platform.presentation.validation_messages import validation_message
 
 MAX_BODY_BYTES = 1 << 20
@@ -63,7 +57,7 @@ def validate(model: type[Model], values: Any, location: str) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        raise InvalidRequestError(field_errors(details, location)) from None
+        raise problems.InvalidRequestError(field_errors(details, location)) from None
 
 
 def field_errors(details: Any, *location: str) -> list[dict[str, Any]]:
@@ -85,14 +79,14 @@ def _is_form(headers: Mapping[bytes, bytes], body: bytes) -> bool:
 
 def _media_type(headers: Mapping[bytes, bytes]) -> bytes:
     if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"identity", b""):
-        raise MediaTypeError("The body must not be compressed: send it without Content-Encoding.")
+        raise problems.MediaTypeError("The body must not be compressed: send it without Content-Encoding.")
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
 def require_json(headers: Mapping[bytes, bytes]) -> None:
     """Raise MediaTypeError unless the body is declared as JSON, and not as compressed."""
     if _media_type(headers) != b"application/json":
-        raise MediaTypeError
+        raise problems.MediaTypeError
 
 
 def _check_media_type(headers: Mapping[bytes, bytes], body: bytes) -> None:
@@ -101,9 +95,9 @@ def _check_media_type(headers: Mapping[bytes, bytes], body: bytes) -> None:
     if media_type == b"application/json":
         return
     if media_type not in (b"", FORM.encode()):
-        raise MediaTypeError
+        raise problems.MediaTypeError
     if body and not body.lstrip().startswith(b"{"):
-        raise MediaTypeError
+        raise problems.MediaTypeError
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
@@ -119,8 +113,8 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _invalid_body(message: str, kind: str) -> InvalidRequestError:
-    return InvalidRequestError([{"loc": ["body"], "msg": message, "type": kind}])
+def _invalid_body(message: str, kind: str) -> problems.InvalidRequestError:
+    return problems.InvalidRequestError([{"loc": ["body"], "msg": message, "type": kind}])
 
 
 async def receive_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
@@ -132,20 +126,20 @@ async def receive_body_with_key(receive: Receive, headers: Mapping[bytes, bytes]
     """As `receive_body`, for a body that may contain the API key and is read before the caller is known: a smaller limit."""
     try:
         return await _receive(receive, headers, MAX_BODY_BYTES_WITHOUT_KEY)
-    except BodyTooLargeError:
-        raise BodyTooLargeError(NO_KEY_IN_HEADER) from None
+    except problems.BodyTooLargeError:
+        raise problems.BodyTooLargeError(NO_KEY_IN_HEADER) from None
 
 
 async def _receive(receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int) -> bytes:
     if _declared_length(headers) > max_bytes:
         if headers.get(b"expect", b"").lower() != b"100-continue":  # such a client has not sent the body yet
             await _discard(receive, 0)
-        raise BodyTooLargeError
+        raise problems.BodyTooLargeError
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             return await _collect(receive, max_bytes)
     except TimeoutError:
-        raise BodyTimeoutError from None
+        raise problems.BodyTimeoutError from None
 
 
 def _declared_length(headers: Mapping[bytes, bytes]) -> int:
@@ -162,13 +156,13 @@ async def _collect(receive: Receive, max_bytes: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientDisconnectedError
+            raise problems.ClientDisconnectedError
         body = message.get("body", b"")
         size += len(body)
         if size > max_bytes:
             if message.get("more_body", False):
                 await _discard(receive, size)
-            raise BodyTooLargeError
+            raise problems.BodyTooLargeError
         parts.append(body)
         if not message.get("more_body", False):
             return body if len(parts) == 1 else b"".join(parts)

@@ -15,23 +15,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from modules.llm_platform.domain.request_id import new_request_id
-from modules.llm_platform.presentation.request_head import (
-    HEADER_SEPARATORS_BYTES,
-    MAX_ADDRESS_BYTES,
-    MAX_HEAD_BYTES,
-    MAX_HEADERS,
-    MAX_HEADERS_BYTES,
-    refused_status,
-)
-from modules.llm_platform.presentation.rest.http.problems import (
-    REQUEST_ID,
-    AddressTooLongError,
-    BadRequestError,
-    HeadersTooLargeError,
-    HeadTimeoutError,
-    RestError,
-    problem_response,
-)
+from modules.llm_platform.presentation import request_head
+from modules.llm_platform.presentation.rest.http import problems
 
 if TYPE_CHECKING:
     _Base = HttpToolsProtocol  # or H11Protocol, which has the same attributes
@@ -63,7 +48,7 @@ class _LimitedConnection(_Base):
             super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(BadRequestError())
+        self._refuse(problems.BadRequestError())
 
     def _has_begun(self) -> bool:
         """Return whether any byte of a request has arrived on this connection."""
@@ -85,9 +70,9 @@ class _LimitedConnection(_Base):
         elif self._is_responding():
             self._start_head_timer()  # the next request waits for the current response
         else:
-            self._refuse(HeadTimeoutError())
+            self._refuse(problems.HeadTimeoutError())
 
-    def _refuse(self, error: RestError) -> None:
+    def _refuse(self, error: problems.RestError) -> None:
         """Send the error unless a response has started, read no further, and close the connection."""
         self._stop_head_timer()
         if self._is_refused or self.transport.is_closing():
@@ -112,7 +97,7 @@ class HttpConnection(_LimitedConnection, HttpToolsProtocol):
     request, which Java's client sends with every POST, as that protocol.
     """
 
-    _refusal: RestError | None = None
+    _refusal: problems.RestError | None = None
     _headers_bytes = 0  # of the current request, trailers included
     _unparsed_bytes = 0  # received since the parser reported something: a header that does not end
 
@@ -122,11 +107,11 @@ class HttpConnection(_LimitedConnection, HttpToolsProtocol):
             data = _UPGRADE_HEADER.sub(b"", head) + end + body
         self._unparsed_bytes += len(data)
         super().data_received(data)
-        if self._unparsed_bytes > MAX_HEADERS_BYTES:
-            self._refuse(HeadersTooLargeError())
+        if self._unparsed_bytes > request_head.MAX_HEADERS_BYTES:
+            self._refuse(problems.HeadersTooLargeError())
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(self._refusal or BadRequestError())
+        self._refuse(self._refusal or problems.BadRequestError())
 
     def on_message_begin(self) -> None:
         self._headers_bytes = 0
@@ -135,15 +120,15 @@ class HttpConnection(_LimitedConnection, HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         self._unparsed_bytes = 0
-        if len(self.url) + len(url) > MAX_ADDRESS_BYTES:
-            self._stop_parser(AddressTooLongError())
+        if len(self.url) + len(url) > request_head.MAX_ADDRESS_BYTES:
+            self._stop_parser(problems.AddressTooLongError())
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._unparsed_bytes = 0
-        self._headers_bytes += len(name) + len(value) + HEADER_SEPARATORS_BYTES
-        if self._headers_bytes > MAX_HEADERS_BYTES or len(self.headers) >= MAX_HEADERS:
-            self._stop_parser(HeadersTooLargeError())
+        self._headers_bytes += len(name) + len(value) + request_head.HEADER_SEPARATORS_BYTES
+        if self._headers_bytes > request_head.MAX_HEADERS_BYTES or len(self.headers) >= request_head.MAX_HEADERS:
+            self._stop_parser(problems.HeadersTooLargeError())
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -155,7 +140,7 @@ class HttpConnection(_LimitedConnection, HttpToolsProtocol):
         self._unparsed_bytes = 0
         super().on_body(body)
 
-    def _stop_parser(self, error: RestError) -> None:
+    def _stop_parser(self, error: problems.RestError) -> None:
         """Make the parser fail, so that uvicorn calls `send_400_response`."""
         self._refusal = error
         raise ValueError  # not `error`, whose traceback would keep what was received
@@ -169,16 +154,16 @@ class H11Connection(_LimitedConnection, H11Protocol):  # type: ignore[misc]  # s
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.conn = h11.Connection(h11.SERVER, MAX_HEAD_BYTES)
+        self.conn = h11.Connection(h11.SERVER, request_head.MAX_HEAD_BYTES)
 
     def handle_events(self) -> None:
         if self.conn.their_state is h11.IDLE:
             received = self.conn.trailing_data[0]
             end = _HEAD_END.search(received)
-            status = refused_status(received[: end.start()] if end else received)
+            status = request_head.refused_status(received[: end.start()] if end else received)
             if status is not None:
                 is_address = status is HTTPStatus.REQUEST_URI_TOO_LONG
-                self._refuse(AddressTooLongError() if is_address else HeadersTooLargeError())
+                self._refuse(problems.AddressTooLongError() if is_address else problems.HeadersTooLargeError())
                 return
         super().handle_events()
         if self._is_refused:
@@ -197,9 +182,9 @@ def limited_connection(protocol: type[asyncio.Protocol]) -> type[asyncio.Protoco
     return {HttpToolsProtocol: HttpConnection, H11Protocol: H11Connection}.get(protocol, protocol)
 
 
-def _serialized_response(error: RestError) -> bytes:
+def _serialized_response(error: problems.RestError) -> bytes:
     request_id = new_request_id()
-    response = problem_response(error, {"path": "/", REQUEST_ID: request_id})
+    response = problems.problem_response(error, {"path": "/", problems.REQUEST_ID: request_id})
     headers = [*response.raw_headers, (b"connection", b"close"), (b"x-request-id", request_id.encode())]
     status_line = f"HTTP/1.1 {error.status_code} {HTTPStatus(error.status_code).phrase}\r\n".encode()
     return status_line + b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n" + bytes(response.body)

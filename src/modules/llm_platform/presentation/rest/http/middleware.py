@@ -18,39 +18,8 @@ from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.domain.ports.rate_limiter import RateLimitDecision
 from modules.llm_platform.domain.request_id import is_request_id, new_request_id
-from modules.llm_platform.presentation.rest.http.access import (
-    COUNTED_BY_ROUTE,
-    HEADERS,
-    PROBE_PATHS,
-    AccessPolicy,
-    Caller,
-    CompatibleApi,
-    Headers,
-    first_segment,
-    is_limited,
-)
-from modules.llm_platform.presentation.rest.http.problems import (
-    ERROR_FORMAT,
-    REQUEST_ID,
-    BadRequestError,
-    BodyTimeoutError,
-    BodyTooLargeError,
-    ClientDisconnectedError,
-    InternalError,
-    NotServingError,
-    RateLimitedError,
-    StoppingError,
-    UnauthorizedError,
-    problem_response,
-    to_app_exception,
-)
-from modules.llm_platform.presentation.rest.http.rate_limits import (
-    ClientAddresses,
-    Header,
-    WrongKeyLimit,
-    policy_header,
-    rate_limit_header,
-)
+from modules.llm_platform.presentation.rest.http import access as http_access
+from modules.llm_platform.presentation.rest.http import problems, rate_limits
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
 from modules.llm_platform.presentation.rest.http.responses import CALLER, ERROR, ServerState
 from shared.exceptions import AppException
@@ -80,7 +49,7 @@ ALLOWED_HEADERS = (
     b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
     b"X-Request-ID"
 )
-NO_APIS: Mapping[str, CompatibleApi] = {}
+NO_APIS: Mapping[str, http_access.CompatibleApi] = {}
 
 
 class Redacts(Protocol):
@@ -95,12 +64,12 @@ class GuardMiddleware:
     def __init__(
         self,
         app: ASGIApp,
-        access: AccessPolicy,
-        addresses: ClientAddresses,
+        access: http_access.AccessPolicy,
+        addresses: rate_limits.ClientAddresses,
         server: ServerState,
         redactor: Redacts | None,
         request_log: RequestLog,
-        compatible_apis: Mapping[str, CompatibleApi] = NO_APIS,
+        compatible_apis: Mapping[str, http_access.CompatibleApi] = NO_APIS,
     ) -> None:
         self._app = app
         self._access = access
@@ -109,8 +78,8 @@ class GuardMiddleware:
         self._redactor = redactor
         self._request_log = request_log
         self._compatible_apis = compatible_apis
-        self._policy: Header | None = None
-        self._wrong_keys = WrongKeyLimit()
+        self._policy: rate_limits.Header | None = None
+        self._wrong_keys = rate_limits.WrongKeyLimit()
         key_headers = sorted({api.key_header for api in compatible_apis.values() if api.key_header})
         forwarded = FORWARDED_HEADERS if addresses.reads_forwarded else frozenset()
         self._read_headers = READ_HEADERS.union(key_headers, forwarded)
@@ -121,8 +90,8 @@ class GuardMiddleware:
             await self._app(scope, receive, send)
             return
         received = [header for header in scope["headers"] if header[0] in self._read_headers]
-        scope[HEADERS] = headers = dict(received)
-        scope[REQUEST_ID] = request_id = _request_id(headers.get(b"x-request-id"))
+        scope[http_access.HEADERS] = headers = dict(received)
+        scope[problems.REQUEST_ID] = request_id = _request_id(headers.get(b"x-request-id"))
         origin = headers.get(b"origin")
         origin = origin if self._access.allows_origin(origin) else None
         sender = _Sender(send, request_id, origin, self._allowed_headers, self._redactor)
@@ -133,10 +102,10 @@ class GuardMiddleware:
                 if len(received) != len(headers):
                     _merge_repeated_headers(received, headers)
                 await self._handle(scope, headers, receive, sender)
-            except ClientDisconnectedError:
+            except problems.ClientDisconnectedError:
                 return
             except asyncio.CancelledError:
-                if not running.accept_interruption() or not await _send_error(StoppingError(), scope, receive, sender):
+                if not running.accept_interruption() or not await _send_error(problems.StoppingError(), scope, receive, sender):
                     raise
             except Exception as error:  # the outermost handler of a request
                 if not await _send_error(error, scope, receive, sender):
@@ -145,11 +114,11 @@ class GuardMiddleware:
                 self._server.requests.remove(running)
                 self._request_log.finished(scope, sender.status, began)
 
-    async def _handle(self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender) -> None:
+    async def _handle(self, scope: Scope, headers: http_access.Headers, receive: Receive, sender: _Sender) -> None:
         path = scope["path"]
-        api = self._compatible_apis.get(first_segment(path))
+        api = self._compatible_apis.get(http_access.first_segment(path))
         if api is not None:
-            scope[ERROR_FORMAT] = api.format_error
+            scope[problems.ERROR_FORMAT] = api.format_error
         if sender.origin is not None and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             self._access.check_origin(path, headers)
             await Response(status_code=204)(scope, receive, sender)
@@ -160,31 +129,31 @@ class GuardMiddleware:
                 self._access.check_origin(path, headers)
                 key, receive = await api.find_key(scope, headers, receive)
             scope[CALLER] = caller = self._access.check(path, headers, key)
-        except (UnauthorizedError, BodyTooLargeError, BodyTimeoutError):
+        except (problems.UnauthorizedError, problems.BodyTooLargeError, problems.BodyTimeoutError):
             await self._count_wrong_key(self._address(scope, headers))
             raise
         if caller.id:
             self._wrong_keys.check(self._address(scope, headers), caller.id)
         set_api_key_label(caller.label)
-        if not self._server.is_ready and path not in PROBE_PATHS:
-            raise NotServingError
-        if is_limited(path):
+        if not self._server.is_ready and path not in http_access.PROBE_PATHS:
+            raise problems.NotServingError
+        if http_access.is_limited(path):
             await self._count(scope, headers, caller, sender)
-        elif path in COUNTED_BY_ROUTE:
+        elif path in http_access.COUNTED_BY_ROUTE:
             scope[COUNT_REQUEST] = partial(self._count, scope, headers, caller, sender)
         await self._app(scope, receive, sender)
 
-    async def _count(self, scope: Scope, headers: Headers, caller: Caller, sender: _Sender) -> None:
+    async def _count(self, scope: Scope, headers: http_access.Headers, caller: http_access.Caller, sender: _Sender) -> None:
         """Count the request for its API key, or for its address if no keys are set. Raises RateLimitedError."""
         limiter = self._server.rate_limiter
         if limiter is None:
             return
         decision = await limiter.take(caller.id or self._address(scope, headers))
-        self._policy = self._policy or policy_header(limiter.limits)
-        sender.add_headers(self._policy, rate_limit_header(decision))
+        self._policy = self._policy or rate_limits.policy_header(limiter.limits)
+        sender.add_headers(self._policy, rate_limits.rate_limit_header(decision))
         self._count_decision(decision)
         if decision.exceeded is not None:
-            raise RateLimitedError(decision.exceeded)
+            raise problems.RateLimitedError(decision.exceeded)
 
     async def _count_wrong_key(self, address: str) -> None:
         """Count a request without a right key, or whose body was refused while one was looked for, for its address alone.
@@ -199,7 +168,7 @@ class GuardMiddleware:
             self._count_decision(decision)
             raise self._wrong_keys.refuse(address, decision.exceeded)
 
-    def _address(self, scope: Scope, headers: Headers) -> str:
+    def _address(self, scope: Scope, headers: http_access.Headers) -> str:
         peer = scope.get("client") or ("",)
         return self._addresses.identify(peer[0], headers.get(b"x-forwarded-for", b""))
 
@@ -213,12 +182,12 @@ class GuardMiddleware:
 
 async def _send_error(error: Exception, scope: Scope, receive: Receive, sender: _Sender) -> bool:
     """Send the error as the response or as the last event of a stream; False if the response cannot have one any more."""
-    scope[ERROR] = error.code if isinstance(error, AppException) else InternalError.code
+    scope[ERROR] = error.code if isinstance(error, AppException) else problems.InternalError.code
     if not sender.has_started:
-        await problem_response(to_app_exception(error), scope)(scope, receive, sender)
+        await problems.problem_response(problems.to_app_exception(error), scope)(scope, receive, sender)
         return True
     if STREAM_ERROR_HANDLER in scope and not sender.is_complete:
-        await scope[STREAM_ERROR_HANDLER](to_app_exception(error))
+        await scope[STREAM_ERROR_HANDLER](problems.to_app_exception(error))
         return True
     return sender.is_complete
 
@@ -227,7 +196,7 @@ def _merge_repeated_headers(received: Sequence[tuple[bytes, bytes]], headers: di
     """Join list headers; refuse others, because two readers could use different ones of two Hosts or Origins."""
     names = [name for name, _ in received]
     if any(names.count(name) > 1 for name in headers.keys() - LIST_HEADERS):
-        raise BadRequestError("A header that must not be repeated was sent more than once.")
+        raise problems.BadRequestError("A header that must not be repeated was sent more than once.")
     for repeated in (b"accept", b"x-forwarded-for"):
         if repeated in headers:
             headers[repeated] = b", ".join(value for name, value in received if name == repeated)
@@ -253,7 +222,7 @@ class _Sender:
         self._redactor = redactor
         self._request_id = request_id.encode("ascii")
         self._delayed_head: Message | None = None
-        self._added: list[Header] = []
+        self._added: list[rate_limits.Header] = []
         self.origin = origin
         self.has_started = False
         self.status = CLIENT_CLOSED  # until a response begins
@@ -273,7 +242,7 @@ class _Sender:
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
 
-    def add_headers(self, *headers: Header | None) -> None:
+    def add_headers(self, *headers: rate_limits.Header | None) -> None:
         """Send these headers too."""
         self._added += [header for header in headers if header is not None]
 

@@ -13,18 +13,10 @@ from starlette.types import Receive, Scope, Send
 from modules.llm_platform.application.research.events import Failed
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
+from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.middleware import STREAM_ERROR_HANDLER
 from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, problem_object
-from modules.llm_platform.presentation.rest.http.responses import (
-    ANSWER,
-    ERROR,
-    CancelOnDisconnect,
-    caller_id,
-    request_id,
-    server_state,
-    services,
-)
 from shared.exceptions import AppException
 
 MEDIA_TYPE = "text/event-stream"
@@ -119,7 +111,7 @@ class EventStream(Response):
         cls, request: Request, events: AsyncGenerator[Event, None], encoder: EventEncoder | None = None
     ) -> Self:
         """Wait for the first event, so that an error before it is an ordinary HTTP error."""
-        async with CancelOnDisconnect(request.receive):
+        async with responses.CancelOnDisconnect(request.receive):
             return cls(await anext(events), events, encoder or NumberedEvents())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,13 +122,13 @@ class EventStream(Response):
         async with aclosing(self._rest):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             scope[STREAM_ERROR_HANDLER] = fail
-            async with CancelOnDisconnect(receive), _heartbeat(send):
+            async with responses.CancelOnDisconnect(receive), _heartbeat(send):
                 await self._send_event(send, self._first)
                 async for event in self._rest:
                     if event.type == "done":
-                        scope[ANSWER] = getattr(event, "response", None)
+                        scope[responses.ANSWER] = getattr(event, "response", None)
                     elif isinstance(event, Failed):
-                        scope[ERROR] = event.problem.get("code")
+                        scope[responses.ERROR] = event.problem.get("code")
                     await self._send_event(send, event)
         await _send_part(send, b"", is_last=True)
 
@@ -149,8 +141,10 @@ async def stream_research(
     request: Request, question: ResearchRequest, encoder: EventEncoder | None = None
 ) -> EventStream:
     """Return the events of a research as they happen. The research occupies a slot and stops if the client disconnects."""
-    events = services(request).research.stream(question, request_id=request_id(request), owner=caller_id(request))
-    return await EventStream.start(request, server_state(request).researches.admitted(events), encoder)
+    events = responses.services(request).research.stream(
+        question, request_id=responses.request_id(request), owner=responses.caller_id(request)
+    )
+    return await EventStream.start(request, responses.server_state(request).researches.admitted(events), encoder)
 
 
 async def _send_part(send: Send, body: bytes, *, is_last: bool = False) -> None:
@@ -192,7 +186,7 @@ class ResumableEventStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await _send_part(send, HEARTBEAT)  # the head goes out before the first event
             scope[STREAM_ERROR_HANDLER] = end
-            async with CancelOnDisconnect(receive), _heartbeat(send):
+            async with responses.CancelOnDisconnect(receive), _heartbeat(send):
                 async for event in self._events:
                     await _send_part(send, frame(event.number, event))
         await _send_part(send, b"", is_last=True)
