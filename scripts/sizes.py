@@ -87,6 +87,12 @@ def import_cycle(*packages: str) -> list[str]:
     return []
 
 
+def import_share(found: list[Module]) -> float:
+    """The share of import statements in all lines."""
+    imports = [node for m in found for node in ast.walk(m.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports) / sum(m.lines for m in found)
+
+
 def percentile(values: list[int], share: float) -> int:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
@@ -103,6 +109,7 @@ def main() -> None:
     half, most = percentile(functions, 0.5), percentile(functions, 0.9)
     print(f"functions        {len(functions)}: median {half}, p90 {most} lines")
     print(f"longest          {longest[0]} lines, {longest[1]}")
+    print(f"imports          {import_share(code):.1%} of {sum(files)} lines")
     print(f"import cycle     {' > '.join(import_cycle(*PACKAGES)) or 'none'}")
     print(f"broad handlers   {[where for m in code for where in broad_handlers(m)]}")
     print(f"tests : code     {sum(m.lines for m in tests) / sum(files):.2f}")

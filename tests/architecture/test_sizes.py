@@ -23,6 +23,7 @@ LARGE_FILE_REASON = "Over 500 lines:"
 FUNCTION_LINES_P90 = 30
 LONGEST_FUNCTION_LINES = 60
 BROAD_HANDLERS = 7
+IMPORT_SHARE = 0.08  # of all lines
 LAZY_LOADING_HOOKS = ("__getattr__", "__dir__")  # PEP 562
 
 
@@ -55,6 +56,11 @@ def test_function_lengths(code: list[Module]) -> None:
 def test_no_import_cycles() -> None:
     """There is no import cycle."""
     assert sizes.import_cycle(*sizes.PACKAGES) == []
+
+
+def test_imports_are_few_lines(code: list[Module]) -> None:
+    """At most 8 % of the lines are imports: where the names of a module fill a parenthesis, the module is imported."""
+    assert sizes.import_share(code) <= IMPORT_SHARE
 
 
 def test_broad_handlers_are_few(code: list[Module]) -> None:

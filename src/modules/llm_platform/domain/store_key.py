@@ -52,7 +52,6 @@ def is_topic_name(name: str) -> bool:
 
 
 def is_entry_key(key: str) -> bool:
-    """Whether the key is valid."""
     return _KEY.fullmatch(key) is not None
 
 

@@ -200,7 +200,6 @@ def question(text: str = "What is an event loop?", **fields: str) -> dtos.LLMReq
 
 
 async def collect(provider: ILLMProvider, request: dtos.LLMRequest) -> list[dtos.LLMStreamPart]:
-    """Return all parts of a stream."""
     return [part async for part in provider.stream(request)]
 
 

@@ -384,7 +384,6 @@ def searxng_names(adapters: SearchAdapters) -> list[str]:
 
 
 def search_checks(settings: Settings, adapters: SearchAdapters) -> list[SearchProviderCheck]:
-    """Return the checks of `doctor` for the adapters."""
     fallback = uses_fallback(settings)
     return [_search_check(name, adapter, settings, fallback=fallback) for name, adapter in adapters.items()]
 

@@ -45,7 +45,6 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
 
 
 def earlier_results(sources: Sequence[Source]) -> WebSearchResponse:
-    """The sources as the results of a search."""
     items = tuple(
         WebSearchResultItem(title=each.title, url=each.url, snippet=each.text, published_date=each.published)
         for each in sources

@@ -53,7 +53,6 @@ class StageTimes:
         self._traced.__exit__(kind, error, trace)
 
     def emit(self, event: ResearchEvent) -> None:
-        """Pass the event on."""
         if event.type == "token":
             self._last_token = time.perf_counter()
         elif stage := self._ends.pop(event.type, None):

@@ -75,7 +75,6 @@ class WritingRequest:
 
     @property
     def synthesis(self) -> SynthesisRequest:
-        """The arguments of the writer."""
         return SynthesisRequest(
             question=self.question,
             sources=self.sources if self.excerpts is None else self.excerpts,
@@ -144,7 +143,6 @@ class _Output:
             self.add("".join(map(self._completer.feed, units)))
 
     async def finish(self) -> None:
-        """No part follows."""
         if not self._is_streamed:
             await self._add_all("".join(self._unshown))
             self._unshown.clear()
@@ -161,7 +159,6 @@ class _Output:
         return ends_sentence(text) or len(sentence_spans(text, self._language)) > 1
 
     async def _add_all(self, text: str) -> None:
-        """Add a complete text."""
         if self.lacks_markers:
             text, self.added = await self._checker.complete(text)
             self.add(text)
@@ -232,7 +229,6 @@ class _Checker:
 
     @stage("verify")
     async def check(self, text: str, added: Sequence[int]) -> CheckedAnswer:
-        """Check the complete answer."""
         if self._prepared is not None:
             await self._prepared
         if self._is_long:

@@ -96,7 +96,6 @@ class HealthService:
         return components
 
     def _result(self, ping: asyncio.Task[str] | None) -> tuple[dtos.ComponentStatus, str]:
-        """The status and the detail of a component."""
         if ping is None:
             return "unknown", NOT_CHECKED
         if not ping.done() or ping.cancelled():

@@ -80,7 +80,6 @@ class WebhookService:
         self._due.set()
 
     async def run(self) -> None:
-        """Deliver until cancelled."""
         sending: set[asyncio.Task[None]] = set()
         try:
             while True:

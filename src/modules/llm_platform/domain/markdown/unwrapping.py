@@ -69,7 +69,6 @@ class FenceRemover:
         return "".join(parts)
 
     def finish(self) -> str:
-        """Return the buffered rest."""
         last, self._line = self._line, ""
         text = self._take(last) if last else ""
         rest = self._body if self._state in ("inside", "closed") and self._is_the_answer() else self._buffer
@@ -177,7 +176,6 @@ class SourceListRemover:
         return "".join(parts)
 
     def finish(self) -> str:
-        """Return the buffered rest without the list."""
         text = self._take(self._line, "") if self._line else ""
         return text if self._in_list else text + self._release()
 

@@ -37,7 +37,6 @@ class RankedPassages:
         self._size = count_tokens(text)
 
     def excerpt(self, max_tokens: int) -> str:
-        """As `fitting_excerpt`."""
         if self._size <= max_tokens:
             return self._text
         chosen: list[int] = []

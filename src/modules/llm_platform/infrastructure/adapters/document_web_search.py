@@ -165,7 +165,6 @@ class DocumentWebSearch(IWebSearchProvider):
         return f"{view.documents} documents"
 
     async def aclose(self) -> None:
-        """Stop reading."""
         if self.folder is not None:
             await self.folder.aclose()
 

@@ -21,7 +21,6 @@ class DocumentAddresses:
         self._redactor = redactor or Redactor()
 
     def of(self, path: str) -> str:
-        """The address of the document at `path`."""
         return self._prefix + quote(self._redactor.text(path).encode("utf-8", "surrogateescape"))
 
     def path_in(self, url: str) -> str | None:

@@ -56,7 +56,6 @@ class IndexDirectory:
         return self._lock is None or self._lock.acquire()
 
     def release(self) -> None:
-        """Unlock."""
         if self._lock is not None:
             self._lock.release()
 

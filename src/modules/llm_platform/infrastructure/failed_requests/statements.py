@@ -111,5 +111,4 @@ def bytes_of(text: str) -> bytes:
 
 
 def text_of(raw: bytes) -> str:
-    """Reverse `bytes_of`."""
     return bytes(raw).decode("utf-8", "surrogatepass")

@@ -43,7 +43,6 @@ class ErrorFamily:
     unavailable: type[AppException] | None = None
 
     def of(self, kind: ErrorKind) -> type[AppException]:
-        """The error class of a kind."""
         error_class: type[AppException] | None = getattr(self, kind)
         return error_class or self.error
 
@@ -106,7 +105,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def rule_of(error: Exception) -> Rule:
-    """The rule for one of TRANSPORT_ERRORS."""
     if isinstance(error, httpx2.ConnectError):
         for cause in _causes(error):
             for kind, rule in CONNECT_RULES:

@@ -123,7 +123,6 @@ class CircuitBreaker:
 
     @property
     def failures(self) -> int:
-        """Failures in a row."""
         return self._failures
 
     @property
@@ -239,7 +238,6 @@ class RateLimiter:
             await self._slots.acquire()
 
     def release(self) -> None:
-        """End a call."""
         self._slots.release()
 
     def earliest_wait_s(self, closed_s: Callable[[], float] = _always_open) -> float:

@@ -27,8 +27,6 @@ CLEANED_AT_ONCE: Final = 100  # researches of one transaction
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement with its parameters."""
-
     sql: str
     parameters: Mapping[str, Any]
 

@@ -206,7 +206,6 @@ def remove_older(folder: str, suffix: str, before: float) -> None:
 
 
 def remove_if_empty(folder: str) -> None:
-    """Remove the folder if it is empty."""
     try:
         os.rmdir(folder)
     except OSError:  # not empty, or removed meanwhile

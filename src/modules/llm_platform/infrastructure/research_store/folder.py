@@ -89,7 +89,6 @@ class StoreFolder:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def commit(self, draft: str, place: entry_files.Place) -> None:
-        """Move a draft to its place."""
         os.replace(draft, self._path(place))
 
     def discard(self, draft: str) -> None:

@@ -44,7 +44,6 @@ def check_bot_wall(page: PageSample) -> None:
 
 
 def captcha_error() -> PageBlockedError:
-    """The error for a page that requires a CAPTCHA."""
     return PageBlockedError(CAPTCHA)
 
 

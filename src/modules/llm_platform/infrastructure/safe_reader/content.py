@@ -46,8 +46,6 @@ _EXTRA_MISSING = "needs: pip install"
 
 
 class Content(NamedTuple):
-    """The content of a page."""
-
     title: str
     text: str
     media_type: str
@@ -165,7 +163,6 @@ class PageParsers:
         return await self._with_parser(lambda parser: _pdf(parser, data))
 
     async def aclose(self) -> None:
-        """End all child processes."""
         for parser in (*self._idle, *self._running.values()):
             parser.stop()
         if self._running:

@@ -409,7 +409,6 @@ def _run_in_table(table: OutcomeTable, work: Callable[[], Result]) -> Result:
 
 
 def _split(results: Iterator[Result], calls: Iterable[Sequence[object]]) -> list[list[Result]]:
-    """The results of each call."""
     return [list(islice(results, len(call))) for call in calls]
 
 

@@ -45,7 +45,6 @@ class HybridQuery:
 
 
 def hybrid_query(facts: Collection, text: str, vector: Vector | None) -> HybridQuery:
-    """The query for a collection with these facts."""
     return HybridQuery(mean_centered(vector, facts.mean, facts.dimension), question_words(text))
 
 

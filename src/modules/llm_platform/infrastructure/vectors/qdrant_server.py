@@ -71,7 +71,6 @@ def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
 
 
 def passage_point(each: payloads.PreparedPoint) -> PointStruct:
-    """A passage as it is stored."""
     from qdrant_client import models
 
     vectors: dict[str, Any] = {} if each.vector is None else {payloads.DENSE: each.vector}

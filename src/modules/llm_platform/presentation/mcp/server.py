@@ -82,8 +82,6 @@ async def serve_stdio(platform: LLMPlatform, redactor: Redactor | None = None) -
 
 
 class _Handlers:
-    """The handlers of one server."""
-
     def __init__(self, platform: Callable[[], LLMPlatform], call_of: CallOf, redactor: Redactor | None) -> None:
         self._platform = platform
         self._call_of = call_of

@@ -138,7 +138,6 @@ class ToolSpec:
             return value
 
     def structured(self, result: BaseModel) -> dict[str, Any]:
-        """The structured result."""
         return result.model_dump(mode="json", exclude=set(self.hidden))
 
 

@@ -101,7 +101,6 @@ class TemplateTokenRemover:
         return self._take(text, is_complete=False)
 
     def finish(self) -> str:
-        """Return the rest."""
         return self._take("", is_complete=True)
 
     def _take(self, text: str, *, is_complete: bool) -> str:

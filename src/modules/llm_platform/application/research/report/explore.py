@@ -53,8 +53,6 @@ class Exploration:
 
 
 class Explorer:
-    """Explores one question."""
-
     def __init__(self, run: ReportRun) -> None:
         self._run = run
         self._state = SearchState()

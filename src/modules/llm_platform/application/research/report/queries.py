@@ -43,8 +43,6 @@ _VARIETY = "Queries in one language differ in their words and look for different
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Distinct queries."""
-
     queries: tuple[str, ...]
     degraded: tuple[Degraded, ...] = ()
 

@@ -65,7 +65,6 @@ class ReportTools:
     lock: IKeyLock = NO_KEY_LOCK
 
     def checkpoints(self, topic: Topic, language: str, *, fresh: bool) -> CheckpointStore:
-        """The store for one topic in one language."""
         return CheckpointStore(self.store, topic, language, fresh=fresh, metrics=self.metrics)
 
     async def with_context(self) -> ReportTools:

@@ -129,7 +129,6 @@ class SearXNGAnswer:
         return {text_of(row.get("url")) for row in self.rows if isinstance(row, dict)}
 
     def engines_in_results(self) -> set[str]:
-        """The engines that returned a result."""
         rows = [row for row in self.rows if isinstance(row, dict)]
         named = {text_of(name) for row in rows for name in list_of(row.get("engines"))}
         return named | {text_of(row.get("engine")) for row in rows}

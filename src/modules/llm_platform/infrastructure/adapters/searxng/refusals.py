@@ -161,11 +161,9 @@ class LastOutcome:
         self._json_until = self._clock() + JSON_CHECK_S
 
     def json_received(self) -> None:
-        """The instance returned JSON."""
         self._json_until = self._clock() + JSON_CHECK_S
 
     def failed(self, error: AppException) -> None:
-        """A search failed."""
         self._json_until = 0.0
         if isinstance(error, WebSearchBlockedError):
             wait_s = error.retry_after_s or BURST_WINDOW_S

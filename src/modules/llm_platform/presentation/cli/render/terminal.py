@@ -46,7 +46,6 @@ _MARKUP = re.compile(r"[&\\`*_\[<~]")
 
 
 def render_results(response: WebSearchResponse) -> Iterator[Line]:
-    """The results of a search."""
     if not response.results:
         yield Line(NOTHING_FOUND)
     for number, item in enumerate(response.results, 1):

@@ -37,8 +37,6 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class RecordPosition:
-    """The position of a record."""
-
     topic: str
     partition: int
     offset: int
@@ -104,7 +102,6 @@ class OutcomeTail:
                 raise KafkaException(error)
 
     def close(self) -> None:
-        """Disconnect."""
         self._consumer.close()
 
 

@@ -80,7 +80,6 @@ UNEXPECTED_ERROR: Final = Failure("internal", False, "an unexpected error occurr
 
 
 def failure_of(error: requests.RequestError | AppException | TimeoutError) -> Failure:
-    """Return the failure that reports an error."""
     if isinstance(error, requests.RequestError):
         return Failure("invalid_payload", False, str(error), error.details())
     if isinstance(error, TimeoutError):
@@ -247,7 +246,6 @@ def encode_result(request_id: str, echo: requests.EchoedFields, content: RagHits
 
 
 def encode_failure(request_id: str, echo: requests.EchoedFields, stage: RagStage, failure: Failure) -> bytes:
-    """Return the body of a failure."""
     fields: dict[str, Any] = {
         "stage": stage,
         "error_type": "recoverable" if failure.recoverable else "non_recoverable",

@@ -43,7 +43,6 @@ class MessageSchemas:
         self.error: str | None = NOT_LOADED
 
     def encode(self, topic: str, body: bytes) -> bytes:
-        """Return the message with its header."""
         return self._headers[topic] + body
 
     async def load(self, stages: Sequence[RagStage]) -> None:

@@ -102,7 +102,6 @@ class ConsumerThread:
         self._wake_up()
 
     def drain(self) -> None:
-        """Fetch nothing more."""
         self._is_draining = True
         self._wake_up()
 

@@ -28,7 +28,6 @@ _STORE_PREFIX: Final = "store="
 
 
 def commit_metadata(store_id: str) -> str:
-    """Return the metadata of a commit."""
     return f"{_STORE_PREFIX}{store_id}"
 
 
@@ -111,7 +110,6 @@ class GroupWatch:
 
 
 def check_members(group_id: str, group: ConsumerGroupDescription | AdminFailure) -> CheckResult:
-    """Return the active members of the group."""
     subject = f"group {group_id}"
     if isinstance(group, AdminFailure):
         return CheckResult(subject, "warning", f"active members: {group.text}")

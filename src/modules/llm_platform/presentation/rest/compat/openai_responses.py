@@ -192,11 +192,9 @@ class Writing:
         return f"msg_{self.id}"
 
     def part(self, text: str, annotations: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-        """Return the text with its citations."""
         return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
 
     def item(self, status: str, *parts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the message."""
         return {"id": self.item_id, "type": "message", "role": "assistant", "status": status, "content": list(parts)}
 
     def response(self, status: str, output: Sequence[Mapping[str, Any]] = (), **fields: Any) -> dict[str, Any]:

@@ -243,7 +243,6 @@ class _Sender:
         await self._send(message)
 
     def add_headers(self, *headers: rate_limits.Header | None) -> None:
-        """Send these headers too."""
         self._added += [header for header in headers if header is not None]
 
     async def _redact(self, redactor: Redacts, message: Message) -> None:

@@ -256,7 +256,6 @@ def problem_object(error: AppException, scope: Scope) -> dict[str, Any]:
 
 
 def problem_response(error: AppException, scope: Scope) -> Response:
-    """Return the HTTP response for an error."""
     content = problem_object(error, scope)
     if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
         content["errors"] = _field_errors(error, "query" if scope["method"] == "GET" else "body")
