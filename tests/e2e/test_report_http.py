@@ -77,7 +77,8 @@ async def test_every_door_gives_the_same_report(tmp_path: Path) -> None:
     """Events, their replay, JSON and a form body: one text; the pages behind its quotes can be had after each."""
     async with served(Upstream(), tmp_path) as client:
         first, again = await events(client, query=QUESTION), await events(client, query=QUESTION)
-        assert [each["type"] for each in again] == [each["type"] for each in first]
+        # The verdicts of the words, before the judge is asked, are no part of a stored report.
+        assert [each["type"] for each in again] == [each["type"] for each in first if each["type"] != "verified"]
         made, replayed = first[-1]["response"], again[-1]["response"]
         assert made["synthesis"] == "".join(each["text"] for each in first if each["type"] == "token")
         assert replayed["synthesis"] == made["synthesis"]

@@ -35,7 +35,7 @@ from modules.llm_platform.infrastructure.adapters.embedded_vector_store import Q
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
-from modules.llm_platform.testing import HashEmbedder
+from tests.fakes.embedder import HashEmbedder
 
 intake.BATCH_PASSAGES, intake.MEAN_PASSAGES = 4, 1
 folder, pause, *arguments = sys.argv[1:]
@@ -75,7 +75,7 @@ def notes(tmp_path: Path) -> Path:
 @contextmanager
 def running(index: Path, pause: float, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", PROGRAM, str(index), str(pause), *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ["PYTHONPATH"]])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(SOURCE.parent), os.environ["PYTHONPATH"]])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
             yield process

@@ -82,7 +82,7 @@ def source_of(text: str, index: int = 1) -> Source:
 def extract(question: str, text: str, language: str, questions: tuple[str, ...] = ()) -> str:
     """The answer in quotes of two sources."""
     request = SynthesisRequest(question, [source_of(text), source_of(text[::-1], 2)], language, questions=questions)
-    return asyncio.run(ExtractiveSynthesizer().write(request)).text
+    return asyncio.run(ExtractiveSynthesizer().synthesize(request)).text
 
 
 @settings(max_examples=fuzz.chosen(100, 10_000))
