@@ -13,7 +13,7 @@ RESULTS = 10
 SHARED_RANKS = (0, 2, 4)  # the same pages for all queries that share their first two words: duplicates to be found
 PAGE_SECTIONS, PARAGRAPHS, SENTENCES_EACH = 4, 5, 5  # about 13 kB
 MENU_ENTRIES = 30
-HOST_GROUPS = 40  # the pages of a query are on hosts of one of them, so that few hosts have two pages of a research
+HOST_GROUPS = 40  # the pages of a query are on hosts of one of them, so that few hosts have two pages of a research run
 
 KINDS = ("a practical review", "open questions", "field results", "costs and benefits", "what changed recently", "a primer")
 SENTENCES = (

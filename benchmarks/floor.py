@@ -1,4 +1,4 @@
-"""The floor: what a research costs when nothing but its upstream calls is done: one pooled httpx2 client, openai on it.
+"""The floor: what a research run costs when nothing but its upstream calls is done: one pooled httpx2 client, openai on it.
 
 python benchmarks/floor.py QUESTION         one shallow research against FLOOR_UPSTREAM, to measure the start
 """

@@ -1,4 +1,4 @@
-"""Memory of researches under way, of open event streams, and of the rate limiter. Prints JSON; see run.py.
+"""Memory of research runs under way, of open event streams, and of the rate limiter. Prints JSON; see run.py.
 
     python -m benchmarks.memory shallow|deep|stream|limiter        one of them alone
 
@@ -27,7 +27,7 @@ from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
 
 RESEARCHES = 200
-WARM = 20  # researches that fill pools and caches
+WARM = 20  # research runs that fill pools and caches
 STREAMS = 1000
 ADDRESSES = 1_000_000
 OPEN_S = 100.0  # for which a search keeps its stream open

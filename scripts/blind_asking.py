@@ -72,7 +72,7 @@ def parse_variant(text: str) -> Variant:
         elif name in ResearchRequest.model_fields and name not in NOT_TO_BE_SET:
             request[name] = _field(name, value)
         else:
-            raise VariantError(f"{name} is neither a field of a research nor a setting")
+            raise VariantError(f"{name} is neither a field of a research run nor a setting")
     return Variant(text, request, settings)
 
 

@@ -119,7 +119,7 @@ class Settings(BaseSettings):
         "you have little memory, or upstreams that cannot serve so many", ge=0,
     )
     MAX_BACKGROUND_RESEARCHES: int = setting(
-        4, "Background research runs of a server at the same time; others wait in the queue; 0: it runs none",
+        4, "Background runs of a server at the same time; others wait in the queue; 0: it runs none",
         "you separate servers that accept runs (0) from servers that carry them out", ge=0, le=1000,
     )
     WEBHOOK_SECRET: types.WebhookSecretList = setting(

@@ -64,7 +64,7 @@ def test_imports_are_few_lines(code: list[Module]) -> None:
 
 
 def test_broad_handlers_are_few(code: list[Module]) -> None:
-    """At most seven handlers catch everything (HTTP, connections, MCP, commands, Kafka, background researches, providers)."""
+    """At most seven handlers catch everything (HTTP, connections, MCP, commands, Kafka, background runs, providers)."""
     assert len([where for module in code for where in sizes.broad_handlers(module)]) <= BROAD_HANDLERS
 
 

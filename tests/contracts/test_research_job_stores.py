@@ -1,4 +1,4 @@
-"""The stores of background researches in memory and in SQLite fulfil the contract of the port."""
+"""The stores of background runs in memory and in SQLite fulfil the contract of the port."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_two_processes_share_a_file(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
-    """Its researches are there and can be run; several processes may open it at once."""
+    """Its research runs are there and can be run; several processes may open it at once."""
     file = tmp_path / "researches.sqlite3"
     statements = [each.format(number="INTEGER PRIMARY KEY AUTOINCREMENT").replace("llm_platform.", "") for each in SCHEMA]
     with closing(sqlite3.connect(file)) as connection, connection:

@@ -64,7 +64,7 @@ def test_every_field_is_described(model: type[BaseModel]) -> None:
 
 
 def test_every_event_is_described_with_its_fields() -> None:
-    """The table of events has each type once, in the order of a research, with all that it carries."""
+    """The table of events has each type once, in the order of a research run, with all that it carries."""
     events = text_of(HTTP).partition("## Events")[2].partition("\n## ")[0]
     rows = {row[0].strip("`"): row[1] for row in rows_in(events)}
     for event in get_args(ResearchEvent):

@@ -1,4 +1,4 @@
-"""Background researches with real processes: killed in the middle, restarted, stopped, shared by two servers."""
+"""Background runs with real processes: killed in the middle, restarted, stopped, shared by two servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server processes under more researches than they may run, with clients that leave, and on SIGTERM."""
+"""Server processes under more research runs than they may run, with clients that leave, and on SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.server_process import SERVERS, STREAM, TIMEOUT_S, Served, events_of, 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_more_researches_than_allowed_are_refused(tmp_path: Path, stream: bool) -> None:
-    """With two slots two researches run, two wait, and the others get 503; the probes answer meanwhile."""
+    """With two slots two research runs run, two wait, and the others get 503; the probes answer meanwhile."""
     headers = STREAM if stream else {}
     async with served("serve", tmp_path, MAX_CONCURRENT_RESEARCHES="2") as server:
         running = [server.research(number, **headers) for number in range(2)]

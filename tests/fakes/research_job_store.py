@@ -1,4 +1,4 @@
-"""A store of background researches in memory, and the contract of such stores."""
+"""A store of background runs in memory, and the contract of such stores."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ async def is_lost(write: Awaitable[None]) -> bool:
 
 
 class ResearchJobStoreContract:
-    """Laws of every store of background researches. A subclass has the fixtures `store` and `elapse`, which lets time pass."""
+    """Laws of every store of background runs. A subclass has the fixtures `store` and `elapse`, which lets time pass."""
 
     async def test_nothing(self, store: IResearchJobStore) -> None:
-        """An empty store has no research, no work and no webhook."""
+        """An empty store has no research run, no work and no webhook."""
         assert await store.get("", "a") is None
         assert await store.page("", 10) == ()
         assert await store.claim("worker", LEASE_S) is None
@@ -103,7 +103,7 @@ class ResearchJobStoreContract:
         assert [(await claimed(store)).id for _ in "abc"] == ["a", "b", "c"]
 
     async def test_a_full_queue_of_one_owner_does_not_delay_another(self, store: IResearchJobStore) -> None:
-        """The owner with the fewest running researches comes first; those whose lease ran out do not count."""
+        """The owner with the fewest running research runs comes first; those whose lease ran out do not count."""
         for name in "abcde":
             await store.add(new_job(name, "greedy"), MANY)
         first = await claimed(store)

@@ -217,7 +217,7 @@ async def test_answers_of_documents_are_judged_with_all() -> None:
 
 
 async def test_a_judge_of_ones_own_needs_no_model() -> None:
-    """An override of the port is asked by researches and reports."""
+    """An override of the port is asked by research runs and reports."""
     judge = FakeCitationJudge("partial")
     overrides = {
         ICitationJudge: judge,

@@ -1,4 +1,4 @@
-"""The ledger of whole researches through the wired platform: `metadata.sent_to` is what the servers really got."""
+"""The ledger of whole research runs through the wired platform: `metadata.sent_to` is what the servers really got."""
 
 from __future__ import annotations
 

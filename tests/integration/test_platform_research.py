@@ -489,7 +489,7 @@ async def test_a_question_cannot_steer_the_search_engine() -> None:
 
 
 async def test_offline_asks_no_model_elsewhere() -> None:
-    """One on loopback may serve; without one a chat says that it is offline, and a research quotes."""
+    """One on loopback may serve; without one a chat says that it is offline, and a research run quotes."""
     settings = Settings(LLM_PLATFORM_OFFLINE=True, KIMI_API_KEY=KEY)
     request = LLMRequest(messages=(ChatMessage(role="user", content="Hello"),))
     async with build_platform(settings, overrides={IWebSearchProvider: FakeWebSearch([result_item(1)])}) as wired:

@@ -33,7 +33,7 @@ QUESTION = "What does the event loop run?"
 TEXT = "The event loop runs asynchronous tasks and callbacks, and performs network operations."
 CALLERS = 500
 HANGING = Reply(ending="hang")
-UPSTREAM_TIMEOUT_S = 300.0  # far beyond the deadline of the researches
+UPSTREAM_TIMEOUT_S = 300.0  # far beyond the deadline of the research runs
 
 
 async def found(exchange: Exchange) -> None:
@@ -108,7 +108,7 @@ async def test_no_call_outlives_its_research(depth: str, hanging: str) -> None:
 
 
 async def test_a_broken_model_is_spared_and_the_metric_says_so() -> None:
-    """After a run of failures a chat fails at once with the wait, a research quotes, and no call is made."""
+    """After a run of failures a chat fails at once with the wait, a research run quotes, and no call is made."""
     chat, metrics = ChatServer(error(503, {})), MemoryMetrics()
     async with chat.running():
         container = Container(settings=Settings(LLM_API_KEY="k", LLM_BASE_URL=chat.url, LLM_MODEL="m"))

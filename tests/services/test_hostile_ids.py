@@ -1,4 +1,4 @@
-"""Ids that no research can have, sent by one client to a server with PostgreSQL while another client works."""
+"""Ids that no research run can have, sent by one client to a server with PostgreSQL while another client works."""
 
 from __future__ import annotations
 

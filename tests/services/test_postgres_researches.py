@@ -1,4 +1,4 @@
-"""Background researches on one PostgreSQL: any server takes one up, and that of a killed server goes on in another."""
+"""Background runs on one PostgreSQL: any server takes one up, and that of a killed server goes on in another."""
 
 from __future__ import annotations
 

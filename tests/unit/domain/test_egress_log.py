@@ -73,7 +73,7 @@ def test_without_a_ledger_notes_go_nowhere() -> None:
 
 
 def test_a_ledger_ends_where_it_was_opened() -> None:
-    """What is sent after a research is not written into its ledger, and an inner one gives way to the outer again."""
+    """What is sent after a research run is not written into its ledger, and an inner one gives way to the outer again."""
     with open_egress_log() as outer:
         with open_egress_log() as inner:
             log_sent("inner.example", "query", 1)
@@ -97,7 +97,7 @@ async def _research(number: int) -> EgressLog:
 
 
 async def test_researches_side_by_side_do_not_mix() -> None:
-    """Each of many researches in one loop has in its ledger what its own tasks and their threads sent, and no more."""
+    """Each of many research runs in one loop has in its ledger what its own tasks and their threads sent, and no more."""
     ledgers = await asyncio.gather(*map(_research, range(20)))
     for number, ledger in enumerate(ledgers):
         host = f"{number}.example"
@@ -108,7 +108,7 @@ async def test_researches_side_by_side_do_not_mix() -> None:
 
 
 async def test_what_is_shared_is_noted_once_by_whoever_asked_for_it() -> None:
-    """Of two researches that wait for one answer, the one that started it sent the query; the other sent nothing."""
+    """Of two research runs that wait for one answer, the one that started it sent the query; the other sent nothing."""
     flights: list[asyncio.Task[None]] = []
     landing = asyncio.Event()
 

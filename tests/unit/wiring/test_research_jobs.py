@@ -1,4 +1,4 @@
-"""The parts of background researches as they are wired."""
+"""The parts of background runs as they are wired."""
 
 from __future__ import annotations
 

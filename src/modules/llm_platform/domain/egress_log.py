@@ -1,9 +1,9 @@
-"""The egress log of a research: the hosts, the kinds of data sent, the number of requests and bytes.
+"""The egress log of a research run: the hosts, the kinds of data sent, the number of requests and bytes.
 
 An adapter logs a request when it sends it, so that each try counts and an answer from a cache does not. Data that may have
 been sent counts as sent; only a request without any connection is removed again. A cache keeps with each entry what was sent
 to make it, and logs that apart when the entry is used.
-The log is a context variable: tasks inherit it, and concurrent researches have their own. Threads do not inherit it and
+The log is a context variable: tasks inherit it, and concurrent research runs have their own. Threads do not inherit it and
 must be given it.
 """
 

@@ -192,7 +192,7 @@ class SourceNotHeldError(AppException):
 
 
 class LLMBudgetError(LLMException):
-    """The budget of this research allows no further call here."""
+    """The budget of this research run allows no further call here."""
 
     code = "llm_budget"
     status_code = 503
@@ -215,7 +215,7 @@ class PriceUnknownError(AppException):
 
 
 class StoreError(AppException):
-    """The store of researches cannot do that: the file or folder is not usable."""
+    """The store of research runs cannot do that: the file or folder is not usable."""
 
     code = "store"
     status_code = 500
@@ -256,7 +256,7 @@ class WebhookError(BackgroundError):
 
 
 class ResearchQueueFullError(AppException):
-    """Too many researches of this client wait in the background: try again when some have finished."""
+    """Too many research runs of this client wait in the background: try again when some have finished."""
 
     code = "research_queue_full"
     status_code = 503
@@ -271,7 +271,7 @@ class ResearchCancelledError(AppException):
 
 
 class ResearchInterruptedError(AppException):
-    """The server ended again and again while it ran this research: search its log."""
+    """The server ended again and again while it ran this research run: search its log."""
 
     code = "research_interrupted"
     status_code = 500

@@ -74,11 +74,11 @@ RESEARCHES: Final = _counter(
     "researches_total", "Researches by depth and result: ok, cancelled, or the code of the error.", "depth", "result"
 )
 RESEARCH_DURATION: Final = _histogram(
-    "research_duration_seconds", "Time of a research that answered.", _RESEARCH_S, "depth"
+    "research_duration_seconds", "Time of a research run that answered.", _RESEARCH_S, "depth"
 )
 STAGE_DURATION: Final = _histogram(
     "research_stage_duration_seconds",
-    "Time of a stage of a research: plan, search, read (of a report: ranking, pages, summaries), write, verify.",
+    "Time of a stage of a research run: plan, search, read (of a report: ranking, pages, summaries), write, verify.",
     _RESEARCH_S,
     "depth", "stage",
 )
@@ -126,12 +126,12 @@ POSTGRES_UP: Final = _gauge(
 
 RESEARCH_JOBS: Final = _gauge(
     "research_jobs_open",
-    "Researches in the background by status (queued, running), of all servers that share the store.",
+    "Research runs in the background by status (queued, running), of all servers that share the store.",
     "status",
 )
 RESEARCH_JOBS_ENDED: Final = _counter(
     "research_jobs_total",
-    "Researches in the background that this server ran, by result: done, failed, cancelled, released (the server stopped), "
+    "Research runs in the background that this server ran, by result: done, failed, cancelled, released (the server stopped), "
     "lost (another server took it over).",
     "result",
 )

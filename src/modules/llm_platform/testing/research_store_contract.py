@@ -130,7 +130,7 @@ class ResearchStoreContract:
         assert await store.get(topic_of(" what is  the FIRST question? "), "docs", "a", Page) == _page("x")
 
     async def test_entries_are_sorted_by_stage(self, store: IResearchStore) -> None:
-        """As a research goes, whatever the order in which they were put."""
+        """As a research run goes, whatever the order in which they were put."""
         for stage in reversed(_STAGES):
             await store.put(_FIRST, stage, "a", _page("x"))
         entries = await store.entries(_FIRST.name)

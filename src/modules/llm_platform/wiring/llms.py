@@ -40,8 +40,8 @@ EXTRACTIVE_ONLY = (
 )
 REPORT_LLM_RPS = 2.0  # requirement MS9; calls per second of one model if LLM_RPS is not set
 MAX_CONCURRENT_CALLS = 8
-# With a local model, unless set: seconds until its first token, of a research and of a RAG request, and tokens of sources in
-# the prompt of an answer. A CPU reads 20 to 100 tokens a second. Of 40 questions about manuals the passages in 1,500 tokens
+# With a local model, unless set: seconds until its first token, of a research run and of a RAG request, and tokens of sources
+# in the prompt of an answer. A CPU reads 20 to 100 tokens a second. Of 40 questions about manuals the passages in 1,500 tokens
 # held the answer to 37, those in 4,000 to 38.
 LOCAL_TIMEOUT_S = 600.0
 LOCAL_SOURCES_TOKENS = 1500

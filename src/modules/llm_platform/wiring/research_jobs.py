@@ -1,4 +1,4 @@
-"""Background researches: their store, their webhooks, and the service."""
+"""Background runs: their store, their webhooks, and the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stores of outcomes and of researches: PostgreSQL with DATABASE_URL, else files in the data folder."""
+"""The stores of outcomes and of research runs: PostgreSQL with DATABASE_URL, else files in the data folder."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def test_answers_come_through_whole_and_streamed() -> None:
 
 
 async def test_without_a_model_it_says_what_to_set() -> None:
-    """Every call names the variables, and that research works without."""
+    """Every call names the variables, and that research run works without."""
     service = LLMService(None)
     for call in (lambda: service.generate(question()), lambda: _streamed(service)):
         with pytest.raises(LLMConfigError, match=r"LLM_API_KEY.*KIMI_API_KEY"):

@@ -1,4 +1,4 @@
-"""Background researches in process: what happens to them when workers stop, vanish, or the store fails."""
+"""Background runs in process: what happens to them when workers stop, vanish, or the store fails."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ async def test_a_failed_research_is_a_failed_span(store: MemoryResearchJobStore)
 
 
 async def test_stopped_and_started_again(store: MemoryResearchJobStore) -> None:
-    """A process that stops puts its researches back; the next one goes on: the steps begin again after `reset`."""
+    """A process that stops puts its research runs back; the next one goes on: the steps begin again after `reset`."""
     research_store = MemoryResearchStore()
     slow = ReportModel(delays={"write": 60.0})
     async with running(World(Web(some_pages()), slow, research_store), store) as service:
@@ -263,7 +263,7 @@ async def test_a_cancelled_research_ends_its_stream_at_once(
 
 @pytest.mark.parametrize(("limit", "listed"), [(-1, 1), (0, 1), (2, 2), (MAX_PAGE, MAX_PAGE), (10_000, MAX_PAGE)])
 async def test_a_page_is_bounded(store: MemoryResearchJobStore, limit: int, listed: int) -> None:
-    """At least one and at most a hundred researches, and the next page begins behind them."""
+    """At least one and at most a hundred research runs, and the next page begins behind them."""
     for number in range(MAX_PAGE + 2):
         await store.add(new_job(f"r{number:03}"), MANY)
     async with running(World(Web(some_pages())), store, JobOptions(max_running=0)) as service:

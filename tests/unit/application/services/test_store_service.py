@@ -66,7 +66,7 @@ class Beside:
 
 
 async def test_folder_indexes_are_removed_with_the_store(store: MemoryResearchStore) -> None:
-    """Indexes of folders are cleaned and cleared with the researches, and counted; one topic is nothing to them."""
+    """Indexes of folders are cleaned and cleared with the research runs, and counted; one topic is nothing to them."""
     beside = Beside()
     service = StoreService(store, beside)
     assert await service.clear(LOOPS.name) == 1

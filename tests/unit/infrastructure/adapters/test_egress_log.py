@@ -283,7 +283,7 @@ class TestModels:
         assert [(entry.host, entry.requests) for entry in egress_log] == [(HERE, 1), ("localhost", 1)]
 
     async def test_concurrent_prompts_keep_their_kinds(self, at: Any) -> None:
-        """Of several researches over one provider."""
+        """Of several research runs over one provider."""
         async with ChatServer().running() as server:
             provider = at(server.url)
 

@@ -261,7 +261,7 @@ class TestKeylessSearch:
 
 class TestResearch:
     def test_options_reach_the_service(self, command: Command) -> None:
-        """Every option of a research is a field of its request; in a pipe the model is not asked to stream."""
+        """Every option of a research run is a field of its request; in a pipe the model is not asked to stream."""
         platform = FakePlatform()
         options = "--depth deep --sources web,news --time-range week --domains a.org --language de --omit-raw"
         assert command("research", "What is it?", *options.split(), platform=platform).code == 0

@@ -225,7 +225,7 @@ class _Service:
 
 
 def research_jobs_of(services: FakeServices) -> ResearchJobService:
-    """Return background researches in memory; a webhook is refused."""
+    """Return background runs in memory; a webhook is refused."""
     research: Any = _Service(
         check=services.check, stream=services.stream_research, turns_before=services.turns_before
     )

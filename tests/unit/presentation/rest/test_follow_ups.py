@@ -113,7 +113,7 @@ async def test_plan_has_the_errors_of_a_research(client: httpx2.AsyncClient, clo
 
 
 async def test_background_research_is_followed_in_the_background(client: httpx2.AsyncClient, clock: Clock) -> None:
-    """Also after the cache has forgotten it: both researches are stored."""
+    """Also after the cache has forgotten it: both research runs are stored."""
 
     async def done(location: str) -> dict[str, Any]:
         while (job := (await client.get(location, headers=MINE)).json())["status"] in {"queued", "running"}:

@@ -1,4 +1,4 @@
-"""Background researches over HTTP: queued, followed, resumed, cancelled, listed; each seen by its owner only."""
+"""Background runs over HTTP: queued, followed, resumed, cancelled, listed; each seen by its owner only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The context of one research: its request, its event sink and its egress log."""
+"""The context of one research run: its request, its event sink and its egress log."""
 
 from __future__ import annotations
 

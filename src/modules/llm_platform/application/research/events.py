@@ -1,4 +1,4 @@
-"""The events of a research, in order (docs/reference/http.md). Readers must accept unknown types."""
+"""The events of a research run, in order (docs/reference/http.md). Readers must accept unknown types."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ _ADDRESS = re.compile(r"https?://|www\.|\b[\w-]+\.(?:com|net|org|io|ru|cn|de|xyz
 class FollowUps:
     """Understands questions in the context of earlier turns, and stores the turn that an answer ends.
 
-    `jobs` has the background researches. `price` is that of a model call by its prompt and completion tokens, in US dollars;
+    `jobs` has the background runs. `price` is that of a model call by its prompt and completion tokens, in US dollars;
     None: unknown.
     """
 
@@ -169,7 +169,7 @@ class FollowUps:
 
 
 def owner_key(owner: str, request_id: str) -> str:
-    """The cache key of what is stored of a research: another owner never finds it."""
+    """The cache key of what is stored of a research run: another owner never finds it."""
     return f"{owner} {request_id}"  # an owner contains no space
 
 

@@ -1,4 +1,4 @@
-"""The plan of a research: three search queries of a deep research (docs/reference/http.md), or up to three sub-questions of
+"""The plan of a research run: three search queries of a deep research (docs/reference/http.md), or up to three sub-questions of
 a report (requirement MS1).
 
 A model writes them; a decomposition by rules completes its list, and replaces it if no model is configured.

@@ -60,8 +60,8 @@ PLAN_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class ResearchOptions:
-    """Settings: seconds of one research, results of one search, tokens of one answer, cache seconds of a deep plan, and what
-    is read before writing. `judges_supported`: a judge also verifies the citations that the words support.
+    """Settings: seconds of one run, results of one search, tokens of one answer, cache seconds of a deep plan, and what is
+    read before writing. `judges_supported`: a judge also verifies the citations that the words support.
     """
 
     timeout_s: float = 120.0
@@ -85,7 +85,7 @@ class QuickResearch:
     """Answers from search results and the best of their pages: one search for a shallow research, three concurrent ones for a
     deep one.
 
-    `plans` caches the questions of deep researches; None disables the cache. `reader` reads pages; None reads none.
+    `plans` caches the questions of deep research runs; None disables the cache. `reader` reads pages; None reads none.
     """
 
     def __init__(

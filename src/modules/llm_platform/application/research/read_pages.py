@@ -24,7 +24,7 @@ from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.domain.text.tokens import count_tokens
 from shared.exceptions import AppException
 
-READ_SHARE = 0.1  # of the time of a research, at most
+READ_SHARE = 0.1  # of the time of a research run, at most
 PAGES = {"shallow": 3, "deep": 5}
 READ_S = {"shallow": 1.2, "deep": 2.5}
 FURTHER_PAGES = 2  # read while the answer is written, for each page that is read before
@@ -42,7 +42,7 @@ class ReadOptions:
     seconds: float | None = None
 
     def page_limit(self, context: ResearchContext) -> int:
-        """How many pages this research may read."""
+        """How many pages this research run may read."""
         for wish in (context.request.pages, self.pages):
             if wish is not None:
                 return wish

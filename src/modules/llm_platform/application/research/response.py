@@ -1,4 +1,4 @@
-"""Builds the answer of a research from the results of its stages (docs/reference/http.md)."""
+"""Builds the answer of a research run from the results of its stages (docs/reference/http.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of a research, read from its events: result, duration, and the time of each stage. Its span."""
+"""Metrics of a research run, read from its events: result, duration, and the time of each stage. Its span."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDS_OF_REPORT: Final[Mapping[str, str]] = {"planned": "plan", "ranked": "searc
 class StageTimes:
     """Context manager around one research. Its `emit` passes events on and takes their time.
 
-    `write` ends with the last token and `verify` with the answer. A research without tokens after its sources has neither.
+    `write` ends with the last token and `verify` with the answer. A research run without tokens after its sources has neither.
     The stages of a report from the store are not counted.
     """
 

@@ -1,4 +1,4 @@
-"""Background researches: submitted, followed, cancelled and listed by their owner (docs/howto/run-long-researches.md)."""
+"""Background runs: submitted, followed, cancelled and listed by their owner (docs/howto/run-long-researches.md)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from modules.llm_platform.domain.ports.research_job_store import IResearchJobSto
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
 from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 
-MAX_QUEUED: Final = 1000  # researches of one owner that wait
+MAX_QUEUED: Final = 1000  # research runs of one owner that wait
 MAX_PAGE: Final = 100
 EVENTS_AT_ONCE: Final = 200
-LOCAL_POLL_S: Final = 10.0  # for events of a research that runs in this process, which also reports each change
+LOCAL_POLL_S: Final = 10.0  # for events of a research run that runs in this process, which also reports each change
 REMOTE_POLL_S: Final = 1.0
-NO_STORE: Final = "background researches are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
+NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
 
 
 class ResearchJobService:
     """Researches that outlive the request and the process. `store` is None if nothing may be stored.
 
-    `owner` is who may see a research: an id of another owner does not exist. The work begins with `start` or the first
+    `owner` is who may see a research run: an id of another owner does not exist. The work begins with `start` or the first
     `submit`, and is put back into the queue by `aclose`.
     """
 
@@ -53,19 +53,19 @@ class ResearchJobService:
             self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, tracer)
 
     def start(self) -> None:
-        """Run queued researches in this process, also those of an earlier one."""
+        """Run queued research runs in this process, also those of an earlier one."""
         if self._worker is not None:
             self._worker.start()
 
     async def aclose(self) -> None:
-        """Stop working; running researches go back into the queue."""
+        """Stop working; running research runs go back into the queue."""
         if self._worker is not None:
             await self._worker.aclose()
 
     async def submit(
         self, request: ResearchRequest, *, webhook: str | None = None, owner: str = "", label: str | None = None
     ) -> dtos.ResearchJobDetail:
-        """Queue a research durably. `webhook`: an address to notify when it ends; `label`: that of the API key.
+        """Queue a research run durably. `webhook`: an address to notify when it ends; `label`: that of the API key.
 
         Raises BackgroundError or WebhookError if it cannot run with these settings, ResearchQueueFullError,
         PreviousResearchNotFoundError, StoreError.
@@ -102,7 +102,7 @@ class ResearchJobService:
         return found
 
     async def list(self, *, owner: str = "", limit: int = 20, before: str | None = None) -> dtos.ResearchJobPage:
-        """Up to `limit` researches (at most 100), newest first; `before` is `next` of the page before."""
+        """Up to `limit` research runs (at most 100), newest first; `before` is `next` of the page before."""
         if self._store is None or (before is not None and not is_request_id(before)):
             return dtos.ResearchJobPage(researches=())
         limit = max(1, min(limit, MAX_PAGE))

@@ -1,4 +1,4 @@
-"""Runs the researches of the background store in this process: a bounded number at once, each under a lease."""
+"""Carries out the runs of the background store in this process: a bounded number at once, each under a lease."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 JobKey = tuple[str, str]  # owner and id
 
-INTERRUPTED: Final = "interrupted"  # reason of the event `reset` when a research begins again
+INTERRUPTED: Final = "interrupted"  # reason of the event `reset` when a research run begins again
 MAX_ATTEMPTS: Final = 5  # that ended without a result, as when the process was killed
 RETRIES_PER_LEASE: Final = 3
-CLEAN_EVERY_S: Final = 3600.0  # expired researches are removed
+CLEAN_EVERY_S: Final = 3600.0  # expired research runs are removed
 STORE_RETRY_S: Final = 1.0
 STORE_RETRIES: Final = 300  # of one write; then the research ends, and its lease runs out
 RELEASE_TIMEOUT_S: Final = 5.0
@@ -44,7 +44,7 @@ _COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summar
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """`max_running`: researches at once; 0: this process runs none. Times are in seconds; `flush_s` is the delay in which
+    """`max_running`: research runs at once; 0: this process runs none. Times are in seconds; `flush_s` is the delay in which
     events are stored together.
     """
 
@@ -55,9 +55,9 @@ class JobOptions:
 
 
 class ResearchJobWorker:
-    """Claims researches and runs them from `start` until `aclose`. `changed` is called after each write.
+    """Claims research runs and runs them from `start` until `aclose`. `changed` is called after each write.
 
-    It claims when `wake` is called, and each `poll_s`: another server may have queued a research, or left one behind.
+    It claims when `wake` is called, and each `poll_s`: another server may have queued a research run, or left one behind.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class ResearchJobWorker:
         return key in self._running
 
     def interrupt(self, key: JobKey) -> None:
-        """Stop a research that was cancelled in the store."""
+        """Stop a research run that was cancelled in the store."""
         if key in self._running:
             self._running[key][1].cancel()
 
     async def aclose(self) -> None:
-        """Stop, and put the running researches back into the queue. One that has ended is not run again."""
+        """Stop, and put the running research runs back into the queue. One that has ended is not run again."""
         self._is_closing = True
         running = list(self._running.values())
         await cancel_and_wait(*self._loops, *(task for _, task in running))
@@ -129,7 +129,7 @@ class ResearchJobWorker:
                 self._store_failed = False
             except StoreError as error:
                 if not self._store_failed:
-                    log.warning("background researches wait for the store", extra={"reason": error.message})
+                    log.warning("background runs wait for the store", extra={"reason": error.message})
                 self._store_failed = True
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._options.poll_s):
@@ -153,7 +153,7 @@ class ResearchJobWorker:
         set_api_key_label(job.label)
         changed = partial(self._changed, (job.owner, job.id))
         attempt = _Attempt(job, self._research, self._store, self._options, changed, self._metrics)
-        log.info("background research started", extra={"research": job.id, "attempt": job.attempts})
+        log.info("background run started", extra={"research": job.id, "attempt": job.attempts})
         span = self._tracer.start(JOB_SPAN, JOB_SPAN.name, {"traceparent": job.traceparent}, link=True)
         span.set(REQUEST_ID, job.id)
         span.set(ATTEMPT, job.attempts)
@@ -166,13 +166,13 @@ class ResearchJobWorker:
             raise
         finally:
             span.end(attempt.code)
-        log.info("background research ended", extra={"research": job.id, "result": result})
+        log.info("background run ended", extra={"research": job.id, "result": result})
         self._metrics.count(RESEARCH_JOBS_ENDED, result)
         self._webhooks.wake()
 
 
 class _Attempt:
-    """One attempt at a research: its events go to the store in batches, while its lease is renewed."""
+    """One attempt at a research run: its events go to the store in batches, while its lease is renewed."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class _Attempt:
             self._fail(error)
         except LeaseLostError:
             raise
-        except Exception as error:  # the outermost handler of a background research: a defect affects no other one
+        except Exception as error:  # the outermost handler of a background run: a defect affects no other one
             log.error("unexpected error", exc_info=error)
             self._fail(AppException("Internal error: search the server log for this research."))
 

@@ -144,7 +144,7 @@ class ResearchService:
         return source
 
     async def held_sources(self, request_id: str, *, owner: str = "") -> dtos.HeldSources | None:
-        """The stored texts of a research of this process; None if they are no longer stored."""
+        """The stored texts of a research run of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
 
     async def turns_before(self, request: dtos.ResearchRequest, *, owner: str = "") -> dtos.StoredTurns | None:

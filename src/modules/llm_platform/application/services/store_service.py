@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class FolderIndexes(Protocol):
-    """The indexes of searched folders, which expire with the researches. Both methods return the number of removed ones."""
+    """The indexes of searched folders, which expire with the research runs. Both methods return the number of removed ones."""
 
     async def clean(self) -> int: ...
 
@@ -27,7 +27,7 @@ class FolderIndexes(Protocol):
 
 
 class StoreService:
-    """Lists, exports and removes stored researches, and removes the folder indexes with them.
+    """Lists, exports and removes stored research runs, and removes the folder indexes with them.
 
     A topic is selected by its name, a prefix of its name, or its question.
     """

@@ -1,4 +1,4 @@
-"""Webhooks: a signed message when a background research ends, delivered at least once (Standard Webhooks 1.0)."""
+"""Webhooks: a signed message when a background run ends, delivered at least once (Standard Webhooks 1.0)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class WebhookService:
         try:
             while True:
                 self._due.clear()
-                with suppress(StoreError):  # the worker of researches logs it
+                with suppress(StoreError):  # the worker of research runs logs it
                     while len(sending) < MAX_SENDING and (delivery := await self._store.claim_webhook(LEASE_S)):
                         task = asyncio.create_task(self._deliver(delivery))
                         sending.add(task)

@@ -15,7 +15,7 @@ ResearchStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 FinalStatus = Literal["done", "failed"]
 WebhookStatus = Literal["pending", "delivered", "failed"]
 
-LAST_EVENTS = frozenset({"done", "failed"})  # types of the last event of a research
+LAST_EVENTS = frozenset({"done", "failed"})  # types of the last event of a research run
 
 
 class _Value(BaseModel):

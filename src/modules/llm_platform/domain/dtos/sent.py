@@ -1,4 +1,4 @@
-"""What a research sent out, and to whom: the entries of its ledger (docs/reference/http.md)."""
+"""What a research run sent out, and to whom: the entries of its ledger (docs/reference/http.md)."""
 
 from __future__ import annotations
 

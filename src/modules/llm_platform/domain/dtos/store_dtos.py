@@ -1,4 +1,4 @@
-"""What the store of researches tells about itself."""
+"""What the research store tells about itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Value(BaseModel):
 
 
 class Topic(_Value):
-    """What a research is kept under: `name` is a readable slug and a hash, `query` the question as it was asked."""
+    """What a research run is kept under: `name` is a readable slug and a hash, `query` the question as it was asked."""
 
     name: str
     query: str

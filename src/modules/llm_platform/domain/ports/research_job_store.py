@@ -1,4 +1,4 @@
-"""The port of the store of researches that run in the background: a queue with leases, their events and their results."""
+"""The port of the store of background runs: a queue with leases, their events and their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LeaseLostError(Exception):
 class IResearchJobStore(ABC):
     """A durable store that several processes share. All methods raise StoreError if it cannot be used.
 
-    A worker claims a research for some seconds and renews the lease while it runs. A lease that runs out, as after a crash,
+    A worker claims a research run for some seconds and renews the lease while it runs. A lease that runs out, as after a crash,
     lets another worker claim it, and so does one that is further away than its length, made while the clock was wrong. A
     worker without a valid lease can write nothing. Times are those of the store.
     """
@@ -33,7 +33,7 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[dtos.ResearchJob, ...]:
-        """Up to `limit` researches, newest first; with `before`, those that are older than the one with this id."""
+        """Up to `limit` research runs, newest first; with `before`, those that are older than the one with this id."""
 
     @abstractmethod
     async def cancel(self, owner: str, job_id: str, event: dtos.JobEvent) -> bool:
@@ -87,8 +87,8 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def counts(self) -> Mapping[dtos.ResearchStatus, int]:
-        """The number of queued and running researches of all owners."""
+        """The number of queued and running research runs of all owners."""
 
     @abstractmethod
     async def clean(self) -> int:
-        """Remove the expired researches; return their number."""
+        """Remove the expired research runs; return their number."""

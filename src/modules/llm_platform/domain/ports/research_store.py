@@ -1,4 +1,4 @@
-"""The port of the research store, which stores the stages of each research by topic (requirement MS8)."""
+"""The port of the research store, which stores the stages of each research run by topic (requirement MS8)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value", bound=BaseModel)
 
 
 class IResearchStore(ABC):
-    """A durable store. An entry that cannot be read counts as absent, so that no research fails because of it."""
+    """A durable store. An entry that cannot be read counts as absent, so that no research run fails because of it."""
 
     @abstractmethod
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:

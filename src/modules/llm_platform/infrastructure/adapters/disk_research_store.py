@@ -1,4 +1,4 @@
-"""The store of researches in a folder, with a file for each entry."""
+"""The store of research runs in a folder, with a file for each entry."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class StoreFolderProbe:
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise StoreError(
-                f"{self._folder} cannot be written ({reason}), so no research is stored: make it writable for this user, or "
-                "set LLM_PLATFORM_DATA_DIR to another folder"
+                f"{self._folder} cannot be written ({reason}), so no research run is stored: make it writable for this user, "
+                "or set LLM_PLATFORM_DATA_DIR to another folder"
             ) from error
         return f"files in {self._folder}, {free / GIGABYTE:.1f} GB free"
 

@@ -1,4 +1,4 @@
-"""The store of researches in PostgreSQL, which the servers of several machines share.
+"""The store of research runs in PostgreSQL, which the servers of several machines share.
 
 A row holds the bytes that the store on disk has in a file, with header and seal, so that damage is detected and archives of
 both stores are the same.

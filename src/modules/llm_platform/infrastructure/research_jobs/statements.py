@@ -1,4 +1,4 @@
-"""The SQL of the store of background researches, for SQLite and PostgreSQL, without a driver.
+"""The SQL of the store of background runs, for SQLite and PostgreSQL, without a driver.
 
 An operation is a generator: it yields statements, is sent the rows of each, and returns the result. A driver runs it in one
 transaction. Statements name their parameters as `:name`; `:now` is the store's time in seconds since 1970.
@@ -22,7 +22,7 @@ Row: TypeAlias = Sequence[Any]
 DAY_S: Final = 86_400
 CLOCK_STEP_S: Final = 5.0  # back, after which a lease still counts; its worker renews it meanwhile
 LONGEST_DELAY_S: Final = 2.0 * DAY_S  # of a webhook: a retry waits for 29 hours at most
-CLEANED_AT_ONCE: Final = 100  # researches of one transaction
+CLEANED_AT_ONCE: Final = 100  # research runs of one transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ _JOB: Final = (
 _LAST_EVENT: Final = (
     "SELECT data FROM llm_platform.research_job_event WHERE job = :job ORDER BY number DESC LIMIT 1"
 )
-# {skip}: rows that another worker is claiming are left to it. An owner with fewer running researches comes first, so that
+# {skip}: rows that another worker is claiming are left to it. An owner with fewer running research runs comes first, so that
 # nobody's full queue keeps the others waiting.
 _CLAIM: Final = f"""
 UPDATE llm_platform.research_job
@@ -307,7 +307,7 @@ def counts() -> Operation[Mapping[dtos.ResearchStatus, int]]:
 
 
 def clean(ttl_s: float) -> Operation[int]:
-    """Remove up to CLEANED_AT_ONCE researches."""
+    """Remove up to CLEANED_AT_ONCE research runs."""
     rows = yield Statement(
         "SELECT number FROM llm_platform.research_job WHERE finished_at < :now - :ttl_s ORDER BY number LIMIT :limit {skip}",
         {"ttl_s": ttl_s, "limit": CLEANED_AT_ONCE},
@@ -363,7 +363,7 @@ def _decoded(rows: Sequence[Row]) -> Mapping[str, Any]:
 
 class SqlResearchJobStore(IResearchJobStore):
     """The store over a driver. `_transact` runs the operation that the function makes in one transaction, and may run it twice
-    if the connection broke. Researches are stored for `ttl_days` after their end.
+    if the connection broke. Research runs are stored for `ttl_days` after their end.
     """
 
     def __init__(self, ttl_days: float) -> None:
@@ -378,7 +378,7 @@ class SqlResearchJobStore(IResearchJobStore):
         return await self._transact(make)
 
     async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
-        """As `_transact`; `empty` is the result where no research was ever added."""
+        """As `_transact`; `empty` is the result where no research run was ever added."""
         return await self._transact(make)
 
     async def add(self, job: dtos.NewResearchJob, max_queued: int) -> dtos.ResearchJob | None:

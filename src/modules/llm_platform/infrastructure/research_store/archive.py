@@ -37,9 +37,9 @@ _ENCRYPTED: Final = 0x1
 _BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 
 _TOO_LARGE = "that is more than one archive holds: export the topics one by one"
-_INVALID = "that file is not an archive of researches, or it is broken"
+_INVALID = "that file is not an archive of research runs, or it is broken"
 _BOMB = "that archive would unpack to too many bytes: it is refused"
-_UNEXPECTED = "that archive holds other members than researches: it is refused"
+_UNEXPECTED = "that archive holds other members than research runs: it is refused"
 
 
 class _JsonObject(BaseModel):

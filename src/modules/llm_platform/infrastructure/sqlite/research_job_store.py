@@ -1,4 +1,4 @@
-"""Background researches in one SQLite file, which all servers of a machine share."""
+"""Background runs in one SQLite file, which all servers of a machine share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from modules.llm_platform.infrastructure.sqlite import shared_file
 MIGRATIONS: Final = (statements.SCHEMA, (statements.ADD_TRACEPARENT,))
 FORMAT: Final = len(MIGRATIONS)  # of the file, in its user_version
 MEMORY: Final = Path(":memory:")
-CLOSED: Final = "the store of background researches is closed"
+CLOSED: Final = "the store of background runs is closed"
 _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
@@ -43,7 +43,7 @@ class SqliteResearchJobStore(statements.SqlResearchJobStore):
     async def _query(
         self, make: Callable[[], statements.Operation[statements.Result]], empty: statements.Result
     ) -> statements.Result:
-        """A server without background researches makes no file."""
+        """A server without background runs makes no file."""
         exists = self._connection is not None or (self._file != MEMORY and self._file.exists())
         return await self._transact(make) if exists else empty
 

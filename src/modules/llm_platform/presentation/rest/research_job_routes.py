@@ -1,4 +1,4 @@
-"""Background researches over HTTP: state, list, resumable events, cancellation (docs/howto/run-long-researches.md)."""
+"""Background runs over HTTP: state, list, resumable events, cancellation (docs/howto/run-long-researches.md)."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ LAST_EVENT_ID = b"last-event-id"
 MAX_EVENT_DIGITS = 9
 MAX_STREAMS = 100  # of one caller in this process; each may ask the store every second
 TOO_MANY_STREAMS = "Too many event streams of this client are open: close some, or read GET /research/{id}."
-PAGE = 20  # researches of a page, unless `limit` says otherwise
+PAGE = 20  # research runs of a page, unless `limit` says otherwise
 
-ResearchId = Annotated[str, Path(alias="request_id", description="`id` of a background research")]
+ResearchId = Annotated[str, Path(alias="request_id", description="`id` of a background run")]
 
 
 async def submit(request: Request, body: ResearchRequest, webhook: str | None) -> Response:
-    """Queue a research: 202 with its state and Location."""
+    """Queue a research run: 202 with its state and Location."""
     job = await services(request).research_jobs.submit(body, webhook=webhook, owner=caller_id(request))
     return json_response(job, status=202, headers={"Location": f"/research/{job.id}"})
 
 
 @router.get(
     "",
-    summary="The background researches of the caller, newest first",
+    summary="The background runs of the caller, newest first",
     response_model=ResearchJobPage,
     responses=problem_responses(422),
 )
@@ -63,7 +63,7 @@ async def list_researches(
 
 @router.get(
     "/{request_id:research_id}",
-    summary="A background research: its state, and its answer when it is done",
+    summary="A background run: its state, and its answer when it is done",
     response_model=ResearchJobDetail,
     responses=problem_responses(404, 422),
 )
@@ -73,7 +73,7 @@ async def get_research(request: Request, research_id: ResearchId) -> Response:
 
 @router.delete(
     "/{request_id:research_id}",
-    summary="Cancel a background research unless it has ended",
+    summary="Cancel a background run unless it has ended",
     response_model=ResearchJobDetail,
     responses=problem_responses(404, 422),
 )
@@ -83,7 +83,7 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
 
 @router.get(
     "/{request_id:research_id}/events",
-    summary="The events of a background research, after `Last-Event-ID` if it is sent",
+    summary="The events of a background run, after `Last-Event-ID` if it is sent",
     response_class=Response,
     responses={
         **event_stream_response(*RESEARCH_EVENTS),

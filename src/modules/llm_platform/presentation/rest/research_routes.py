@@ -46,7 +46,7 @@ class ResearchApiRequest(ResearchRequest):
     @classmethod
     def _belongs_to_background(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and not info.data.get("background"):
-            raise PydanticCustomError("background_only", "belongs to a background research: add background true")
+            raise PydanticCustomError("background_only", "belongs to a background run: add background true")
         return value
 
 

@@ -1,4 +1,4 @@
-"""What a research does with a store that fails."""
+"""What a research run does with a store that fails."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ BUSY_S = 15.0  # what a slow and busy machine may add to the time that is allowe
 
 
 class BrokenStore(NoResearchStore):
-    """A store that breaks its promise: every method of a research fails."""
+    """A store that breaks its promise: every method of a research run fails."""
 
     async def get(self, *args: object) -> None:  # type: ignore[override]
         raise StoreError

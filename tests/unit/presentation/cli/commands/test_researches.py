@@ -1,4 +1,4 @@
-"""The commands `researches`: background researches of the shared store, listed, followed and cancelled."""
+"""The commands `researches`: background runs of the shared store, listed, followed and cancelled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVENTS = (
 
 
 class Platform(PlatformPart):
-    """A platform that has a store of background researches and nothing else."""
+    """A platform that has a store of background runs and nothing else."""
 
     def __init__(self, store: IResearchJobStore) -> None:
         self.research_jobs = ResearchJobService(cast(Any, None), store, None)
@@ -72,7 +72,7 @@ def test_a_list_is_that_of_one_owner_newest_first(command: Command) -> None:
     assert ids == [WAITING, DONE]
     assert json.loads(command("list", "--limit", "1", "--json").out)["next"] == WAITING
     assert [job["id"] for job in json.loads(command("list", "--key", "alice", "--json").out)["researches"]] == [OTHERS]
-    assert command("list", "--key", "bob").out == "No background research is stored.\n"
+    assert command("list", "--key", "bob").out == "No background run is stored.\n"
     plain = command("list")
     assert plain.code == 0
     assert f"  {WAITING}  deep, queued, " in plain.out

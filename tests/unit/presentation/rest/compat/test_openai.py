@@ -93,7 +93,7 @@ async def test_the_newer_name_of_a_limit_counts(client: httpx2.AsyncClient, serv
 
 
 async def test_a_configured_model_does_not_search(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """`web_search_options` asks for sources, which only a research has: it is refused by name and costs nothing."""
+    """`web_search_options` asks for sources, which only a research run has: it is refused by name and costs nothing."""
     body = {"model": "fake/fake-1", "messages": QUESTION, "web_search_options": {}}
     response = await client.post("/v1/chat/completions", json=body)
     assert (response.status_code, response.json()["error"]["param"]) == (400, "web_search_options")

@@ -1,4 +1,4 @@
-"""Admission of researches: bounded slots, a bounded queue, and slots that are free again however a research ends."""
+"""Admission of research runs: bounded slots, a bounded queue, and slots that are free again however a research run ends."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_without_a_limit_all_run() -> None:
 
 
 async def test_metrics_are_those_of_the_moment() -> None:
-    """Running and waiting researches at each report, and each refused one once."""
+    """Running and waiting research runs at each report, and each refused one once."""
     admission, end, metrics = ResearchAdmission(1), asyncio.Event(), MemoryMetrics()
     tasks = [asyncio.create_task(occupy(admission, end)) for _ in range(2)]
     await settled()

@@ -1,4 +1,4 @@
-"""The research store as one research uses it: every finished item is stored at once and not made again."""
+"""The research store as one research run uses it: every finished item is stored at once and not made again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 STORE_TIMEOUT_S = 10.0  # for one entry; every item of the research waits for the store
-SLOW = f"the store did not answer within {STORE_TIMEOUT_S:.0f} s: nothing more of this research is stored"
+SLOW = f"the store did not answer within {STORE_TIMEOUT_S:.0f} s: nothing more of this research run is stored"
 
 READ, WRITE, MISS = "read", "write", "miss"  # values of labels
 

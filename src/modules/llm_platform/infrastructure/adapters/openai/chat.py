@@ -32,7 +32,7 @@ TAIL_S: Final = 2.0  # to wait for usage and [DONE] when the answer itself is co
 DRAIN_S: Final = 0.05  # to wait for the end of the body after [DONE], so that the connection can be reused
 PING_TIMEOUT_S: Final = 5.0
 SCHEMA_NAME: Final = "answer"
-CONTEXT_TIMEOUT_S: Final = 2.0  # the wait of a research for the context window, in which a running server answers at once
+CONTEXT_TIMEOUT_S: Final = 2.0  # the wait of a research run for the context window, in which a running server answers at once
 
 NO_ANSWER: Final = "{name} did not answer within {seconds:g} s: try again, or raise LLM_TIMEOUT_S"
 STOPPED: Final = "{name} stopped half-way, nothing came for {seconds:g} s: try again, or raise LLM_IDLE_TIMEOUT_S"

@@ -64,7 +64,7 @@ def form_of(
     }
 
 
-_detect = lru_cache(maxsize=256)(detect)  # a research sends the same query several times
+_detect = lru_cache(maxsize=256)(detect)  # a research run sends the same query several times
 
 
 def query_of(request: WebSearchRequest) -> str:

@@ -226,7 +226,7 @@ async def show_research(
 ) -> ResearchResponse:
     """Print the steps as they happen, with `is_live` also the answer while it is written; returns the answer.
 
-    Raises CommandError with the problem of a research that failed.
+    Raises CommandError with the problem of a research run that failed.
     """
     with LiveAnswer(console) as answer:
         progress = Progress(console, answer if is_live else None)

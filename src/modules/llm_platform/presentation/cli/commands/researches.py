@@ -1,4 +1,4 @@
-"""The commands `researches`: background researches of the servers that share this data folder or database.
+"""The commands `researches`: background runs of the servers that share this data folder or database.
 
 They read and write the store that the servers use, so no server has to be reachable (docs/howto/run-long-researches.md).
 """
@@ -26,8 +26,8 @@ from modules.llm_platform.presentation.cli.render.json import json_text
 from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
 from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure, run_with_platform
 
-PAGE: Final = 20  # researches of a list, unless --limit says otherwise
-NONE_STORED: Final = "No background research is stored."
+PAGE: Final = 20  # research runs of a list, unless --limit says otherwise
+NONE_STORED: Final = "No background run is stored."
 WAITING: Final = "queued: a server that shares this store begins it when it has room …"
 GOES_ON: Final = "Interrupted. The research goes on. To follow it again, run:"
 
@@ -41,7 +41,7 @@ KeyLabel = Annotated[
 _EVENT: TypeAdapter[ResearchEvent] = TypeAdapter(AnyEvent)
 
 researches_app = typer.Typer(
-    help="List, follow and cancel background researches of the servers that share this store.",
+    help="List, follow and cancel background runs of the servers that share this store.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -55,7 +55,7 @@ def list_researches(
     key: KeyLabel = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the background researches, newest first."""
+    """List the background runs, newest first."""
     context = command_context(ctx)
     page = _run(context, lambda jobs: jobs.list(owner=_owner(key), limit=limit, before=before))
     if as_json:
@@ -67,7 +67,7 @@ def list_researches(
 
 @researches_app.command(cls=options.Command)
 def show(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
-    """Show the state of a background research."""
+    """Show the state of a background run."""
     context = command_context(ctx)
     job = _run(context, lambda jobs: jobs.get(research_id, owner=_owner(key)))
     if as_json:
@@ -88,7 +88,7 @@ def follow(
     show_sent: ShowSent = False,
     yes: options.Yes = False,
 ) -> None:
-    """Show the steps of a background research, from the first one on, and its answer when it is done."""
+    """Show the steps of a background run, from the first one on, and its answer when it is done."""
     console, wiring = command_context(ctx)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, show_sent=show_sent)
     output_options.check(console)
@@ -108,7 +108,7 @@ def follow(
 
 @researches_app.command(cls=options.Command)
 def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
-    """Cancel a background research unless it has ended; a server that runs it stops within seconds."""
+    """Cancel a background run unless it has ended; a server that runs it stops within seconds."""
     context = command_context(ctx)
     job = _run(context, lambda jobs: jobs.cancel(research_id, owner=_owner(key)))
     if as_json:

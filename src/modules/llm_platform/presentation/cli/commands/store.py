@@ -1,4 +1,4 @@
-"""The commands `topics`, `cache` and `store`: what researches have left in the store, and the tables in PostgreSQL."""
+"""The commands `topics`, `cache` and `store`: what research runs have left in the store, and the tables in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def clean(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Y
 def clear_all(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Yes = False) -> None:
     """Remove everything."""
     context = command_context(ctx)
-    _confirm(context.console, "Remove all stored researches?", prompts_enabled=not yes)
+    _confirm(context.console, "Remove all stored research runs?", prompts_enabled=not yes)
     _print_removed(context.console, _run(context, lambda store: store.clear(None)), as_json=as_json)
 
 

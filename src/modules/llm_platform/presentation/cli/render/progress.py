@@ -91,7 +91,7 @@ class LiveAnswer:
 
 
 class Progress:
-    """Prints the events of a research once. Tokens go to `answer`; None: they are not shown."""
+    """Prints the events of a research run once. Tokens go to `answer`; None: they are not shown."""
 
     def __init__(self, console: Console, answer: LiveAnswer | None) -> None:
         self._console = console

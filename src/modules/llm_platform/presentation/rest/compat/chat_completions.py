@@ -1,4 +1,4 @@
-"""Chat completions answered by a research: what the Perplexity and the OpenAI dialect share.
+"""Chat completions answered by a research run: what the Perplexity and the OpenAI dialect share.
 
 The last message of the user is the question, and the turns before it are its context. System messages are instructions for the
 text. A stream is sent as
@@ -155,7 +155,7 @@ class Completion:
 
 
 class CompletionStream:
-    """Encodes the events of a research: the first chunk has the sources, the last one the usage."""
+    """Encodes the events of a research run: the first chunk has the sources, the last one the usage."""
 
     def __init__(self, completion: Completion) -> None:
         self._completion = completion

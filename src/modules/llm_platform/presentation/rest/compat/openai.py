@@ -1,6 +1,6 @@
 """The API of OpenAI: models, chat completions, responses and embeddings (docs/reference/compatible-apis.md).
 
-A model `research-…` answers by a research; another one is a configured language model. Reference of the vendor:
+A model `research-…` answers by a research run; another one is a configured language model. Reference of the vendor:
 https://platform.openai.com/docs/api-reference
 """
 
@@ -30,7 +30,7 @@ from shared.exceptions import AppException
 
 MAX_INPUTS: Final = 2048  # the vendor's limit
 REFUSED: Final = {
-    "tools": "tools are not supported: a research searches by itself",
+    "tools": "tools are not supported: a research run searches by itself",
     "functions": "functions are not supported",
     "tool_choice": "tools are not supported",
     "function_call": "functions are not supported",
@@ -51,7 +51,7 @@ class OpenaiStreamOptions(BaseModel):
 
 
 class OpenaiChatRequest(dialect.DialectBody):
-    """A conversation with a research or a configured language model."""
+    """A conversation with a research run or a configured language model."""
 
     model: models.ModelName
     messages: chat_completions.Messages

@@ -1,4 +1,4 @@
-"""The models of the OpenAI dialect: researches of each depth, the configured language models, and the embedder."""
+"""The models of the OpenAI dialect: research runs of each depth, the configured language models, and the embedder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: the answer of a research or of a configured language model.
+"""OpenAI's Responses API: the answer of a research run or of a configured language model.
 
 Reference of the vendor: https://platform.openai.com/docs/api-reference/responses
 """
@@ -48,7 +48,7 @@ class WebSearchFilters(BaseModel):
 
 
 class WebSearchTool(BaseModel):
-    """A web search, which a research does anyway; of its options only the domains have an effect."""
+    """A web search, which a research run does anyway; of its options only the domains have an effect."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

@@ -1,4 +1,4 @@
-"""The API of Perplexity: chat completions answered by a research, and search (docs/reference/compatible-apis.md).
+"""The API of Perplexity: chat completions answered by a research run, and search (docs/reference/compatible-apis.md).
 
 Reference of the vendor: https://docs.perplexity.ai/api-reference/chat-completions-post
 """

@@ -43,7 +43,7 @@ Domains = Annotated[tuple[dtos.Domain, ...], Field(max_length=dtos.MAX_DOMAINS)]
 
 
 class TavilySearchRequest(dialect.DialectBody):
-    """A search; `include_answer` adds a research with the same filters, `advanced` a deep one."""
+    """A search; `include_answer` adds a research run with the same filters, `advanced` a deep one."""
 
     query: dtos.Query
     api_key: str | None = Field(default=None, repr=False)
@@ -168,7 +168,7 @@ def _freshness(body: TavilySearchRequest) -> str | None:
 
 
 async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
-    """Return the answer of a research and its numbered sources: [n] in the answer is result n."""
+    """Return the answer of a research run and its numbered sources: [n] in the answer is result n."""
     if body.start_date or body.end_date:
         raise refused("include_answer", "dates are not supported with an answer: use time_range")
     values = {

@@ -1,4 +1,4 @@
-"""Admission of researches: a bounded number at once, a short queue, then 503 with Retry-After."""
+"""Admission of research runs: a bounded number at once, a short queue, then 503 with Retry-After."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_QUEUE_S: Final = 5.0  # a person waits this long; a longer queue only delays
 
 
 class ResearchAdmission:
-    """Slots for researches. As many requests as there are slots may wait for one, each at most `max_queue_s`.
+    """Slots for research runs. As many requests as there are slots may wait for one, each at most `max_queue_s`.
 
     Waiting requests get free slots in the order of their arrival. `limit` 0: no limit.
     """
@@ -51,7 +51,7 @@ class ResearchAdmission:
                 self._slots.release()
 
     async def admitted(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-        """Yield the events of a research that occupies a slot. The research starts when it has one."""
+        """Yield the events of a research run that occupies a slot. The research starts when it has one."""
         async with self.slot(), aclosing(events):
             async for event in events:
                 yield event

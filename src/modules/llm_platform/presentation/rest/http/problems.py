@@ -202,7 +202,7 @@ class StoppingError(NotServingError):
 
 
 class OverloadedError(RestError):
-    """The server runs as many researches as it may: try again in a few seconds, or raise MAX_CONCURRENT_RESEARCHES."""
+    """The server runs as many research runs as it may: try again in a few seconds, or raise MAX_CONCURRENT_RESEARCHES."""
 
     code = "overloaded"
     status_code = 503

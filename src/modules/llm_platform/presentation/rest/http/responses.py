@@ -29,13 +29,13 @@ CALLER = "llm_platform.caller"  # key in the ASGI scope: the Caller, set by Guar
 
 
 class ServerState:
-    """State of one server: `platform` is set while it runs; requests, slots for researches."""
+    """State of one server: `platform` is set while it runs; requests, slots for research runs."""
 
     def __init__(self, platform: LLMPlatform | None = None, max_researches: int = 0) -> None:
         self.platform = platform
         self.requests = RunningRequests()
         self.researches = ResearchAdmission(max_researches)
-        self.streams: Counter[str] = Counter()  # open event streams of background researches, by caller
+        self.streams: Counter[str] = Counter()  # open event streams of background runs, by caller
 
     @property
     def rate_limiter(self) -> IRateLimiter | None:

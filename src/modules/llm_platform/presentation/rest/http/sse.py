@@ -63,7 +63,7 @@ def frame(number: int, event: Event) -> bytes:
 
 
 class EventEncoder(Protocol):
-    """Turns the events of a research into the parts of a response; b"" for an event that is not sent."""
+    """Turns the events of a research run into the parts of a response; b"" for an event that is not sent."""
 
     def encode(self, event: Event) -> bytes: ...
 
@@ -140,7 +140,7 @@ class EventStream(Response):
 async def stream_research(
     request: Request, question: ResearchRequest, encoder: EventEncoder | None = None
 ) -> EventStream:
-    """Return the events of a research as they happen. The research occupies a slot and stops if the client disconnects."""
+    """Return the events of a research run as they happen. The research occupies a slot and stops if the client disconnects."""
     events = responses.services(request).research.stream(
         question, request_id=responses.request_id(request), owner=responses.caller_id(request)
     )
