@@ -275,7 +275,7 @@ async def test_what_is_no_message_does_not_come_back(message: dict[str, Any]) ->
 
 
 async def test_admission_is_shared_with_the_other_routes() -> None:
-    """A research over MCP occupies a slot; one too many is a tool error."""
+    """A research run over MCP occupies a slot; one too many is a tool error."""
     services = FakeServices()
     services.gate.clear()
     async with running(services, MAX_CONCURRENT_RESEARCHES=1) as url, connected(url, "auto") as client:

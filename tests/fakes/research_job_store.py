@@ -27,7 +27,7 @@ PROBLEM: Final = '{"type": "failed", "problem": {"code": "timeout"}}'
 
 
 class MemoryResearchJobStore(SqliteResearchJobStore):
-    """Researches in this process. `clock`: seconds since 1970."""
+    """Research runs in this process. `clock`: seconds since 1970."""
 
     def __init__(self, ttl_days: float = TTL_DAYS, clock: Callable[[], float] = time.time) -> None:
         super().__init__(MEMORY, ttl_days, clock)
@@ -97,7 +97,7 @@ class ResearchJobStoreContract:
         assert [(await claimed(store)).traceparent for _ in "ab"] == [PARENT, ""]
 
     async def test_the_oldest_comes_first(self, store: IResearchJobStore) -> None:
-        """Researches are claimed in the order of their submission."""
+        """Research runs are claimed in the order of their submission."""
         for name in "abc":
             await store.add(new_job(name), MANY)
         assert [(await claimed(store)).id for _ in "abc"] == ["a", "b", "c"]
@@ -172,7 +172,7 @@ class ResearchJobStoreContract:
         assert ended.finished_at is not None
 
     async def test_a_lease_runs_out(self, store: IResearchJobStore, elapse: Elapse) -> None:
-        """A research whose worker vanished is claimed again, with its last number; the old worker can write nothing."""
+        """A research run whose worker vanished is claimed again, with its last number; the old worker can write nothing."""
         await store.add(new_job("a"), MANY)
         old = await claimed(store, "old")
         await store.append(old, [event(1)], PROGRESS)

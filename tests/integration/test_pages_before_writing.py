@@ -78,7 +78,7 @@ async def test_an_answer_is_checked_against_the_page_and_not_the_excerpt() -> No
 
 
 async def test_equal_pages_are_read_once_and_kept() -> None:
-    """Researches at the same time share a read, a later one takes the page from the cache."""
+    """Research runs at the same time share a read, a later one takes the page from the cache."""
     async with serving(site) as host:
         async with build_platform(settings(host.url), {IWebSearchProvider: Found(f"{host.url}/pump")}) as platform:
             questions = (ResearchRequest(query=f"{QUESTION} {number}") for number in range(3))

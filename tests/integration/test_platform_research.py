@@ -1,4 +1,4 @@
-"""Researches through the wired platform: models that fail in every way, what is kept, what it cost, when it ends."""
+"""Research runs through the wired platform: models that fail in every way, what is kept, what it cost, when it ends."""
 
 from __future__ import annotations
 

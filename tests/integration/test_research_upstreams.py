@@ -1,4 +1,4 @@
-"""Researches and their upstreams: identical ones share calls, none outlives its research, and a broken model is spared."""
+"""Research runs and their upstreams: identical ones share calls, none outlives its research, and a broken model is spared."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class TestServer:
 
     @pytest.mark.parametrize("model", ["research-shallow", "MODEL"])
     def test_openai_chat_streamed(self, server: httpx2.Client, model: str) -> None:
-        """A research, and the model itself."""
+        """A research run, and the model itself."""
         listed = [each["id"] for each in server.get("/v1/models").json()["data"]]
         name = model if model in listed else next(each for each in listed if "/" in each and "wordllama" not in each)
         body = {"model": name, "stream": True, "max_tokens": 100, "messages": [{"role": "user", "content": QUESTION}]}

@@ -124,7 +124,7 @@ def statements(postgres: PostgresServer) -> list[str]:
 async def test_researches_of_the_version_before_are_run(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A research that was queued before the migration is claimed after it."""
+    """A research run that was queued before the migration is claimed after it."""
     url = postgres.new_database()
     with monkeypatch.context() as before:
         before.setattr(migrations, "LATEST", 3)

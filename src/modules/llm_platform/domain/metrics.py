@@ -71,7 +71,7 @@ HTTP_DURATION: Final = _histogram(
 HTTP_IN_PROGRESS: Final = _gauge("http_requests_in_progress", "Requests that are being answered.")
 
 RESEARCHES: Final = _counter(
-    "researches_total", "Researches by depth and result: ok, cancelled, or the code of the error.", "depth", "result"
+    "researches_total", "Research runs by depth and result: ok, cancelled, or the code of the error.", "depth", "result"
 )
 RESEARCH_DURATION: Final = _histogram(
     "research_duration_seconds", "Time of a research run that answered.", _RESEARCH_S, "depth"
@@ -144,9 +144,9 @@ RETRIES: Final = _counter(
     "upstream", "result",
 )
 
-RESEARCHES_RUNNING: Final = _gauge("researches_in_progress", "Researches of clients that occupy a slot.")
-RESEARCHES_WAITING: Final = _gauge("researches_waiting", "Researches of clients that wait for a slot.")
-RESEARCHES_REFUSED: Final = _counter("researches_refused_total", "Researches that got no slot in time (503).")
+RESEARCHES_RUNNING: Final = _gauge("researches_in_progress", "Research runs of clients that occupy a slot.")
+RESEARCHES_WAITING: Final = _gauge("researches_waiting", "Research runs of clients that wait for a slot.")
+RESEARCHES_REFUSED: Final = _counter("researches_refused_total", "Research runs that got no slot in time (503).")
 BUDGET_SPENT: Final = _gauge(
     "daily_budget_spent_ratio",
     "Spent part of a daily budget (UTC), by account: all, or key: and the label of an API key.",

@@ -66,8 +66,8 @@ MESSAGE_SPAN: Final = SpanType(
 JOB_SPAN: Final = SpanType(
     "process research",
     "consumer",
-    "A research in the background, from its start in a server to its end there. Its parent, and its link, is the span of the "
-    "request that submitted it.",
+    "A research run in the background, from its start in a server to its end there. Its parent, and its link, is the span of "
+    "the request that submitted it.",
     (REQUEST_ID, ATTEMPT),
 )
 COMMAND_SPAN: Final = SpanType(
@@ -77,7 +77,7 @@ COMMAND_SPAN: Final = SpanType(
     (COMMAND,),
 )
 RESEARCH_SPAN: Final = SpanType(
-    "research {depth}", "internal", "A research of a question.", (DEPTH, REQUEST_ID, CACHE, SOURCES, DEGRADED, COST)
+    "research {depth}", "internal", "A research run of a question.", (DEPTH, REQUEST_ID, CACHE, SOURCES, DEGRADED, COST)
 )
 STAGE_SPAN: Final = SpanType(
     "{stage}",

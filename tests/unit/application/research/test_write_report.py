@@ -154,7 +154,7 @@ async def test_long_pages_do_not_hold_up_other_researches(
 
 
 async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A research that is given up is gone while its pages are still being prepared."""
+    """A research run that is given up is gone while its pages are still being prepared."""
     preparing, let_go = threading.Event(), threading.Event()
 
     class Slow(CitationChecker):

@@ -177,7 +177,7 @@ class GatedStore(MemoryResearchJobStore):
 
 @pytest.mark.parametrize("is_stored_first", [True, False])
 async def test_stopped_at_the_end(is_stored_first: bool) -> None:
-    """A research whose answer is made when the process stops is done, not released: nobody runs it or pays for it again."""
+    """A research run whose answer is made when the process stops is done, not released: nobody runs it or pays for it again."""
     store, metrics = GatedStore(), MemoryMetrics()
     store.is_stored_first = is_stored_first
     async with asyncio.timeout(60), running(World(Web(some_pages())), store, metrics=metrics) as service:
@@ -195,7 +195,7 @@ async def test_stopped_at_the_end(is_stored_first: bool) -> None:
 
 
 async def test_a_vanished_worker(store: MemoryResearchJobStore) -> None:
-    """A research whose worker renews its lease no more is run by another one; after too many it has failed."""
+    """A research run whose worker renews its lease no more is run by another one; after too many it has failed."""
     clock: Clock = store._clock  # type: ignore[assignment]
     await store.add(new_job("a"), MANY)
     for _ in range(MAX_ATTEMPTS):
@@ -234,7 +234,7 @@ async def test_expired_researches_are_removed(store: MemoryResearchJobStore) -> 
 
 
 async def test_a_lost_lease_stops_the_work(store: MemoryResearchJobStore) -> None:
-    """A research that another process cancelled stops here too, at the next renewal."""
+    """A research run that another process cancelled stops here too, at the next renewal."""
     model = ReportModel(delays={"plan": 60.0})
     metrics = MemoryMetrics()
     options = JobOptions(max_running=2, lease_s=0.1, poll_s=0.02, flush_s=0.0)
@@ -301,7 +301,7 @@ class FailingStore(MemoryResearchJobStore):
 
 
 async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A research goes on while the store cannot be used, and stores what happened when it can."""
+    """A research run goes on while the store cannot be used, and stores what happened when it can."""
     monkeypatch.setattr("modules.llm_platform.application.services.research_job_worker.STORE_RETRY_S", 0.01)
     store = FailingStore(clock=Clock())
     gate = asyncio.Event()

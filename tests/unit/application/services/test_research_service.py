@@ -1,4 +1,4 @@
-"""A research from the question to the cited answer, on fakes: the promises of the event stream and of the answer."""
+"""A research run from the question to the cited answer, on fakes: the promises of the event stream and of the answer."""
 
 from __future__ import annotations
 

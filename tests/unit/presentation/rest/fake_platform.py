@@ -170,7 +170,7 @@ class FakeServices:
         """All requests are valid."""
 
     async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
-        """No research is stored."""
+        """No research run is stored."""
         return None
 
     async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:

@@ -29,7 +29,7 @@ NO_STORE: Final = "background runs are stored, and the store is off: set STORE_T
 
 
 class ResearchJobService:
-    """Researches that outlive the request and the process. `store` is None if nothing may be stored.
+    """Research runs that outlive the request and the process. `store` is None if nothing may be stored.
 
     `owner` is who may see a research run: an id of another owner does not exist. The work begins with `start` or the first
     `submit`, and is put back into the queue by `aclose`.

@@ -91,7 +91,7 @@ class ResearchJobWorker:
                 self._loops = [asyncio.create_task(each) for each in work]
 
     def wake(self) -> None:
-        """A research was queued."""
+        """A research run was queued."""
         self._work.set()
 
     def is_running(self, key: JobKey) -> bool:

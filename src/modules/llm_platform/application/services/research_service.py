@@ -76,7 +76,7 @@ class ResearchService:
                     return event.response
                 if on_event is not None:
                     on_event(event)
-        raise AssertionError("a research ends with Done or an error")
+        raise AssertionError("a research run ends with Done or an error")
 
     async def stream(
         self,

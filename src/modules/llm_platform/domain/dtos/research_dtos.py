@@ -1,4 +1,4 @@
-"""A research: the question, the answer, and for each sentence where it stands (requirements RB14 and RB15)."""
+"""A research run: the question, the answer, and for each sentence where it stands (requirements RB14 and RB15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Researches that run in the background: what their callers see, and what workers exchange with the store."""
+"""Research runs in the background: what their callers see, and what workers exchange with the store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WebhookState(_Value):
 
 
 class ResearchJob(_Value):
-    """A research in the background. `attempts` counts starts: more than one after a crash of a server."""
+    """A research run in the background. `attempts` counts starts: more than one after a crash of a server."""
 
     id: str
     status: ResearchStatus
@@ -55,7 +55,7 @@ class ResearchJob(_Value):
 
 
 class ResearchJobDetail(ResearchJob):
-    """A research with its request, and its answer (`done`) or its problem (`failed`, `cancelled`)."""
+    """A research run with its request, and its answer (`done`) or its problem (`failed`, `cancelled`)."""
 
     request: ResearchRequest
     response: ResearchResponse | None = None
@@ -63,7 +63,7 @@ class ResearchJobDetail(ResearchJob):
 
 
 class ResearchJobPage(_Value):
-    """Researches, newest first. `next` is the `before` of the next page; None: there is none."""
+    """Research runs, newest first. `next` is the `before` of the next page; None: there is none."""
 
     researches: tuple[ResearchJob, ...]
     next: str | None = Field(default=None)
@@ -91,7 +91,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class NewResearchJob:
-    """A research to store. `owner` is who may see it, `label` that of the API key, `traceparent` W3C's of the request."""
+    """A research run to store. `owner` is who may see it, `label` that of the API key, `traceparent` W3C's of the request."""
 
     id: str
     request: ResearchRequest
@@ -103,7 +103,7 @@ class NewResearchJob:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A research that this worker runs. `token` proves its lease; `last_event` is the number of the last stored event."""
+    """A research run that this worker runs. `token` proves its lease; `last_event` is the number of the last stored event."""
 
     number: int
     token: str

@@ -25,7 +25,7 @@ _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")  # and not a type: ::bigint
 
 
 class PostgresResearchJobStore(SqlResearchJobStore):
-    """Researches in the tables `llm_platform.research_job…`. The caller closes `database`."""
+    """Research runs in the tables `llm_platform.research_job…`. The caller closes `database`."""
 
     def __init__(self, database: Database, ttl_days: float) -> None:
         super().__init__(ttl_days)

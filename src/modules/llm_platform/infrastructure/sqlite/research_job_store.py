@@ -24,7 +24,7 @@ _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
 class SqliteResearchJobStore(statements.SqlResearchJobStore):
-    """Researches in `file`, made when the first one is added; `MEMORY`: in this process. `clock`: seconds since 1970."""
+    """Research runs in `file`, made when the first one is added; `MEMORY`: in this process. `clock`: seconds since 1970."""
 
     def __init__(self, file: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         super().__init__(ttl_days)

@@ -42,7 +42,7 @@ class Platform(PlatformPart):
 
 
 async def _fill(store: IResearchJobStore) -> None:
-    """A research that is done, one that waits, and one of the key `alice`."""
+    """A research run that is done, one that waits, and one of the key `alice`."""
     await store.add(new_job(DONE), 9)
     job = await claimed(store)
     events = [JobEvent(number, event.type, event.model_dump_json()) for number, event in enumerate(EVENTS, 1)]

@@ -63,7 +63,7 @@ async def test_one_date_is_a_limit_too(
 async def test_dates_beside_an_answer_are_refused_by_name(
     client: httpx2.AsyncClient, services: FakeServices, field: str
 ) -> None:
-    """A research has no dates: an answer from other years would look as if it had kept to them."""
+    """A research run has no dates: an answer from other years would look as if it had kept to them."""
     response = await client.post(SEARCH, json={"query": "asyncio", "include_answer": True, field: "2026-01-31"})
     assert (response.status_code, services.requests) == (400, [])
     assert response.json()["detail"]["error"].startswith("include_answer: dates are not supported")

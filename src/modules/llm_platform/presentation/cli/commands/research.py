@@ -147,7 +147,7 @@ def _quoted_question(question: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Research:
-    """One research: asks the user what has to be asked, runs it, and delivers the answer."""
+    """One research run: asks the user what has to be asked, runs it, and delivers the answer."""
 
     console: Console
     wiring: setup.Wiring

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 ResearchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `researches list` shows it.")]
 KeyLabel = Annotated[
     str | None,
-    typer.Option("--key", metavar="LABEL", help="Researches of the API keys with this label; default: those without a key."),
+    typer.Option("--key", metavar="LABEL", help="Research runs of the API keys with this label; default: those without a key."),
 ]
 
 _EVENT: TypeAdapter[ResearchEvent] = TypeAdapter(AnyEvent)

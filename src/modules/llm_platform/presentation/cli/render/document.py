@@ -38,7 +38,7 @@ _URL_SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in 
 
 
 def research_markdown(response: ResearchResponse) -> str:
-    """A research as Markdown: question, answer, sources, citations, notes."""
+    """A research run as Markdown: question, answer, sources, citations, notes."""
     blocks = [f"# {_escape(response.query)}", terminal.mark_unsupported(response)]
     if response.sources:
         blocks.append("## Sources")
@@ -63,7 +63,7 @@ def search_markdown(response: WebSearchResponse) -> str:
 
 
 def research_html(response: ResearchResponse) -> str:
-    """A research as one page without script; its [n] link to the sources."""
+    """A research run as one page without script; its [n] link to the sources."""
     numbers = {source.index for source in response.sources}
     sources = [
         f'<li id="source-{each.index}" value="{each.index}">{_anchor(each.title, each.url)}</li>'
