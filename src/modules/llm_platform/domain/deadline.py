@@ -46,7 +46,7 @@ def remaining_s() -> float:
 
 
 def set_deadline(deadline: Deadline) -> None:
-    """Replace the deadline of this task, which somebody else cancels, or which works for several callers."""
+    """Replace the deadline of this task, which another task cancels, or which works for several callers."""
     _CURRENT.set(deadline)
 
 

@@ -34,7 +34,7 @@ def host_name(host: bytes) -> str:
 
 
 def is_safe_from_rebinding(host: bytes) -> bool:
-    """Return whether nobody can own a public DNS entry for the Host: IP addresses, localhost, and names without a dot."""
+    """Return whether the Host can have no public DNS entry: IP addresses, localhost, and names without a dot."""
     name = host_name(host)
     if "." not in name.rstrip(".") and ":" not in name:
         return True

@@ -34,7 +34,7 @@ class IMetrics(ABC):
 
 
 class NoMetrics(IMetrics):
-    """Collects nothing. The default: a command or a program that imports the package has nobody who reads metrics."""
+    """Collects nothing. The default of commands, and of programs that import the package: nothing reads metrics there."""
 
     def count(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
         metric.check_labels(labels)

@@ -38,7 +38,7 @@ class EmbeddedCollection(Protocol):
 
 
 class EmbeddedVectorStore(IVectorStore):
-    """Keeps each collection in a folder of its name below `folder`. Whoever writes sees what it wrote, others once it is
+    """Keeps each collection in a folder of its name below `folder`. The writer sees what it wrote, readers see it once it is
     finished.
     """
 

@@ -281,7 +281,7 @@ class FolderIndex:
         self._state_stamp = await asyncio.to_thread(location.states.stamp, self._origin)
 
     async def _is_current(self, location: _Location, listing: Listing) -> bool:
-        """Whether the index holds the folder as it was listed; somebody may have removed it."""
+        """Whether the index holds the folder as it was listed; another process may have removed it."""
         if self._state is None or not self._state.matches(listing):
             return False
         if not self._state.documents:
@@ -460,6 +460,6 @@ def _as_config_error() -> Iterator[None]:
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
-    """Nobody may wait for the task any more; the next search meets the error again."""
+    """No caller may wait for the task any more; the next search meets the error again."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("folder not read", extra={"error": type(error).__name__})

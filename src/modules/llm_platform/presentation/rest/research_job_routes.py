@@ -114,7 +114,7 @@ async def _until_draining(
                 following = asyncio.ensure_future(anext(events))
                 try:
                     await asyncio.wait({following, draining}, return_when=asyncio.FIRST_COMPLETED)
-                finally:  # also if it ended just before the client was gone: nobody else would retrieve its error
+                finally:  # also if it ended just before the client was gone: no other code retrieves its error
                     await cancel_and_wait(following)
                 if following.cancelled():
                     return

@@ -161,7 +161,7 @@ class Reporter:
         async def make(flight: ResearchContext, emitted: Sequence[ResearchEvent]) -> MadeReport:
             if stored := await self._replay_stored(flight, checkpoints, key):
                 return stored
-            lock = NO_KEY_LOCK if request.fresh else self._tools.lock  # a fresh report is read by nobody else
+            lock = NO_KEY_LOCK if request.fresh else self._tools.lock  # no other caller reads a fresh report
             async with lock.hold(f"{key}:{limits}") as has_waited:
                 made = await self._replay_stored(flight, checkpoints, key) if has_waited else None
                 return made or await self._make(flight, emitted, checkpoints, key)

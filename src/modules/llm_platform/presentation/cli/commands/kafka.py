@@ -175,7 +175,7 @@ def _text(outcome: IncomingRecord) -> str:
 
 
 def _fields(outcome: IncomingRecord) -> Mapping[str, Any]:
-    """The fields of the message; empty if it is no JSON object, since anybody may write to the topic."""
+    """The fields of the message; empty if it is no JSON object, since any client may write to the topic."""
     try:
         message = json.loads(without_header(outcome.value or b""))
     except (ValueError, RecursionError):

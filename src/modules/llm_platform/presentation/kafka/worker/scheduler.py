@@ -297,7 +297,7 @@ class RequestScheduler:
 
 
 def _not_started(requests: Iterable[InFlightRequest]) -> list[InFlightRequest]:
-    """Return the waiting requests, and later ones of the same key: whoever repeats the first must write it before those."""
+    """Return the waiting requests, and later ones of the same key: a repeated first request must be written before those."""
     found, keys = [], set()
     for request in requests:
         key = request.tracker, request.record.key
