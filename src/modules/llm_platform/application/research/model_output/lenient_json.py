@@ -117,33 +117,25 @@ def unescaped(body: str) -> str:
 class _Frame:
     """An open object or array: its pairs, and its items without a key."""
 
-    __slots__ = ("items", "joins", "key", "kind", "pairs")
+    __slots__ = ("items", "key", "kind", "pairs")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.items: list[object] = []
         self.pairs: dict[str, object] = {}
         self.key: str | None = None
-        self.joins = False
 
     def put(self, value: object) -> None:
         if self.key is not None:
             _put_pair(self.pairs, self.key, value)
             self.key = None
-        elif self.joins and isinstance(value, str):
-            self.items[-1] = f"{self.items[-1]}: {value}"
         else:
             self.items.append(value)
-        self.joins = False
 
     def colon(self) -> None:
-        """Make the item before the colon a key; in an array of several items the colon belongs to an unquoted title."""
-        if self.key is not None or not self.items or isinstance(self.items[-1], dict | list):
-            return
-        if self.kind == "{" or len(self.items) == 1 or self.pairs:
+        """Make the item before the colon a key."""
+        if self.key is None and self.items and not isinstance(self.items[-1], dict | list):
             self.key = str(self.items.pop())
-        else:
-            self.joins = True
 
     def value(self) -> Container:
         """Pairs, else items; both when the bracket of an object with nested objects was closed too late."""
@@ -205,9 +197,6 @@ class _LenientParser:
     def _skip(self) -> None:
         blanks = _BLANKS.match(self._text, self._at)
         if blanks and blanks.end() > self._at:
-            frame = self._frames[-1]
-            if frame.key is not None and "," in blanks[0]:
-                frame.put(None)
             self._at = blanks.end()
 
     def _open_bracket(self, kind: str) -> bool:
