@@ -1,0 +1,126 @@
+"""Each provider of the container fits the function or class that it calls: mypy sees no argument of a provider.
+
+docs/adr/0045-the-container-stays-declarative.md gives the reason.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+from dependency_injector import providers
+
+import modules.llm_platform
+import shared
+from modules.llm_platform.container import Container
+
+UNKNOWN = object()  # a type that is known at run time only, such as an attribute of a setting
+
+
+@cache
+def names() -> Mapping[str, Any]:
+    """What an annotation may name, also where it is imported for type checking alone."""
+    found: dict[str, Any] = {**vars(typing), **vars(collections.abc)}
+    for package in (modules.llm_platform, shared):
+        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not each.name.endswith(("__main__", ".asgi", "parse_child")) and ".testing" not in each.name:
+                found |= {name: value for name, value in vars(importlib.import_module(each.name)).items() if name[0].isupper()}
+    return found
+
+
+def resolved(annotation: Any, module: str) -> Any:
+    if annotation is inspect.Parameter.empty:
+        return UNKNOWN
+    if not isinstance(annotation, str):
+        return annotation
+    return eval(annotation, {**names(), **vars(importlib.import_module(module))})
+
+
+def type_of(injection: Any) -> Any:
+    """The type of what a provider gives."""
+    if not isinstance(injection, providers.Provider):
+        return type(injection)
+    if isinstance(injection, providers.Dependency):
+        return injection.instance_of
+    if isinstance(injection, providers.Object):
+        return type(injection.provides)
+    if not isinstance(injection, providers.Singleton | providers.Factory) or not injection.provides:
+        return UNKNOWN
+    called = injection.provides
+    if inspect.isclass(called):
+        return UNKNOWN if called.__module__ == "functools" else called
+    return resolved(inspect.signature(called).return_annotation, called.__module__)
+
+
+def fits(given: Any, wanted: Any) -> bool:
+    """Whether a value of the type may be passed; True where the types themselves do not say it."""
+    if UNKNOWN in (given, wanted) or Any in (given, wanted):
+        return True
+    if typing.get_origin(given) in (typing.Union, types.UnionType):
+        return all(fits(each, wanted) for each in typing.get_args(given))
+    if typing.get_origin(wanted) in (typing.Union, types.UnionType):
+        return any(fits(given, each) for each in typing.get_args(wanted))
+    given, wanted = typing.get_origin(given) or given, typing.get_origin(wanted) or wanted
+    if wanted is collections.abc.Callable or not (inspect.isclass(given) and inspect.isclass(wanted)):
+        return given == wanted or callable(given) or isinstance(wanted, str | typing.TypeVar)
+    if getattr(wanted, "_is_protocol", False):
+        return all(hasattr(given, name) for name in vars(wanted) if not name.startswith("_"))
+    return issubclass(given, wanted)
+
+
+def all_providers(container: type[Any]) -> Iterator[tuple[str, Any]]:
+    """Providers by name, with those that are written inside of an argument."""
+    waiting = list(container.providers.items())
+    while waiting:
+        name, each = waiting.pop()
+        yield name, each
+        inner = [*getattr(each, "args", ()), *getattr(each, "kwargs", {}).values()]
+        known = {id(other) for other in container.providers.values()}
+        waiting += [(f"{name}…", one) for one in inner if isinstance(one, providers.Singleton) and id(one) not in known]
+
+
+def misfits(container: type[Any]) -> list[str]:
+    found = []
+    for name, each in all_providers(container):
+        if not isinstance(each, providers.Singleton | providers.Factory) or type_of(each) is UNKNOWN:
+            continue
+        called = each.provides
+        module = called.__module__
+        try:
+            bound = inspect.signature(called).bind(*each.args, **each.kwargs)
+        except TypeError as error:
+            found.append(f"{name}: {error}")
+            continue
+        for parameter, value in bound.arguments.items():
+            wanted = resolved(inspect.signature(called).parameters[parameter].annotation, module)
+            if not isinstance(value, tuple | dict) and not fits(type_of(value), wanted):
+                found.append(f"{name}: {parameter} is {wanted}, and gets {type_of(value)}")
+    return found
+
+
+def test_providers_fit_what_they_call() -> None:
+    """Each argument has a parameter of its type, and no parameter without a default is left out."""
+    assert misfits(Container) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("settings", "metrics", "redis"), "redis is"), (("settings", "redis"), "missing a required argument")],
+)
+def test_wrong_arguments_are_found(arguments: tuple[str, ...], said: str) -> None:
+    """Swapped, and left out: the law above would hold for any container otherwise."""
+
+    class Wrong(Container):
+        shared_state = providers.Singleton(
+            Container.shared_state.provides, *(getattr(Container, name) for name in arguments)
+        )
+
+    assert any(said in each for each in misfits(Wrong))
