@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 TRIES = 3
-SLACK = 3.0  # beyond the straight line; from ten times the size on, a square is far above it
+SLACK = 5.0  # beyond the straight line, for a busy machine; from ten times the size on, a square is twice as far
 NOISE_S = 0.02  # below this nothing can be told
 
 
