@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -51,7 +51,7 @@ class WorkerHandle:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        argument = json.dumps({**asdict(self.config), "client": dict(self.config.client)})
+        argument = json.dumps({**vars(self.config), "client": dict(self.config.client)})
         path = os.pathsep.join((str(GUARD), str(ROOT / "src"), str(ROOT)))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

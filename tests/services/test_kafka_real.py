@@ -126,7 +126,7 @@ def test_each_worker_gets_partitions_of_each_topic(broker: RealBroker) -> None:
     part = {topic: TOPICS[topic] // members for topic in topics}
     with ExitStack() as stack:
         workers = [
-            make_consumer(consumer_config([broker.bootstrap], "shares", {}, "consumer"), {}) for _ in range(members)
+            make_consumer(consumer_config([broker.bootstrap], "shares", broker.client), {}) for _ in range(members)
         ]
         for worker in workers:
             stack.callback(worker.close)
