@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from abc import abstractmethod
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,9 +51,9 @@ class _LimitedConnection(_Base):
     def send_400_response(self, msg: str) -> None:
         self._refuse(problems.BadRequestError())
 
+    @abstractmethod
     def _has_begun(self) -> bool:
         """Return whether any byte of a request has arrived on this connection."""
-        raise NotImplementedError
 
     def _start_head_timer(self) -> None:
         if self._head_timer is None:
