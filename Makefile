@@ -9,14 +9,14 @@ READY := $(VENV)/.installed
 KAFKA := build/kafka
 # Tests wait for processes now and then, so three workers fill two processors.
 WORKERS ?= 3
-# Two, since each may run a Kafka of three brokers or a browser beside its test.
-SERVICE_WORKERS ?= 2
+# These wait for processes most of the time. Each may run a Kafka of three brokers or a browser: 2 GB of memory.
+SERVICE_WORKERS ?= 3
 FUZZ_SECONDS ?= 7200
 MINUTES ?= 20
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services services-ready test-model client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services services-ready test-model client-table screenshots image-test release installers crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,7 @@ test-services: services-ready  ## the same suites on real services: Kafka, Redis
 services-ready: $(READY) kafka-jars
 	$(BIN)/python scripts/vendored.py axe-core
 	PYTHON=$(BIN)/python bash scripts/client_environments.sh
+	$(BIN)/python -m tests.services.test_mcp_conformance
 
 # An address of any service with OpenAI's protocol: make test-model LLM_TEST_BASE_URL=http://127.0.0.1:8080/v1 LLM_TEST_MODEL=qwen3
 test-model: export LLM_TEST_BASE_URL := $(LLM_TEST_BASE_URL)
@@ -48,7 +49,7 @@ test-model: export LLM_TEST_MODEL := $(LLM_TEST_MODEL)
 test-model: $(READY)  ## laws that hold whatever a real model writes (LLM_TEST_BASE_URL, LLM_TEST_MODEL; on a CPU half an hour)
 	$(BIN)/pytest -m model -p no:randomly -v tests/model
 
-client-table: $(READY)  ## try the clients of other systems and write the table of what passed into the docs (installs them: 2 GB)
+client-table: $(READY)  ## try the clients of other systems and write the table of what passed into the docs (installs them: 2.5 GB)
 	$(BIN)/pytest -m services tests/services/test_clients.py
 	$(BIN)/python scripts/client_table.py
 
@@ -62,6 +63,9 @@ image-test: $(READY)  ## carry out the Dockerfile in a clean Debian and start th
 
 release: $(READY)  ## build a source archive and a wheel in dist/ and try them; nothing is uploaded (REHEARSAL=1: at any time)
 	$(BIN)/python scripts/release.py $(if $(REHEARSAL),--rehearsal)
+
+installers: $(READY)  ## install a wheel with uvx, uv and pipx and ask a question (PYTHONS="3.12 /path/to/python": other interpreters)
+	$(BIN)/python scripts/try_installers.py $(PYTHONS)
 
 fuzz: $(READY)  ## hostile addresses, requests, messages and answers, other ones in each run (FUZZ_SECONDS at most)
 	$(if $(wildcard /usr/lib/postgresql),$(BIN)/pytest -m services --hypothesis-profile=thorough tests/services/test_hostile_ids.py)
@@ -78,7 +82,7 @@ crash-postgres: $(READY) $(if $(filter mock,$(BROKER)),,kafka-jars)  ## the same
 	@bash scripts/service_tools.sh
 	$(BIN)/python -m tests.crash.run --broker $(or $(BROKER),kafka) --outcomes postgres --restarts $(or $(RESTARTS),8)
 
-kafka-jars: $(KAFKA)/.ready  ## fetch Kafka's jars into build/kafka, through Maven
+kafka-jars: $(KAFKA)/classes.jsa  ## fetch Kafka's jars into build/kafka, through Maven
 
 kafka: $(READY) kafka-jars  ## a Kafka on 127.0.0.1:9092 to try things on, until Ctrl-C; nothing is kept
 	$(BIN)/python -m tests.kafka.real_broker $(foreach topic,search_request search_result answer_request answer_result failed,--topic rag_$(topic)=12)
@@ -155,6 +159,10 @@ $(KAFKA)/.ready: tests/services/pom.xml scripts/service_tools.sh
 	@rm -rf $(KAFKA) && mkdir -p $(KAFKA)
 	mvn --batch-mode --quiet --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(KAFKA)
 	@touch $@
+
+# The classes that a first broker has loaded: later ones start with 60 % of its CPU time. A Java that cannot write them goes without.
+$(KAFKA)/classes.jsa: $(KAFKA)/.ready | $(READY)
+	-$(BIN)/python -m tests.kafka.real_broker --archive
 
 $(READY): requirements.lock pyproject.toml scripts/bootstrap.sh
 	@bash scripts/bootstrap.sh $(VENV)

@@ -11,9 +11,9 @@ from typing import Any
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
 from modules.llm_platform.presentation.cli.commands.worker import uvloop_factory
+from modules.llm_platform.presentation.garbage_collection import tune_gc
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions, run_worker
-from modules.llm_platform.presentation.rest.server import tune_gc
 
 NOTHING = RagHits(hits=())
 

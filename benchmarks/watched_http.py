@@ -30,11 +30,12 @@ def cpu_ns(pid: int) -> int:
 
 
 @contextmanager
-def running(app: str, upstream: str) -> Iterator[tuple[int, int]]:
+def running(app: str, upstream: str, **settings: str) -> Iterator[tuple[int, int]]:
     """Pid and port of a server that writes its log lines to a file."""
     port = free_port()
     words = [sys.executable, "-m", "uvicorn", app, "--port", str(port), "--no-access-log", "--log-level", "warning"]
-    env = {**environment(upstream), "LLM_PLATFORM_PORT": str(port), "LOG_LEVEL": "INFO", "LOG_FORMAT": "json"}
+    usual = {"LLM_PLATFORM_PORT": str(port), "LOG_LEVEL": "INFO", "LOG_FORMAT": "json"}
+    env = {**environment(upstream), **usual, **settings}
     with TemporaryFile() as log, stopped_at_the_end(subprocess.Popen(words, env=env, text=True, stderr=log)) as server:
         wait_until(lambda: answers(port) or server.poll() is not None)
         yield server.pid, port

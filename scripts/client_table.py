@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/reference/compatible-apis.md"
 CLIENTS_DIR = ROOT / "tests/clients"
 ENVIRONMENTS = ROOT / "build/clients"
+NODE = "node"  # the environment of the programs in JavaScript
+_CHECK_IN_JAVASCRIPT = re.compile(r'^check\("([^"]+)"', re.MULTILINE)
 BEGIN, END = "<!-- clients: make client-table -->\n", "<!-- end of clients -->\n"
 
 
@@ -38,9 +41,16 @@ class Client:
         return dict(_pins(self.environment)).get(self.package, "") if self.environment else ""
 
     @property
+    def file(self) -> Path:
+        """The program, in Python or in JavaScript."""
+        return CLIENTS_DIR / f"{self.program}{'.mjs' if self.environment == NODE else '.py'}"
+
+    @property
     def checks(self) -> tuple[str, ...]:
         """The names of the checks of the program, in order."""
-        tree = ast.parse((CLIENTS_DIR / f"{self.program}.py").read_text())
+        if self.environment == NODE:
+            return tuple(_CHECK_IN_JAVASCRIPT.findall(self.file.read_text()))
+        tree = ast.parse(self.file.read_text())
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
         return tuple(ast.literal_eval(call.args[0]) for call in calls if getattr(call.func, "id", "") == "check")
 
@@ -54,11 +64,26 @@ CLIENTS = (
     Client("with_langchain_perplexity", "langchain-perplexity", "common"),
     Client("with_openai", "openai", "common"),
     Client("with_openai", "openai", "litellm"),
+    Client("with_anthropic", "anthropic", "common"),
     Client("with_tavily_python", "tavily-python", "common"),
     Client("with_langchain_tavily", "langchain-tavily", "common"),
     Client("with_langchain_community", "langchain-community", "common"),
     Client("with_gpt_researcher", "gpt-researcher", "gpt-researcher"),
     Client("with_litellm", "litellm", "litellm"),
+    Client("with_openai_agents", "openai-agents", "common"),
+    Client("with_pydantic_ai", "pydantic-ai-slim", "common"),
+    Client("with_instructor", "instructor", "litellm"),
+    Client("with_llama_index", "llama-index-llms-openai-like", "litellm"),
+    Client("with_haystack", "haystack-ai", "common"),
+    Client("with_smolagents", "smolagents", "common"),
+    Client("with_llm", "llm", "common"),
+    Client("with_ai_sdk_openai", "@ai-sdk/openai", NODE),
+    Client("with_ai_sdk_perplexity", "@ai-sdk/perplexity", NODE),
+    Client("with_ai_sdk_compatible", "@ai-sdk/openai-compatible", NODE),
+    Client("with_perplexity_ai", "@perplexity-ai/perplexity_ai", NODE),
+    Client("with_langchain_js", "@langchain/openai", NODE),
+    Client("with_tavily_core", "@tavily/core", NODE),
+    Client("with_mcp_searxng", "mcp-searxng", NODE),
     Client("with_http", "requests of Open WebUI and of a browser"),
 )
 
@@ -71,9 +96,12 @@ def record(client: Client, results: dict[str, str]) -> None:
 
 
 def _pins(environment: str) -> Iterator[tuple[str, str]]:
+    if environment == NODE:
+        yield from json.loads((CLIENTS_DIR / NODE / "package.json").read_text())["dependencies"].items()
+        return
     for line in (CLIENTS_DIR / f"{environment}.txt").read_text().split():
         name, _, version = line.partition("==")
-        yield name, version
+        yield name.partition("[")[0], version
 
 
 def table() -> str:

@@ -1,4 +1,4 @@
-"""Writes the files that are made from the code: the stub of the public names, .env.example and parts of docs/reference.
+"""Writes the files that are made from the code: .env.example and parts of docs/reference.
 
 python scripts/generated_files.py            `make docs`
 python scripts/generated_files.py --check    fails if a file is stale, and names it
@@ -20,17 +20,9 @@ from scripts import cli_reference, metrics_reference, settings_reference  # noqa
 from modules.llm_platform.application.platform import LLMPlatform  # noqa: E402
 from modules.llm_platform.presentation.kafka.contract.schemas import asyncapi, schemas  # noqa: E402
 from modules.llm_platform.presentation.rest.app import create_app  # noqa: E402
-from modules.llm_platform.public_names import MODULE_OF  # noqa: E402
 from shared.config import Settings  # noqa: E402
 
 JSON_SCHEMA = "https://json-schema.org/draft/2020-12/schema"
-
-
-def stub() -> str:
-    """The stub of the public names: one import for each."""
-    imports = sorted((module, name) for name, module in MODULE_OF.items())
-    lines = [f"from {module} import {name} as {name}" for module, name in imports]
-    return "\n".join(["# Written by `make docs`; do not edit.", "# ruff: noqa: I001", "", *lines, ""])
 
 
 def openapi() -> dict[str, Any]:
@@ -48,7 +40,6 @@ def texts() -> dict[str, str]:
     for topic, schema in schemas().items():
         documents[f"schemas/{topic}.schema.json"] = {"$schema": JSON_SCHEMA, "title": topic, **schema}
     return {
-        "src/modules/llm_platform/__init__.pyi": stub(),
         ".env.example": settings_reference.env_example(),
         "docs/reference/settings.md": settings_reference.reference(),
         "docs/reference/metrics.md": metrics_reference.reference(),

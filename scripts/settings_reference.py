@@ -141,5 +141,6 @@ def _tables() -> Iterator[str]:
 
 def _provider_row(spec: SearchProviderSpec) -> str:
     chosen = f"`{spec.settings[0]}` is set" if spec.settings else "no other provider is configured"
+    chosen = f"never: name it, and set `{spec.settings[0]}`" if spec.named_only else chosen
     kinds, paid = ", ".join(spec.source_kinds), "yes" if spec.paid else "no"
     return f"| `{spec.name}` | {spec.label} | {kinds} | {chosen} | {paid} |\n"

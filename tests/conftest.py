@@ -5,6 +5,7 @@ All of it is in place before the first test module is imported, and processes th
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -39,6 +40,7 @@ FOREIGN = re.compile(  # what changes how code of ours or of our libraries behav
     r"|KAFKA|REDIS|JINA|READERS?|RATE_LIMIT|LIMIT|TYPER|RICH|XDG)_\w+|PG[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES|PYTHON(PATH|WARNINGS)"
 )
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
+GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD = 50_000, 20  # allocations, collections; each collection looks at all loaded tests
 HOSTILE = Path(__file__).parent / "security"
 LONG = (  # what starts processes or tries thousands of cases
     "tests/crash/",
@@ -48,16 +50,14 @@ LONG = (  # what starts processes or tries thousands of cases
     "tests/packaging/",
     "tests/quality/",
     "tests/security/",
-    "tests/services/test_broker_cluster.py",
-    "tests/services/test_clients.py",
-    "tests/services/test_kafka_real.py",
-    "tests/services/test_page.py",
     "tests/unit/presentation/rest/http/test_openapi.py",
 )
 MADE_ONCE = "tests/packaging/"  # a wheel, and two environments
+ONE_BY_ONE = "tests/services/test_clients.py"  # each test is a program of its own: they fill the end of the run
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD, GC_OLDER_THRESHOLD)
     _scrub_environment()
     if not _runs_workers(config):
         os.environ["PYTHONPATH"] = str(GUARD)  # children: see sitecustomize.py there
@@ -85,13 +85,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """With `--dist=loadfile` a file is one worker's, and so is a folder whose fixtures take long to make."""
+    """With `--dist=loadfile` a file is one worker's, and so is a folder whose fixtures take long to make. The tests of a file
+    that waits for programs of others are shared out.
+    """
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # it may not be installed
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(ONE_BY_ONE):
+                return nodeid
             return MADE_ONCE if nodeid.startswith(MADE_ONCE) else str(super()._split_scope(nodeid))
 
     return Scheduling(config, log)
@@ -102,6 +106,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     `-m live` runs the services that have an address; `-m live_qdrant` without one would be green and have tried nothing.
     """
+    gc.freeze()  # modules and tests live as long as the process
     asked_for = session.config.getoption("markexpr", "")
     for mark, (variable, example) in LIVE.items():
         items = [item for item in session.items if item.get_closest_marker(mark)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
+from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader, DirectSiteReader
 from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed, parsed
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
@@ -40,6 +40,9 @@ class InProcess:
     async def html(self, html: str) -> Parsed:
         return parsed(parse_child.html_text(html))
 
+    async def linked_html(self, html: str) -> Parsed:
+        return parsed(parse_child.linked_page_text(html))
+
     async def pdf(self, data: bytes) -> Parsed:
         return Parsed(f"{len(data)} bytes of PDF")
 
@@ -66,6 +69,11 @@ def reader(respond: Respond, *, robots: bool = False, secrets: Iterable[str] = (
         redactor=Redactor(secrets),
         **options,
     )
+
+
+def site_reader(respond: Respond, names: Names | None = None, **options: Any) -> DirectSiteReader:
+    fetching = fetcher(respond, names, options.pop("allowed", ()))
+    return DirectSiteReader(fetching, InProcess(), Robots(fetching), **options)
 
 
 async def never(ip: str, port: int, host: str, target: str) -> tuple[int, dict[str, str], bytes]:

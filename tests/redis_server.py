@@ -13,7 +13,7 @@ from types import TracebackType
 from tests.kafka.broker import wait_until
 from tests.kafka.child_process import free_port
 
-START_S = 20.0
+START_S = 60.0
 
 
 class RedisServer:

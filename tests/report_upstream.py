@@ -112,7 +112,11 @@ async def _misbehave(exchange: Exchange, fault: str) -> None:
 
 
 def environment(loopback: Loopback, data: Path) -> Mapping[str, str]:
-    ours = {
+    return {**os.environ, **report_settings(loopback, data)}
+
+
+def report_settings(loopback: Loopback, data: Path) -> dict[str, str]:
+    return {
         "SEARXNG_URL": loopback.url,
         "LLM_BASE_URL": f"{loopback.url}/v1",
         "LLM_API_KEY": "k",
@@ -125,4 +129,3 @@ def environment(loopback: Loopback, data: Path) -> Mapping[str, str]:
         "LLM_PLATFORM_DATA_DIR": str(data),
         "RATE_LIMIT_PER_MINUTE": "0",
     }
-    return {**os.environ, **ours}

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modules.llm_platform.application.research import plan, verification
+from modules.llm_platform.application.research import plan, structured_output, verification
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch
@@ -19,7 +19,7 @@ from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.research.verification import LLMCitationJudge
 from modules.llm_platform.application.services.page_service import PageService
-from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.research_service import ResearchParts, ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending, Usage
@@ -47,8 +47,9 @@ PROMPTS: Mapping[LLMStage, str] = {
     "rank": rank.RULES,
     "summarize": summarize.RULES,
     "judge": verification.RULES,
+    "output": structured_output.RULES,
 }
-STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write", "judge")
+STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write", "judge")  # without a schema
 REWORDED = "Heat is moved by heat pumps [1]. They work in the cold [2]."  # there is something to judge
 _LISTED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
 
@@ -110,6 +111,8 @@ class ReportModel(ILLMProvider):
         if stage == "judge":
             pairs = [json.loads(line) for line in prompt.splitlines() if line.startswith("[")]
             return json.dumps([[number, self._verdict(claim)] for number, claim, *_ in pairs])
+        if stage == "output":
+            return json.dumps({"summary": self.text})
         return "The page says that heat pumps move heat." if stage == "summarize" else self.text
 
 
@@ -219,7 +222,8 @@ class World:
         extractive = ExtractiveSynthesizer()
         search = WebSearchService(self.web)
         quick = QuickResearch(search, extractive, extractive)
-        return ResearchService(quick, self.reporter(), MemoryCache(100), follow_ups=FollowUps(MemoryCache(10)))
+        parts = ResearchParts(quick, self.reporter(), FollowUps(MemoryCache(10)))
+        return ResearchService(parts, MemoryCache(100))
 
     def reporter(self) -> Reporter:
         extractive = ExtractiveSynthesizer()

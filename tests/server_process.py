@@ -18,6 +18,7 @@ import httpx2
 from tests.loopback_upstream import Exchange, Loopback, json_reply, serving
 
 TIMEOUT_S = 60.0
+START_S = 180.0  # on a busy machine; four or five seconds of its processor are usual
 SERVERS = {
     "serve": ["-m", "modules.llm_platform", "serve", "--port", "0"],
     "uvicorn": ["-m", "uvicorn", "modules.llm_platform.asgi:app", "--port", "0"],
@@ -84,7 +85,7 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
             words = (SERVERS | SEVERAL_PROCESSES)[kind]
             process = await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stderr=file)
         try:
-            found = await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()))
+            found = await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), START_S)
             async with httpx2.AsyncClient(
                 base_url=found[0], timeout=TIMEOUT_S, limits=httpx2.Limits(max_connections=1000)
             ) as client:
@@ -95,8 +96,8 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
             await process.wait()
 
 
-async def until(condition: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(TIMEOUT_S):
+async def until(condition: Callable[[], Any], within_s: float = TIMEOUT_S) -> Any:
+    async with asyncio.timeout(within_s):
         while not (value := condition()):
             await asyncio.sleep(0.02)
     return value

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote, urlsplit
@@ -23,7 +23,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from shared import setting_names
 from shared import setting_types as types
-from shared.setting_names import SettingOrigin, setting
+from shared.setting_names import setting
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 SECRET_MIN_CHARS = 8  # shorter secrets are not redacted: that would also blank out ordinary words
@@ -119,7 +119,8 @@ class Settings(BaseSettings):
         "you have little memory, or upstreams that cannot serve so many", ge=0,
     )
     MAX_BACKGROUND_RESEARCHES: int = setting(
-        4, "Background runs of a server at the same time; others wait in the queue; 0: it runs none",
+        4, "Reports in the background of a server at the same time, and four times as many quick and deep runs; others wait in "
+        "the queue; 0: it runs none",
         "you separate servers that accept runs (0) from servers that carry them out", ge=0, le=1000,
     )
     WEBHOOK_SECRET: types.WebhookSecretList = setting(
@@ -194,6 +195,11 @@ class Settings(BaseSettings):
         "you prefer fewer results (faster, cheaper) or more to choose from",
         names=("SEARCH_MAX_RESULTS", "SEARXNG_MAX_RESULTS"), ge=1, le=50,
     )
+    SEARCH_BASE_URLS: types.UrlsByName = setting(
+        {}, "Comma list of provider=URL for search services with an API key that have no setting of their own for their URL",
+        "you call a search service through a gateway, or another server with its interface",
+        example="exa=https://gateway.example.org/exa",
+    )
     SEARXNG_URL: types.UrlList = setting(
         (), "URL of SearXNG; the entries of a comma list are tried in order", "you run a SearXNG",
         names=("SEARXNG_URL", "RESEARCH_BRIDGE_SEARXNG_URL"), example="http://localhost:8080", repr=False,
@@ -243,6 +249,9 @@ class Settings(BaseSettings):
     BRAVE_TIMEOUT_S: types.Seconds = setting(
         15.0, "Timeout of one search in seconds", "you want the next provider to be tried earlier"
     )
+    EXA_API_KEY: types.Key = setting(SecretStr(""), "API key of Exa", "you search with Exa")
+    TAVILY_API_KEY: types.Key = setting(SecretStr(""), "API key of Tavily", "you search with Tavily")
+    SERPER_API_KEY: types.Key = setting(SecretStr(""), "API key of Serper", "you search with Serper")
     DOCUMENTS_DIR: types.Folder | None = setting(
         None, "Folder of documents, or one file, to search", "you ask questions about local files", example="~/documents"
     )
@@ -345,7 +354,7 @@ class Settings(BaseSettings):
     )
     LLM_STAGES: Annotated[dict[types.LLMStage, str], NoDecode, BeforeValidator(types.parse_json)] = setting(
         {},
-        "JSON object, report stage (plan, queries, rank, summarize, write, judge) to the provider or model that "
+        "JSON object, report stage (plan, queries, rank, summarize, write, judge, output) to the provider or model that "
         "is called first; the judge entry applies to all answers",
         "you rank with a cheap model and write with a strong one",
         example='{"rank": "cheap-model", "write": "strong-model"}',
@@ -367,7 +376,10 @@ class Settings(BaseSettings):
         example="direct",
     )
     JINA_API_KEY: types.Key | None = setting(
-        None, "API key of the Jina reader; without a key fewer pages per minute are read", "you write many reports"
+        None,
+        "API key of the Jina reader, which reads fewer pages per minute without one, and of Jina's search, which "
+        "SEARCH_PROVIDERS must name",
+        "you write many reports, or search with Jina",
     )
     JINA_BASE_URL: types.HttpUrl = setting(
         "https://r.jina.ai",
@@ -384,6 +396,12 @@ class Settings(BaseSettings):
         "for a deep one. Up to twice as many more are read while a model writes. 0 reads none, and citations are checked "
         "against the excerpts of the search engine",
         "you must not contact the servers of found pages (0), or want more evidence", example="0",
+    )
+    PAGE_FAVICONS: bool = setting(
+        False,
+        "Show the icons of sites on the page at /. This server asks each site of a source for /favicon.ico, as it reads "
+        "pages; the site then knows that this server shows one of its pages",
+        "you want icons in the place of letters",
     )
     READ_S: types.Seconds | None = setting(
         None,
@@ -599,35 +617,17 @@ def _refuse_unknown(arguments: Mapping[str, Any]) -> None:
         raise ValidationError.from_exception_data(Settings.__name__, details, hide_input=True)
 
 
-def known_names() -> set[str]:
-    """Return all variables of all settings."""
-    return setting_names.known_names(Settings.model_fields)
-
-
-def variable_names(field: str) -> tuple[str, ...]:
-    """Return the variables that set a field, the one with precedence first."""
-    return setting_names.names_of(Settings.model_fields, field)
-
-
-def environment_variables() -> Mapping[SettingOrigin, Mapping[str, str | None]]:
-    """Return the variables of the process and of `.env`, without empty ones."""
-    return setting_names.read_variables(Settings)
+known_names = partial(setting_names.known_names, Settings.model_fields)
+variable_names = partial(setting_names.names_of, Settings.model_fields)
+example_line = partial(setting_names.example_of, Settings.model_fields)
+environment_variables = partial(setting_names.read_variables, Settings)
+setting_origin = partial(setting_names.origin_of, Settings)
 
 
 def opentelemetry_variables() -> Mapping[str, str]:
     """Return the OTEL_… variables of the process. OpenTelemetry's SDK reads them itself, and does not read `.env`."""
     variables = environment_variables()["environment"].items()
     return {name: value for name, value in variables if value and name.startswith("OTEL_")}
-
-
-def setting_origin(field: str, arguments: Mapping[str, Any]) -> tuple[str, SettingOrigin]:
-    """Return the name that set a field and where it was set."""
-    return setting_names.origin_of(Settings, field, arguments)
-
-
-def example_line(field: str) -> str:
-    """Return `NAME=value` with a valid value."""
-    return setting_names.example_of(Settings.model_fields, field)
 
 
 def unknown_variables(variables: Mapping[str, Any] | None = None) -> list[str]:

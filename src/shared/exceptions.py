@@ -1,7 +1,6 @@
 """The base class of all errors of the platform."""
 
-from __future__ import annotations
-
+import math
 from http import HTTPStatus
 from typing import Any, ClassVar
 
@@ -9,6 +8,7 @@ from typing import Any, ClassVar
 class AppException(Exception):  # noqa: N818  the name is part of the public interface
     """An expected failure with a stable code, an HTTP status and a flag that tells whether a retry can succeed.
 
+    A class names its own as keywords: `class PageError(AppException, code="page_error", status_code=502)`.
     `retry_after_s`: seconds to wait as requested by the upstream service; None if it did not say.
     The default message is the first line of the class's docstring.
     """
@@ -19,13 +19,23 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
     component: ClassVar[str | None] = None  # in `degraded`, instead of the part that failed
     field: str | None = None  # of the request, where a single one is wrong
 
+    def __init_subclass__(
+        cls, *, code: str | None = None, status_code: int | None = None, retryable: bool | None = None
+    ) -> None:
+        own = {"code": code, "status_code": status_code, "retryable": retryable}
+        for name, value in own.items():
+            if value is not None:
+                setattr(cls, name, value)
+
     def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
         self.message = message or (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
         self.retry_after_s = retry_after_s
         super().__init__(self.message)
 
     def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
-        """The error as a problem object: the fields of RFC 9457, and `code`, `retryable` and `request_id`."""
+        """The error as a problem object: the fields of RFC 9457, `code`, `retryable` and `request_id`, and `retry_after_s`
+        where a retry can succeed and the upstream service said when."""
+        wait_s = self.retry_after_s if self.retryable else None
         return {
             "type": "about:blank",
             "title": HTTPStatus(self.status_code).phrase,
@@ -35,4 +45,5 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
             "code": self.code,
             "retryable": self.retryable,
             "request_id": request_id,
+            **({} if wait_s is None or not math.isfinite(wait_s) else {"retry_after_s": max(1, math.ceil(wait_s))}),
         }

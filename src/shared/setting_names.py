@@ -1,7 +1,5 @@
 """The names of settings, the values of variables, and errors that name them: everything of the table but its rows."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -83,6 +81,7 @@ def names_of(fields: Fields, field: str) -> tuple[str, ...]:
 
 
 def known_names(fields: Fields) -> set[str]:
+    """Return all variables of all settings."""
     return {name for field in fields for name in names_of(fields, field)}
 
 

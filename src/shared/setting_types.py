@@ -1,7 +1,5 @@
 """The types of settings: how a variable is parsed and checked. Errors never quote a value, which may be a secret."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64decode
@@ -10,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
 LLMKindName = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
-LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge"]
+LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge", "output"]
 ReaderName = Literal["jina", "direct", "direct-robots"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -127,6 +125,14 @@ def split_amounts(value: Any) -> Any:
     return amounts
 
 
+def split_urls(value: Any) -> Any:
+    """`exa=https://one.example,tavily=https://two.example` to a mapping."""
+    if not isinstance(value, str) or value.startswith("{"):
+        return parse_json(value)
+    parts = [part.strip().partition("=") for part in value.split(",") if part.strip()]
+    return {name.strip().lower(): url.strip() for name, _, url in parts}
+
+
 def _check_url(value: str, *, with_user: bool = False) -> str:
     if not value.lower().startswith(("http://", "https://")):
         raise ValueError("must begin with http:// or https://")
@@ -231,6 +237,7 @@ HttpUrl = Annotated[str, AfterValidator(_check_url)]
 UrlWithUser = Annotated[str, AfterValidator(_check_url_with_user)]
 RedisUrl = Annotated[str, AfterValidator(_check_redis_url)]
 UrlList = Annotated[tuple[UrlWithUser, ...], NoDecode, BeforeValidator(_split_list)]
+UrlsByName = Annotated[dict[str, HttpUrl], NoDecode, BeforeValidator(split_urls)]
 HostList = Annotated[tuple[Annotated[str, AfterValidator(_parse_host)], ...], NoDecode, BeforeValidator(_split_list)]
 NetworkList = Annotated[
     tuple[Annotated[str, AfterValidator(_parse_network)], ...], NoDecode, BeforeValidator(_split_list)
@@ -273,10 +280,8 @@ class SchemaRegistry(NamedTuple):
     registers: bool
 
 
-class LLMProviderSettings(BaseModel):
+class LLMProviderSettings(BaseModel, extra="forbid", frozen=True):
     """One language model. Prices are in US dollars per million tokens; None: unknown (0 for kimi, ollama and vllm)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, max_length=100)
     kind: LLMKindName = "openai"

@@ -1,4 +1,7 @@
-"""The dependencies in pyproject.toml and requirements.lock match the imports."""
+"""The dependencies in pyproject.toml and requirements.lock match the imports.
+
+The source is read, because a dependency that is not declared is missed only where no other package brings it.
+"""
 
 from __future__ import annotations
 

@@ -44,11 +44,24 @@ def test_container_and_fakes_load_no_extra(module: str) -> None:
     assert sorted(HEAVY_FOR_THE_CONTAINER & loaded_by(f"import {module}")) == []
 
 
+def test_limits_that_are_counted_in_the_process_load_no_redis() -> None:
+    """A server without Redis does not load its client, which loads OpenTelemetry's SDK; later imports of it work."""
+    loaded = loaded_by(
+        "from modules.llm_platform.wiring.rate_limits import check_rate_limits\n"
+        "from shared.config import Settings\n"
+        "check_rate_limits(Settings(_env_file=None))\n"
+        "loaded = set(sys.modules); import redis.asyncio; sys.modules.clear(); sys.modules.update(dict.fromkeys(loaded))"
+    )
+    assert "throttled.store" in loaded
+    assert not {name for name in loaded if name.startswith(("redis", "opentelemetry.sdk"))}
+
+
 def test_imports_have_no_side_effects() -> None:
     """Importing every module opens no file for writing, no socket and no process."""
     watched = ("socket.connect", "socket.bind", "subprocess.Popen", "os.mkdir")
     statement = (
         "import importlib, pkgutil\n"
+        "sys.dont_write_bytecode = True\n"  # in a fresh clone it would make the folders of the bytecode
         "seen = []\n"
         f"sys.addaudithook(lambda event, args: seen.append(event) if event in {watched!r} else None)\n"
         "import modules.llm_platform as package\n"

@@ -1,4 +1,7 @@
-"""A violation of the import rules of pyproject.toml is detected; that they hold is checked by `make lint`."""
+"""A violation of the import rules of pyproject.toml is detected; that they hold is checked by `make lint`.
+
+A copy of the source is linted, because a rule with a wrong name in it passes without a word.
+"""
 
 from __future__ import annotations
 

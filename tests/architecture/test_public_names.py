@@ -1,13 +1,15 @@
-"""The public names: one table, from which the loader, `__all__` and the stub for type checkers derive."""
+"""The public names: the stub for type checkers is the table, from which the loader and `__all__` derive."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 import modules.llm_platform as platform
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.public_names import MODULE_OF
 
+MODULE_OF = platform.MODULE_OF
 INNER_MODULES = ("modules.llm_platform.domain", "modules.llm_platform.application", "shared.exceptions")
 
 
@@ -19,6 +21,12 @@ def test_every_public_name_can_be_imported() -> None:
         assert getattr(platform, name).__module__ == MODULE_OF[name] or not isinstance(getattr(platform, name), type)
     with pytest.raises(AttributeError, match="NoSuchName"):
         _ = platform.NoSuchName
+
+
+def test_the_table_is_sorted_and_complete() -> None:
+    """Each line of the stub names one module and one name, as type checkers need it."""
+    lines = Path(f"{platform.__file__}i").read_text(encoding="utf-8").split("\n\n")[1].splitlines()
+    assert lines == [f"from {module} import {name} as {name}" for module, name in sorted((m, n) for n, m in MODULE_OF.items())]
 
 
 def test_public_names_are_defined_in_domain_and_application() -> None:

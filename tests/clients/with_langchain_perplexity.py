@@ -47,7 +47,7 @@ def retrieve():
 
 @check("errors")
 def errors():
-    raised(perplexity.UnprocessableEntityError, lambda: model.invoke("x" * 501))
+    raised(perplexity.UnprocessableEntityError, lambda: model.invoke("x" * 40_000))
 
 
 main()

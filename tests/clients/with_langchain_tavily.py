@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from checks import ANSWER, KEY, PAGE_URL, QUESTION, URL, check, main
-from langchain_tavily import TavilyExtract, TavilySearch
+from langchain_tavily import TavilyCrawl, TavilyExtract, TavilyGetResearch, TavilyMap, TavilyResearch, TavilySearch
 
 ADDRESS = {"tavily_api_key": KEY, "api_base_url": f"{URL}/tavily"}
 
@@ -25,6 +27,31 @@ async def search_async():
 def extract():
     found = TavilyExtract(**ADDRESS).invoke({"urls": [PAGE_URL]})
     assert ANSWER in found["results"][0]["raw_content"]
+
+
+@check("crawl, map")
+def crawl():
+    found = TavilyCrawl(**ADDRESS).invoke({"url": PAGE_URL, "limit": 10})
+    assert all(ANSWER in each["raw_content"] for each in found["results"])
+    assert TavilyMap(**ADDRESS).invoke({"url": PAGE_URL})["results"][0] == PAGE_URL
+
+
+@check("research")
+def research():
+    task = TavilyResearch(**ADDRESS).invoke({"input": QUESTION})
+    tool = TavilyGetResearch(**ADDRESS)
+    for _ in range(300):
+        found = tool.invoke({"request_id": task["request_id"]})
+        if found.get("status") not in ("pending", "in_progress"):
+            break
+        time.sleep(0.2)
+    assert ANSWER in found["content"], found
+
+
+@check("research, streamed")
+def research_stream():
+    stream = TavilyResearch(**ADDRESS).invoke({"input": QUESTION, "model": "mini", "stream": True})
+    assert ANSWER in b"".join(stream).decode()
 
 
 @check("errors")

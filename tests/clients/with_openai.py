@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import openai
 from checks import ANSWER, EMBEDDER, KEY, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, check, main, raised
 
@@ -64,10 +66,29 @@ async def chat_async():
         assert [event.type async for event in stream][-1] == "response.completed"
 
 
+def ended(response):
+    for _ in range(300):
+        response = client.responses.retrieve(response.id)
+        if response.status not in ("queued", "in_progress"):
+            return response
+        time.sleep(0.1)
+    raise AssertionError(response.status)
+
+
 @check("responses")
 def responses():
-    response = client.responses.create(model="research-shallow", input=QUESTION, tools=[{"type": "web_search"}])
-    check_citation(response.output_text, response.output[0].content[0].annotations[0])
+    response = client.responses.create(
+        model="research-shallow",
+        input=QUESTION,
+        tools=[{"type": "web_search"}],
+        include=["web_search_call.action.sources"],
+    )
+    call, message = response.output
+    assert (call.type, call.status, call.action.type, call.action.query) == (
+        "web_search_call", "completed", "search", QUESTION,
+    )
+    assert call.action.sources[0].url
+    check_citation(response.output_text, message.content[0].annotations[0])
     assert response.usage.total_tokens > 0
     assert ANSWER in client.responses.create(model=LLM, input=QUESTION).output_text
 
@@ -78,7 +99,55 @@ def responses_streamed():
         kinds = [event.type for event in stream]
         response = stream.get_final_response()
     assert "response.output_text.annotation.added" in kinds
-    check_citation(response.output_text, response.output[0].content[0].annotations[0])
+    assert kinds.index("response.web_search_call.completed") < kinds.index("response.output_text.delta")
+    check_citation(response.output_text, response.output[-1].content[0].annotations[0])
+
+
+@check("responses, stored")
+def responses_stored():
+    response = client.responses.create(model="research-shallow", input=QUESTION, metadata={"team": "a"})
+    assert client.responses.retrieve(response.id) == response
+    [item] = client.responses.input_items.list(response.id)
+    assert item.content[0].text == QUESTION
+    again = client.responses.create(
+        model="research-shallow", input="What is its event loop?", previous_response_id=response.id, store=False
+    )
+    assert again.previous_response_id == response.id
+    raised(openai.NotFoundError, lambda: client.responses.retrieve(again.id))
+    client.responses.delete(response.id)
+    raised(openai.NotFoundError, lambda: client.responses.retrieve(response.id))
+
+
+@check("responses, in the background")
+def responses_background():
+    queued = client.responses.create(model="research-deep", input=QUESTION, background=True)
+    assert queued.status == "queued"
+    response = ended(queued)
+    check_citation(response.output_text, response.output[-1].content[0].annotations[0])
+    raised(openai.BadRequestError, lambda: client.responses.cancel(response.id))
+    report = client.responses.create(model="o3-deep-research", input=QUESTION, background=True)
+    assert client.responses.cancel(report.id).status == "cancelled"
+    assert client.responses.retrieve(report.id).status == "cancelled"
+    caught = raised(openai.BadRequestError, lambda: client.responses.create(model=LLM, input=QUESTION, background=True))
+    assert caught.param == "background"
+
+
+@check("responses, stream resumed")
+def responses_resumed():
+    seen = []
+    # A stream of httpx that is left open may lock its pool for ever when it is collected, so it is closed.
+    with client.responses.create(model="research-deep", input=QUESTION, background=True, stream=True) as cut_off:
+        for event in cut_off:
+            seen.append(event)
+            if event.type == "response.web_search_call.completed":
+                break  # the connection is gone
+    name = seen[0].response.id
+    rest = list(client.responses.retrieve(name, stream=True, starting_after=seen[-1].sequence_number))
+    assert [event.sequence_number for event in seen + rest] == list(range(len(seen + rest)))
+    assert rest[-1].type == "response.completed"
+    assert rest[-1].response == client.responses.retrieve(name)
+    with client.responses.stream(response_id=name, starting_after=seen[-1].sequence_number) as stream:
+        assert [event.sequence_number for event in stream] == [event.sequence_number for event in rest]
 
 
 @check("embeddings")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import perplexity
-from checks import ANSWER, KEY, LIMITED_URL, QUESTION, URL, check, main, raised
+from checks import ANSWER, KEY, LIMITED_URL, PAGE_URL, QUESTION, URL, check, main, raised
 
 BASE = f"{URL}/perplexity"
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -61,13 +63,96 @@ def search():
     assert results[0].title
 
 
+def check_response(response):
+    assert response.status == "completed"
+    assert ANSWER in response.output_text, response.output_text
+    found = next(item for item in response.output if item.type == "search_results")
+    assert QUESTION in found.queries[0] or found.queries
+    assert found.results[0].id == 1
+    assert found.results[0].url
+    assert "[1]" in response.output_text
+    assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens > 0
+
+
+def ended(fetch):
+    for _ in range(300):
+        found = fetch()
+        if found.status not in ("queued", "in_progress", "CREATED", "IN_PROGRESS"):
+            return found
+        time.sleep(0.1)
+    raise AssertionError(found.status)
+
+
+@check("responses")
+def responses():
+    names = [model.id for model in client.models.list().data]
+    assert "sonar-pro" in names
+    response = client.responses.create(effort="low", input=QUESTION, instructions="Be brief.")
+    check_response(response)
+    check_response(client.responses.retrieve(response.id))
+    again = client.responses.create(
+        preset="pro-search", input="What is its event loop?", previous_response_id=response.id, store=False
+    )
+    assert again.status == "completed"
+    raised(perplexity.NotFoundError, lambda: client.responses.retrieve(again.id))
+    filters = {"search_domain_filter": ["example.org"], "search_recency_filter": "month"}
+    tools = [{"type": "web_search", "filters": filters}]
+    check_response(client.responses.create(model="sonar", input=QUESTION, tools=tools, max_steps=1))
+
+
+@check("responses, streamed")
+def responses_streamed():
+    events = list(client.responses.create(effort="medium", input=QUESTION, stream=True))
+    kinds = [event.type for event in events]
+    for kind in ("created", "reasoning.started", "reasoning.search_queries", "reasoning.search_results"):
+        assert f"response.{kind}" in kinds
+    deltas = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert ANSWER in deltas
+    assert kinds[-1] == "response.completed"
+    check_response(events[-1].response)
+
+
+@check("responses, pages read")
+def responses_fetched():
+    question = f"What does {PAGE_URL} say about asyncio?"
+    response = client.responses.create(effort="low", input=question, tools=[{"type": "fetch_url", "max_urls": 1}])
+    [fetched] = [item for item in response.output if item.type == "fetch_url_results"]
+    assert [content.url for content in fetched.contents] == [PAGE_URL]
+    assert ANSWER in response.output_text
+
+
+@check("responses, in the background")
+def responses_background():
+    queued = client.responses.create(effort="medium", input=QUESTION, background=True)
+    assert queued.status == "queued"
+    check_response(ended(lambda: client.responses.retrieve(queued.id)))
+    events = list(client.responses.retrieve(queued.id, stream=True, starting_after=2))
+    assert [event.sequence_number for event in events] == list(range(3, len(events) + 3))
+    check_response(events[-1].response)
+    raised(perplexity.BadRequestError, lambda: client.responses.cancel(queued.id))
+    report = client.responses.create(effort="xhigh", input=QUESTION, background=True)
+    assert client.responses.cancel(report.id).status == "cancelling"
+    assert ended(lambda: client.responses.retrieve(report.id)).status == "cancelled"
+
+
+@check("async chat")
+def async_chat():
+    created = client.async_.chat.completions.create(request={"model": "sonar-pro", "messages": MESSAGES})
+    assert created.status in ("CREATED", "IN_PROGRESS")
+    found = ended(lambda: client.async_.chat.completions.get(created.id))
+    assert found.status == "COMPLETED"
+    check_answer(found.response)
+    assert created.id in [each.id for each in client.async_.chat.completions.list().requests]
+    raised(perplexity.NotFoundError, lambda: client.async_.chat.completions.get("nothing"))
+
+
 @check("errors")
 def errors():
     wrong = client.with_options(api_key="not-the-right-key")
     raised(perplexity.AuthenticationError, lambda: wrong.chat.completions.create(model="sonar", messages=MESSAGES))
     raised(
         perplexity.UnprocessableEntityError,
-        lambda: client.chat.completions.create(model="sonar", messages=[{"role": "user", "content": "x" * 501}]),
+        lambda: client.chat.completions.create(model="sonar", messages=[{"role": "user", "content": "x" * 32_501}]),
     )
     limited = perplexity.Perplexity(api_key=KEY, base_url=f"{LIMITED_URL}/perplexity", max_retries=0)
     caught = raised(perplexity.RateLimitError, lambda: limited.search.create(query=QUESTION), tries=2)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 from checks import ANSWER, KEY, LIMITED_URL, OPEN_URL, PAGE_URL, QUESTION, URL, check, main, raised
 from tavily import AsyncTavilyClient, TavilyClient
-from tavily.errors import BadRequestError, InvalidAPIKeyError, UsageLimitExceededError
+from tavily.errors import BadRequestError, ForbiddenError, InvalidAPIKeyError, UsageLimitExceededError
 
 client = TavilyClient(api_key=KEY, api_base_url=f"{URL}/tavily")
 
@@ -32,11 +35,73 @@ def extract():
     assert found["failed_results"][0]["url"] == "http://127.0.0.1:1/private"
 
 
+@check("crawl")
+def crawl():
+    found = client.crawl(PAGE_URL, max_depth=2, limit=10, instructions="tasks", timeout=60)
+    assert found["base_url"] == PAGE_URL
+    assert [each["url"] for each in found["results"]] == [PAGE_URL, f"{PAGE_URL}/tasks"]
+    assert all(ANSWER in each["raw_content"] for each in found["results"])
+    assert "robots.txt" in found["failed_results"][0]["error"]
+    assert client.crawl(PAGE_URL, exclude_paths=["/tasks$"], timeout=60)["results"][1:] == []
+
+
+@check("map")
+def map_site():
+    assert client.map(PAGE_URL, select_paths=["/tasks$"])["results"] == [PAGE_URL, f"{PAGE_URL}/tasks"]
+
+
+def ended(task):
+    for _ in range(300):
+        found = client.get_research(task["request_id"], include_usage=True)
+        if found["status"] not in ("pending", "in_progress"):
+            return found
+        time.sleep(0.2)
+    raise AssertionError(found)
+
+
+@check("research")
+def research():
+    task = client.research(QUESTION, model="mini")
+    assert (task["status"], task["input"], task["model"]) == ("pending", QUESTION, "mini")
+    found = ended(task)
+    assert found["status"] == "completed", found
+    assert ANSWER in found["content"]
+    assert "[1]" in found["content"].partition("## Sources")[0]
+    assert found["sources"][0]["url"] in found["content"]
+    assert found["usage"]["searches"] > 0
+
+
+@check("research: apa, mla, chicago")
+def styles():
+    for style, heading in (("apa", "## References"), ("mla", "## Works Cited"), ("chicago", "## Bibliography")):
+        found = ended(client.research(QUESTION, citation_format=style))
+        assert heading in found["content"]
+        assert "(“asyncio" in found["content"]
+
+
+@check("research, streamed")
+def research_stream():
+    text = b"".join(client.research(QUESTION, model="mini", stream=True)).decode()
+    chunks = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: ")]
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert ANSWER in "".join(delta.get("content", "") for delta in deltas)
+    calls = [each["name"] for delta in deltas for each in delta.get("tool_calls", {}).get("tool_call", ())]
+    assert "WebSearch" in calls
+    assert deltas[-1]["sources"][0]["title"] == "asyncio"
+    assert text.endswith("event: done\n\n")
+
+
 @check("async")
 async def search_async():
     async_client = AsyncTavilyClient(api_key=KEY, api_base_url=f"{URL}/tavily")
     assert ANSWER in (await async_client.search(QUESTION))["results"][0]["content"]
     assert ANSWER in (await async_client.extract(PAGE_URL))["results"][0]["raw_content"]
+    assert len((await async_client.map(PAGE_URL))["results"]) == 3
+    assert len((await async_client.crawl(PAGE_URL))["results"]) == 2
+    task = await async_client.research(QUESTION)
+    assert (await async_client.get_research(task["request_id"]))["status"] in ("pending", "in_progress", "completed")
+    stream = await async_client.research(QUESTION, stream=True)
+    assert ANSWER in b"".join([part async for part in stream]).decode()
 
 
 @check("without an API key")
@@ -51,6 +116,10 @@ def errors():
     raised(InvalidAPIKeyError, lambda: wrong.search(QUESTION))
     caught = raised(BadRequestError, lambda: client.search(QUESTION, max_results=99))
     assert "max_results" in str(caught)
+    assert "max_depth" in str(raised(BadRequestError, lambda: client.crawl(PAGE_URL, max_depth=9)))
+    assert "model" in str(raised(BadRequestError, lambda: client.research(QUESTION, model="max")))
+    assert "robots.txt" in str(raised(ForbiddenError, lambda: client.crawl(f"{PAGE_URL}/private")))
+    raised(InvalidAPIKeyError, lambda: wrong.get_research("1"))
     limited = TavilyClient(api_key=KEY, api_base_url=f"{LIMITED_URL}/tavily")
     raised(UsageLimitExceededError, lambda: limited.search(QUESTION), tries=2)
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from typing import get_args
+from typing import Any, get_args
 
 import httpx2
 import pytest
-from tests.loopback_upstream import Handler, by_query, serving, silence
+from tests.cases import for_each
+from tests.loopback_upstream import Exchange, Handler, by_query, hang_up, json_reply, reply, serving, silence
 
-from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.testing.web_search import SearchCase, SlowSearch, WebSearchProviderContract
 from modules.llm_platform.wiring.search import spec_of
+from shared.exceptions import AppException
 
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
 
@@ -74,3 +78,71 @@ class AnsweredSearchContract(HttpSearchContract, SearchRowContract):
         answers = dict(zip((self.found, self.not_found), self.answers, strict=True))
         async with serving(by_query(answers)) as upstream, make_client(upstream.url) as client:
             yield self.adapter(upstream.url, client)
+
+
+class KeyedSearchContract(AnsweredSearchContract):
+    """The same, of a service with an API key. `one(url)` is an answer with a single result at that URL."""
+
+    @staticmethod
+    @abstractmethod
+    def one(url: str) -> Any:
+        """Return the JSON of an answer with one undated result at this URL."""
+
+    async def outcome(self, handler: Handler, **fields: Any) -> WebSearchResponse:
+        async with serving(handler) as upstream, make_client(upstream.url) as client:
+            return await self.adapter(upstream.url, client).search(WebSearchRequest(**{"query": "python", **fields}))
+
+    async def sent(self, **fields: Any) -> Exchange:
+        """Return the request that a search sends."""
+        async with serving(self.answers[0]) as upstream, make_client(upstream.url) as client:
+            await self.adapter(upstream.url, client).search(WebSearchRequest(**{"query": "python", **fields}))
+        return upstream.requests[0]
+
+    @for_each(
+        ("handler", "expected"),
+        [
+            (reply(401), exceptions.WebSearchConfigError),
+            (reply(402), exceptions.WebSearchBlockedError),
+            (reply(429), exceptions.WebSearchBlockedError),
+            (reply(500), exceptions.WebSearchUnavailableError),
+            (reply(503), exceptions.WebSearchUnavailableError),
+            (reply(301, b"", "Location: http://127.0.0.1:9/"), exceptions.WebSearchConfigError),
+            (reply(200, b"<html>"), exceptions.WebSearchError),
+            (reply(200, b"[]"), exceptions.WebSearchError),
+            (hang_up, exceptions.WebSearchConnectionError),
+        ],
+    )
+    async def test_statuses_become_errors(self, handler: Handler, expected: type[AppException]) -> None:
+        """A failed search is an error of its kind, and never an empty list; a refused key names its setting."""
+        with pytest.raises(AppException) as caught:
+            await self.outcome(handler)
+        assert type(caught.value) is expected
+        if expected is exceptions.WebSearchConfigError and "401" in caught.value.message:
+            assert re.search(r"check [A-Z]+_API_KEY", caught.value.message)
+
+    async def test_a_wait_is_passed_on(self) -> None:
+        """Retry-After of a refusal reaches the caller."""
+        with pytest.raises(exceptions.WebSearchBlockedError) as caught:
+            await self.outcome(reply(429, b"{}", "Retry-After: 7"))
+        assert caught.value.retry_after_s == 7
+
+    async def test_a_missing_key_fails_at_the_call(self) -> None:
+        """The error names the setting, nothing is sent; a wrong request is reported first."""
+        async with serving(self.answers[0]) as upstream, make_client(upstream.url) as client:
+            adapter = type(self.adapter(upstream.url, client))("  ", upstream.url, client=client)  # type: ignore[call-arg]
+            with pytest.raises(exceptions.WebSearchConfigError, match=r"set [A-Z]+_API_KEY"):
+                await adapter.search(WebSearchRequest(query="python"))
+            with pytest.raises(exceptions.WebSearchRequestError):
+                await adapter.search(WebSearchRequest(query="python", freshness="sometimes"))
+        assert upstream.requests == []
+
+    async def test_results_of_other_sites_are_dropped(self) -> None:
+        """Whatever the service makes of the domains."""
+        one = json_reply(self.one("https://docs.python.org/3/"))
+        assert len((await self.outcome(one, domains=("python.org",))).results) == 1
+        assert (await self.outcome(one, domains=("-python.org",))).results == ()
+
+    @for_each("url", ["javascript:alert(1)", "https://a.example/x y", "", None, 7, ["https://a.example/"]])
+    async def test_unusable_addresses_are_dropped(self, url: Any) -> None:
+        """A result without a web URL is no result."""
+        assert (await self.outcome(json_reply(self.one(url)))).results == ()

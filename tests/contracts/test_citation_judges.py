@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.citation_judge import CitationJudgeContract, FakeCitationJudge
 
-from modules.llm_platform.application.research.verification import LLMCitationJudge
+from modules.llm_platform.application.research.verification import CachedCitationJudge, LLMCitationJudge
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import CachedCitationJudge
 from modules.llm_platform.testing import FakeLLM
 
 ROWS = '[[1, "supported"], [2, "unsupported"]]'

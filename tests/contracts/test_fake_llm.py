@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.fakes.llm_contract import LLMProviderContract, collect, question
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import (
@@ -13,7 +14,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMException,
     LLMProviderException,
 )
-from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, LLMProviderContract, collect, question
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 LONG_S = 30.0
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from tests.fakes.llm_contract import LLMProviderContract
 from tests.fakes.metrics import MemoryMetrics
 from tests.guards import guarded_model, retried_model, router
 
@@ -16,7 +17,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.infrastructure.policies.caching import SingleFlightLLM
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
-from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, LLMProviderContract
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 LONG_S = 30.0
 

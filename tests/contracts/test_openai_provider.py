@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.chat_server import ChatServer, Reply, answer, chunk, spoken, stream
+from tests.fakes.llm_contract import LLMProviderContract
 
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection
-from modules.llm_platform.testing.llm import LLMProviderContract
 
 NOBODY_LISTENS = "http://127.0.0.1:9/v1"
 

@@ -22,8 +22,8 @@ from tests.fakes.research_job_store import (
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
-from modules.llm_platform.infrastructure.research_jobs.statements import SCHEMA
 from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
+from modules.llm_platform.infrastructure.statements.research_schema import SCHEMA
 
 
 class TestMemoryResearchJobStore(ResearchJobStoreContract):

@@ -21,7 +21,11 @@ from tests.fakes.vector_store_contract import (
 
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.infrastructure.adapters import sqlite_vector_store
-from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import FILE, SqliteVectorStore
+from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import (
+    FILE,
+    SqliteMemoryVectorStore,
+    SqliteVectorStore,
+)
 
 
 @pytest.fixture
@@ -42,6 +46,31 @@ class TestSqlite(VectorStoreContract):
         store = await open_again()
         assert isinstance(store, SqliteVectorStore)
         return store
+
+
+class TestSqliteInMemory(VectorStoreContract):
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[SqliteMemoryVectorStore]:
+        store = SqliteMemoryVectorStore()
+        yield store
+        await store.aclose()
+
+    @pytest.fixture
+    def open_again(self, store: SqliteMemoryVectorStore) -> OpenAgain:
+        async def again() -> SqliteMemoryVectorStore:
+            return store  # no other one has its data
+
+        return again
+
+
+async def test_a_store_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = SqliteMemoryVectorStore()
+    await fill_store(store)
+    await store.finish(COLLECTION_NAME)
+    assert await list_documents(store)
+    assert list(tmp_path.rglob("*")) == []
+    await store.aclose()
 
 
 async def test_one_writes_and_others_read_what_was_finished(

@@ -17,7 +17,8 @@ from modules.llm_platform.presentation.rest.http.access import first_segment
 HOWTO = "docs/howto/use-existing-clients.md"
 ADDRESS = re.compile(r"http://(?:user:KEY@)?localhost:8000(/[\w/-]+)")
 PROGRAM_NAMES = {  # the word of the how-to's line, and the program that tries it
-    "Perplexity(": "with_perplexityai", "OpenAI(": "with_openai", "TavilyClient(": "with_tavily_python",
+    "Perplexity(": "with_perplexityai", "OpenAI(": "with_openai", "Anthropic(": "with_anthropic",
+    "TavilyClient(": "with_tavily_python",
     "TavilySearch(": "with_langchain_tavily", "SearxSearchWrapper(": "with_langchain_community",
     "litellm.search(": "with_litellm", "PERPLEXITY_BASE_URL": "with_langchain_perplexity",
     "SEARX_URL": "with_gpt_researcher",

@@ -1,4 +1,7 @@
-"""Requirements: each id that the code cites is on the page, and each path of the page is there."""
+"""Requirements: each id that the code cites is on the page, and each path of the page is there.
+
+The source is read, because only docstrings cite ids, and a reader alone would notice one that leads nowhere.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -25,12 +26,18 @@ def blocks(step: int) -> list[str]:
     return re.findall(r"```bash\n(.*?)```", text, re.S)
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    """The folder after the first two steps."""
+@pytest.fixture(scope="module")
+def first_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tutorial")
     for block in (*blocks(1), *blocks(2)):
-        shell(block, tmp_path)
-    return tmp_path
+        shell(block, folder)
+    return folder
+
+
+@pytest.fixture
+def notes(first_steps: Path, tmp_path: Path) -> Path:
+    """The folder after the first two steps."""
+    return shutil.copytree(first_steps, tmp_path, dirs_exist_ok=True)
 
 
 def test_the_report_is_the_one_that_is_shown(notes: Path) -> None:

@@ -17,6 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tests.e2e.hostile_requests import JSON, MARK, MIB, Case
 
 from modules.llm_platform.presentation.mcp.tools import TOOLS
+from modules.llm_platform.presentation.rest.research_routes import WITH_FILES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "openapi.json"
 WRONG_VALUES: tuple[Any, ...] = (
@@ -37,6 +38,7 @@ INSIDE = (
     "doc:sails.md",
 )
 IDS = (MARK, "..", "%00", "%ff", "a" * 5000, "..%2f..%2fx", "x' OR '1'='1", "%0d%0aset-cookie:%20a=b", "*", "plan%00")
+ID_NAMES = ("{request_id}", "{response_id}", "{api_request}")  # parameters of paths
 EVENT_IDS = ("-1", "9" * 9, "9" * 4000, "1e9", "١", "", "1, 2", "\t7", MARK)
 
 
@@ -53,7 +55,9 @@ class Route(NamedTuple):
 
     def case(self, why: str, body: Any = None, headers: Mapping[str, str] = JSON, **changed: Any) -> Case:
         """A request with this body (bytes as they are) or these parameters; any documented status but 500 is right."""
-        target = quote(self.path.replace("{index}", "1"), safe="/{}").replace("{request_id}", "x")
+        target = quote(self.path.replace("{index}", "1"), safe="/{}")
+        for name in ID_NAMES:
+            target = target.replace(name, "x")
         if query := {**self.query, **changed}:
             target += "?" + urlencode(query, doseq=True)
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
@@ -77,7 +81,7 @@ def _tool(name: str, arguments: Mapping[str, Any]) -> Route:
     return _mcp("tools/call", name, name=name, arguments=arguments)
 
 
-QUESTIONS: Mapping[str, Mapping[str, Any]] = {"read_page": {"url": INSIDE[0]}, "ask": {"question": "solar sails"}}
+QUESTIONS: Mapping[str, Mapping[str, Any]] = {"fetch": {"id": INSIDE[0]}, "get_research": {"id": "x", "wait_s": 0}}
 ASKED: Mapping[str, Any] = {"query": "solar sails"}
 MCP = (
     _mcp("server/discover"),
@@ -121,7 +125,8 @@ def door_bodies() -> Iterator[Case]:
     for route in with_bodies():
         for body in NO_OBJECTS:
             yield route.case(repr(body[:20]), body)
-        yield route.refused(route.case("too large", b" " * MIB + b'{"a":1}'), 413)
+        size = WITH_FILES.max_bytes if route.path == "/research" else MIB
+        yield route.refused(route.case("too large", b" " * size + b'{"a":1}'), 413)
         for headers in ({"content-type": "text/plain"}, {**JSON, "content-encoding": "gzip"}):
             yield route.refused(route.case("type", dict(route.body or {}), headers), 400, 415)
 
@@ -160,12 +165,13 @@ def door_queries() -> Iterator[Case]:
 
 def door_ids() -> Iterator[Case]:
     for route in routes():
-        if "{request_id}" in route.path:
+        for parameter in filter(route.path.__contains__, ID_NAMES):
             for name in IDS:
-                target = route.path.replace("{request_id}", name.replace(" ", "%20")).replace("{index}", "1")
-                yield Case(name[:40], (404, 405, 422), route.method, target, {})
+                target = route.path.replace(parameter, name.replace(" ", "%20")).replace("{index}", "1")
+                yield Case(name[:40], (400, 404, 405, 422), route.method, target, {})
             for number in EVENT_IDS:
-                yield Case(number[:40], (400, 404), route.method, route.case("").target, {"last-event-id": number})
+                statuses = (400, 404) if route.body is None else (400, 404, 422)  # a body that is missing is told first
+                yield Case(number[:40], statuses, route.method, route.case("").target, {"last-event-id": number})
 
 
 def door_senders() -> Iterator[Case]:

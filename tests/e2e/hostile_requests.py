@@ -444,9 +444,10 @@ def senders() -> Iterator[Case]:
 
 def bodies() -> Iterator[Case]:
     start = b'{"query":"'
-    yield Case("2 MB", (413,), body=start + MARK.encode() * (MIB // 4) + b'"}')
+    yield Case("2 MB", REFUSED, body=start + MARK.encode() * (MIB // 4) + b'"}')
     yield Case("1 MiB", REFUSED, body=start + b"b" * (MIB - 12) + b'"}')
-    yield Case("1 MiB and a byte", (413,), body=start + b"b" * (MIB - 11) + b'"}')
+    yield Case("1 MiB and a byte", REFUSED, body=start + b"b" * (MIB - 11) + b'"}')
+    yield Case("1 MiB without files", (413,), body=b" " * MIB + _bytes(PLAIN[RESEARCH]))
     yield Case("blanks", REFUSED, body=b" " * (MIB - 1))
 
 
@@ -514,6 +515,9 @@ ASKED: Mapping[str, dict[str, Any]] = {  # the compatible APIs
     "/perplexity/search": {"query": "solar sails"},
     "/tavily/search": {"query": "solar sails"},
     "/tavily/extract": {"urls": "http://127.0.0.1:9/"},
+    "/tavily/crawl": {"url": "http://127.0.0.1:9/"},
+    "/tavily/map": {"url": "http://127.0.0.1:9/"},
+    "/tavily/research": {"input": "solar sails"},
     "/searxng/search": {"q": "solar sails"},
     "/open-webui/search": {"query": "solar sails"},
     "/open-webui/load": {"urls": ["http://127.0.0.1:9/"]},

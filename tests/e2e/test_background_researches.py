@@ -20,6 +20,8 @@ from tests.report_world import SUB_QUESTIONS
 
 QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0
+SILENCE_S = 3.0  # nothing is computed for that long
+UNCHANGED_LOOKS = 5  # half a second apart
 SETTINGS = {"LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "DRAIN_TIMEOUT_S": "1"}
 
 
@@ -84,14 +86,15 @@ async def server(loopback: Loopback, data: Path, **settings: str) -> AsyncIterat
 
 async def settled(server: Server, name: str) -> list[dict[str, Any]]:
     """The stored events once the upstream is silent and no more come."""
-    last = -1
-    while (seen := (await server.client.get(f"/research/{name}")).json()["progress"]) != last:
-        last = seen
+    last, unchanged = -1, 0
+    while unchanged < UNCHANGED_LOOKS:
         await asyncio.sleep(0.5)
+        progress = (await server.client.get(f"/research/{name}")).json()["progress"]
+        last, unchanged = progress, unchanged + 1 if progress == last else 0
     async with server.client.stream("GET", f"/research/{name}/events") as answer:
         text = ""
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1.0):
+            async with asyncio.timeout(SILENCE_S):
                 async for part in answer.aiter_text():
                     text += part
     return decoded(text)

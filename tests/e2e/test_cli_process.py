@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -19,6 +20,10 @@ from pathlib import Path
 
 import pytest
 from tests.cases import for_each
+
+from modules.llm_platform.__main__ import wiring
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.main import run
 
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 PATIENCE_S = 120.0  # how long a test waits for a process before it is called hanging
@@ -51,6 +56,13 @@ def notes(tmp_path: Path) -> Path:
     (folder / "heating.md").write_text(f"# Heating\n\n{HEAT}\n")
     (folder / "water.md").write_text("# Water\n\nRain water is kept in two tanks of a thousand litres each.\n")
     return folder
+
+
+def call_here(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of the same program without a process, for laws about its output."""
+    out, err = io.StringIO(), io.StringIO()
+    code = run(arguments, wiring(), Console(out, err, io.StringIO(stdin)))
+    return code, out.getvalue(), err.getvalue()
 
 
 def call(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -88,8 +100,9 @@ class TestDocuments:
 
     def test_json_is_all_of_standard_output(self, notes: Path) -> None:
         """Standard output is one JSON document with the fields of the HTTP answer."""
-        ended = call("research", "--documents", str(notes), "--offline", "--json", stdin="What heats the greenhouse?\n")
-        answer = json.loads(ended.stdout)
+        words = ("research", "--documents", str(notes), "--offline", "--json")
+        _, out, _ = call_here(*words, stdin="What heats the greenhouse?\n")
+        answer = json.loads(out)
         assert answer["metadata"]["providers"] == ["documents"]
         assert answer["sources"][0]["url"] == "doc:heating.md"
         quote = answer["citations"][0]
@@ -98,15 +111,16 @@ class TestDocuments:
 
     def test_folder_is_searched(self, notes: Path) -> None:
         """The same folder as a list of hits."""
-        ended = call("search", "rain water tanks", "--documents", str(notes), "--offline")
-        assert ended.returncode == 0
-        assert "doc:water.md" in ended.stdout
+        code, out, _ = call_here("search", "rain water tanks", "--documents", str(notes), "--offline")
+        assert code == 0
+        assert "doc:water.md" in out
 
     def test_output_file_is_written(self, notes: Path, tmp_path: Path) -> None:
         """--output writes the answer, and standard output stays empty."""
         target = tmp_path / "answer.html"
-        ended = call("research", "What heats the greenhouse?", "--documents", str(notes), "--output", str(target))
-        assert (ended.returncode, ended.stdout) == (0, "")
+        words = ("research", "What heats the greenhouse?", "--documents", str(notes), "--output", str(target))
+        code, out, _ = call_here(*words)
+        assert (code, out) == (0, "")
         assert "heat pump" in target.read_text(encoding="utf-8")
 
     def test_terminal_gets_progress_and_a_rendered_answer(self, notes: Path) -> None:
@@ -223,7 +237,8 @@ class TestWeight:
         """
         heavy = [
             "fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "qdrant_client", "ddgs", "werkzeug",
-            "opentelemetry.exporter", "modules.llm_platform.infrastructure.adapters.otel_tracer",
+            "redis", "portalocker", "aiohttp", "httpcore2", "opentelemetry.exporter",
+            "modules.llm_platform.infrastructure.adapters.otel_tracer",
         ]
         code = (
             "import sys; from modules.llm_platform.__main__ import main\n"

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
+import pytest
 from tests.fakes.tracing import PARENT
 
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest, Source
@@ -35,6 +36,10 @@ class MemoryResearchJobStore(SqliteResearchJobStore):
 
 def new_job(name: str, owner: str = "", webhook: str | None = None) -> NewResearchJob:
     return NewResearchJob(name, ResearchRequest(query=QUESTION, depth="deep"), owner, "label", webhook)
+
+
+def follow_up(name: str, previous_id: str | None, owner: str = "owner", query: str = "And the costs?") -> NewResearchJob:
+    return NewResearchJob(name, ResearchRequest(query=query, previous_id=previous_id), owner)
 
 
 def event(number: int, kind: str = "searched", data: str = "{}") -> JobEvent:
@@ -70,6 +75,140 @@ class ResearchJobStoreContract:
         assert not await store.cancel("", "a", event(0))
         assert await store.counts() == {"queued": 0, "running": 0}
         assert await store.clean() == 0
+
+    async def test_finished_run_is_recorded_with_its_client(self, store: IResearchJobStore) -> None:
+        """A foreground run is stored with its events, sources and the request of its client; no worker takes it."""
+        job = NewResearchJob(
+            "a", ResearchRequest(query=QUESTION), "owner", "label", api="openai", client_request={"metadata": {"k": "\x00"}}
+        )
+        held = HeldSources(sources=(Source(index=1, title="t", url="https://example.org/", text="words"),))
+        for _ in range(2):  # the second one takes the place of the first
+            await store.record(job, [event(1, "started"), event(2, "failed", PROBLEM)], held, 2.0)
+        found = await store.get("owner", "a")
+        assert found is not None
+        assert (found.status, found.api, found.client_request, found.attempts) == ("done", "openai", job.client_request, 1)
+        assert found.finished_at is not None
+        took_s = (found.finished_at - found.created_at).total_seconds()
+        assert took_s == pytest.approx(2.0, abs=0.1)  # a database reads its clock for each column
+        page = await store.events("owner", "a", 0, 10)
+        assert page is not None
+        assert ([each.number for each in page.events], page.is_last) == ([1, 2], True)
+        assert await store.sources("owner", "a") == held
+        assert await store.claim("worker", LEASE_S) is None
+        assert await store.get("", "a") is None
+
+    async def test_runs_are_listed_by_compatible_api(self, store: IResearchJobStore) -> None:
+        """A list of one API has only its research runs; every list of the owner has them all."""
+        for name, api in (("a", ""), ("b", "openai"), ("c", "perplexity")):
+            assert await store.add(NewResearchJob(name, ResearchRequest(query=QUESTION), api=api), MANY)
+        assert [job.id for job in await store.page("", 10)] == ["c", "b", "a"]
+        assert [job.id for job in await store.page("", 10, api="openai")] == ["b"]
+        assert [job.id for job in await store.page("", 10, "c", "openai")] == ["b"]
+        assert await store.page("", 10, "b", "openai") == ()
+
+    async def test_deleted_run_is_gone(self, store: IResearchJobStore) -> None:
+        """Its owner removes it with its events and sources; a worker that runs it may write no more."""
+        assert await store.add(new_job("a", "owner"), MANY)
+        job = await claimed(store)
+        await store.append(job, [event(1)], PROGRESS)
+        assert not await store.delete("other", "a")
+        assert await store.delete("owner", "a")
+        assert await store.get("owner", "a") is None
+        assert await store.events("owner", "a", 0, 10) is None
+        assert await store.sources("owner", "a") is None
+        assert await is_lost(store.append(job, [event(2)], PROGRESS))
+        assert not await store.delete("owner", "a")
+
+    async def test_a_follow_up_joins_the_thread_of_its_owner(self, store: IResearchJobStore) -> None:
+        """A run knows the run that it follows and the first of the thread; a run of another owner is followed by none."""
+        await store.add(new_job("a", "owner"), MANY)
+        await store.record(follow_up("b", "a"), [event(1)], None, 0.0)
+        await store.add(follow_up("c", "b"), MANY)
+        await store.add(follow_up("x", "b", "other"), MANY)
+        found = await store.thread("owner", "b")
+        assert found is not None
+        assert [(job.id, job.previous_id, job.thread_id) for job in found.researches] == [
+            ("a", None, "a"), ("b", "a", "a"), ("c", "b", "a"),
+        ]
+        assert (found.id, found.title, found.status, found.runs, found.running) == ("a", QUESTION, "queued", 3, 2)
+        assert found == await store.thread("owner", "a")
+        other = await store.thread("other", "x")
+        assert other is not None
+        assert [job.thread_id for job in other.researches] == ["x"]
+        assert await store.thread("other", "a") is None
+
+    async def test_a_run_joins_a_thread_without_following(self, store: IResearchJobStore) -> None:
+        """A question that is asked again stands in the thread, after what the first one followed; not in that of another
+        owner, nor in one that is not stored.
+        """
+        await store.add(new_job("a", "owner"), MANY)
+        await store.add(follow_up("b", "a"), MANY)
+        await store.record(replace(new_job("c", "owner"), thread_id="b"), [event(1)], None, 0.0)
+        await store.add(replace(follow_up("d", "a"), thread_id="b"), MANY)
+        for name, owner, joined in (("x", "other", "a"), ("y", "owner", "gone")):
+            await store.add(replace(new_job(name, owner), thread_id=joined), MANY)
+        found = await store.thread("owner", "a")
+        assert found is not None
+        assert [(job.id, job.previous_id) for job in found.researches] == [("a", None), ("b", "a"), ("c", None), ("d", "a")]
+        assert [(each.id, each.runs) for each in await store.threads("other", 9)] == [("x", 1)]
+        assert [(each.id, each.runs) for each in await store.threads("owner", 9)] == [("y", 1), ("a", 4)]
+
+    async def test_threads_are_listed_by_their_newest_run(self, store: IResearchJobStore) -> None:
+        """Each thread once, those with the newest run first, in pages; a thread of another owner is in none."""
+        for name in "abcd":
+            await store.add(new_job(name, "owner"), MANY)
+        await store.add(new_job("x", "other"), MANY)
+        await store.add(follow_up("e", "b"), MANY)
+        assert [each.id for each in await store.threads("owner", 3)] == ["b", "d", "c"]
+        assert [each.id for each in await store.threads("owner", 3, "c")] == ["a"]
+        assert [each.id for each in await store.threads("owner", 3, "b")] == ["d", "c", "a"]
+
+    async def test_threads_are_found_by_their_words(self, store: IResearchJobStore) -> None:
+        """Any question of a thread and its title are searched, whatever the case; signs of patterns are only signs."""
+        await store.add(new_job("a", "owner"), MANY)
+        await store.add(follow_up("b", "a", query="Was kosten WÄRMEPUMPEN, 100% elektrisch?"), MANY)
+        await store.add(follow_up("c", None, query="Сколько стоит_насос?"), MANY)
+        found = {
+            text: [each.id for each in await store.threads("owner", 10, None, text)]
+            for text in ("wärmepumpen", "heat PUMPS", "НАСОС", "100% ", "0%e", "t_p", "!", "'", "nothing")
+        }
+        assert found == {
+            "wärmepumpen": ["a"], "heat PUMPS": ["a"], "НАСОС": ["c"], "100% ": ["a"], "0%e": [], "t_p": [], "!": [], "'": [],
+            "nothing": [],
+        }
+
+    async def test_a_thread_is_renamed(self, store: IResearchJobStore) -> None:
+        """The title is found, the questions still are; later follow-ups keep it; another owner renames nothing."""
+        await store.add(new_job("a", "owner"), MANY)
+        await store.add(follow_up("b", "a"), MANY)
+        assert not await store.rename_thread("other", "a", "Mine")
+        assert await store.rename_thread("owner", "b", "Heizung Ö")
+        await store.add(follow_up("c", "b"), MANY)
+        [found] = await store.threads("owner", 10, None, "heizung ö")
+        assert (found.id, found.title) == ("a", "Heizung Ö")
+        assert [each.title for each in await store.threads("owner", 10, None, "pumps")] == ["Heizung Ö"]
+
+    async def test_a_deleted_thread_is_gone(self, store: IResearchJobStore) -> None:
+        """All its runs with their events; other threads stay."""
+        await store.add(new_job("a", "owner"), MANY)
+        await store.add(follow_up("b", "a"), MANY)
+        await store.add(new_job("c", "owner"), MANY)
+        assert await store.delete_thread("other", "a") == ()
+        assert sorted(await store.delete_thread("owner", "b")) == ["a", "b"]
+        assert [job.id for job in await store.page("owner", 10)] == ["c"]
+        assert await store.thread("owner", "a") is None
+
+    async def test_quick_runs_and_reports_are_claimed_apart(self, store: IResearchJobStore) -> None:
+        """A worker that is full of reports still takes a quick question."""
+        await store.add(NewResearchJob("a", ResearchRequest(query=QUESTION, depth="report")), MANY)
+        await store.add(new_job("b"), MANY)
+        quick = await store.claim("worker", LEASE_S, is_report=False)
+        assert quick is not None
+        assert quick.id == "b"
+        assert await store.claim("worker", LEASE_S, is_report=False) is None
+        report = await store.claim("worker", LEASE_S, is_report=True)
+        assert report is not None
+        assert report.id == "a"
 
     async def test_what_was_submitted_is_claimed(self, store: IResearchJobStore) -> None:
         """The request comes back as it was, with the fields that were set; a running research is claimed by nobody else."""

@@ -13,6 +13,7 @@ from tests.cases import for_each
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.report_world import stage_of
+from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform import (
     ICitationJudge,
@@ -190,6 +191,7 @@ async def test_tokens_come_first_and_verdicts_last() -> None:
     assert verified[1].citations == done.citations
 
 
+@in_virtual_time
 async def test_a_judge_that_hangs_costs_no_answer() -> None:
     """An answer that is not streamed is there before its deadline, with the verdicts of the words and the reason."""
     model = Model()

@@ -175,14 +175,13 @@ async def test_drain_timeout_ends_the_worker(broker: MockCluster) -> None:
     """A longer request is not committed, and the next worker answers it."""
     handler = Echo()
     handler.gate.clear()
-    began = 0.0
-    async with working(handler, options(broker, drain_s=0.2)) as worker:
-        await asyncio.to_thread(send, broker, [b"slow"])
-        assert await becomes_true(lambda: len(handler.handled) == 1, PATIENCE_S)
-        began = time.monotonic()
-        worker.stop()
-        await asyncio.sleep(0.3)
-    assert time.monotonic() - began < PATIENCE_S / 2
+    worker = Worker(handler, options(broker, drain_s=0.2))
+    running = asyncio.create_task(worker.run())
+    await asyncio.to_thread(send, broker, [b"slow"])
+    assert await becomes_true(lambda: len(handler.handled) == 1, PATIENCE_S)
+    worker.stop()
+    async with asyncio.timeout(PATIENCE_S):
+        await running
     assert await asyncio.to_thread(committed, broker) < 0
     handler.gate.set()
     async with working(handler, options(broker)):
@@ -234,9 +233,10 @@ async def test_stalled_partition_makes_the_worker_unready(broker: MockCluster, m
         await asyncio.to_thread(send, broker, [b"waits"] * 14, 1)
         await asyncio.to_thread(send, broker, [b"goes on"])
         assert await asyncio.to_thread(read, broker, RESULTS, 2) == [b"first", b"goes on"]
-        assert await becomes_true(lambda: bool(worker.not_ready()), PATIENCE_S)
-        assert list(monitor.stalled) == [(REQUESTS, 1)]
-        assert monitor.lag == {(REQUESTS, 0): 0, (REQUESTS, 1): 14}
+        lags = {(REQUESTS, 0): 0, (REQUESTS, 1): 14}
+        # On a busy machine the other partition may be late for a moment, too.
+        assert await becomes_true(lambda: list(monitor.stalled) == [(REQUESTS, 1)] and monitor.lag == lags, PATIENCE_S)
+        assert worker.not_ready()
         on_its_thread.append(lambda: consumer.resume(stranded))
         await asyncio.to_thread(send, broker, [b"last"])
         assert await becomes_true(lambda: not worker.not_ready() and monitor.lag[REQUESTS, 1] == 0, PATIENCE_S)

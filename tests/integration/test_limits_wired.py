@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.cases import for_each
 from tests.chat_server import ChatServer, answer, error
+from tests.fakes.llm_contract import question
 from tests.loopback_upstream import Handler, in_turn, json_reply, serving
 
 from modules.llm_platform import (
@@ -21,10 +22,9 @@ from modules.llm_platform import (
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
-from modules.llm_platform.testing.llm import question
 from shared.config import Settings, SettingsError
 
-STAGES = ("plan", "queries", "rank", "summarize", "write", "judge")
+STAGES = ("plan", "queries", "rank", "summarize", "write", "judge", "output")
 PRICED = {"price_in": 1.0, "price_out": 2.0}
 
 
@@ -116,7 +116,7 @@ class TestStages:
         asked = dict(zip(STAGES, (each.body["model"] for each in server.asked), strict=True))
         assert asked == {
             "plan": "main-model", "queries": "main-model", "rank": "cheap-model",
-            "summarize": "main-model", "write": "strong-model", "judge": "main-model",
+            "summarize": "main-model", "write": "strong-model", "judge": "main-model", "output": "main-model",
         }
 
     async def test_the_others_step_in(self) -> None:

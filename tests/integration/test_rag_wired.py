@@ -14,8 +14,9 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.application.services.doctor_service import NO_INDEX, CheckResult
+from modules.llm_platform.application.services.doctor_service import NO_INDEX
 from modules.llm_platform.container import Resources, build_platform, build_worker_parts
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagCitation, RagQuestion, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest

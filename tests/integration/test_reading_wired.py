@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,3 +99,22 @@ async def test_a_reader_can_be_replaced() -> None:
     """As every port."""
     async with build_platform(settings(), overrides={IPageReader: FakePageReader({"x": "text"})}) as platform:
         assert (await platform.pages.read("x")).text == "text"
+
+
+async def test_a_result_is_read_whether_page_or_document(tmp_path: Path) -> None:
+    """A document is read as the search found it; an address on the web by the readers, behind their guard."""
+    (tmp_path / "a.md").write_text("# Harbour\n\nThe harbour is nine metres deep.\n")
+    async with serving(page()) as site:
+        given = settings(
+            DOCUMENTS_DIR=tmp_path,
+            LLM_PLATFORM_DATA_DIR=tmp_path / "data",
+            READER_ALLOWED_HOSTS=site.url.removeprefix("http://"),
+        )
+        async with build_platform(given) as platform:
+            document = await platform.result_pages.read("doc:a.md")
+            found = await platform.result_pages.read(f"{site.url}/a")
+            for url in ("http://10.0.0.1/", "doc:../a.md", "doc:/etc/passwd"):
+                with pytest.raises(PageRequestError):
+                    await platform.result_pages.read(url)
+    assert "nine metres" in document.text
+    assert (document.reader, found.reader) == ("documents", "direct")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.cases import for_each
 from tests.chat_server import ChatServer, Reply, answer, completion, error
+from tests.fakes.llm_contract import question
 from tests.fakes.metrics import MemoryMetrics
 from tests.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
 
@@ -25,7 +26,6 @@ from modules.llm_platform import (
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.metrics import BREAKER_OPEN
 from modules.llm_platform.infrastructure.policies.upstream_limits import COOLDOWN_S, FAILURES_TO_OPEN
-from modules.llm_platform.testing.llm import question
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 from shared.config import Settings
 

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from email.utils import formatdate
+from typing import Protocol
 
 import httpx2
 import pytest
@@ -53,12 +54,14 @@ from shared.exceptions import AppException
 
 KEY = "sk-very-secret-0123456789"
 REQUEST = WebSearchRequest(query="anything")
-TIMEOUT_S = 0.3  # of the adapters under test
-SLACK_S = 15.0  # what a busy machine may add before a test calls it hanging
+TIMEOUT_S = 60.0  # of the adapters under test; an upstream that answers does so earlier, on any machine
+SHORT_TIMEOUT_S = 0.3  # where the upstream never answers
 HTML = b"<!doctype html><title>It works!</title>"
 SECRET_ANSWER = b'{"message": "bad things about ' + KEY.encode() + b'"}'
 
-Build = Callable[[str, httpx2.AsyncClient], IWebSearchProvider]
+class Build(Protocol):
+    def __call__(self, url: str, client: httpx2.AsyncClient, timeout_s: float = TIMEOUT_S) -> IWebSearchProvider:
+        """Return an adapter for this address."""
 
 
 # Every provider of the table that has an address, so that a new one is tested without a word here.
@@ -82,9 +85,9 @@ class GivenClient:
 def builder(spec: SearchProviderSpec) -> Build:
     """Build the adapter of a row. The settings are not validated, because an address may be none."""
 
-    def build(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
+    def build(url: str, client: httpx2.AsyncClient, timeout_s: float = TIMEOUT_S) -> IWebSearchProvider:
         kinds = {"_URL": url, "_API_KEY": SecretStr(KEY), "_PASSWORD": SecretStr(KEY), "_USERNAME": "me"}
-        kinds["_TIMEOUT_S"] = TIMEOUT_S
+        kinds["_TIMEOUT_S"] = timeout_s
         values = {name: value for name in spec.settings for end, value in kinds.items() if name.endswith(end)}
         if "SEARXNG_URL" in values:
             values["SEARXNG_URL"] = (url,)
@@ -106,17 +109,18 @@ def build(request: pytest.FixtureRequest) -> Build:
 
 
 @asynccontextmanager
-async def against(build: Build, handler: Handler) -> AsyncIterator[tuple[IWebSearchProvider, Loopback]]:
+async def against(
+    build: Build, handler: Handler, timeout_s: float = TIMEOUT_S
+) -> AsyncIterator[tuple[IWebSearchProvider, Loopback]]:
     async with serving(handler) as upstream, make_client(upstream.url) as client:
-        yield build(upstream.url, client), upstream
+        yield build(upstream.url, client, timeout_s), upstream
 
 
 async def error_of(provider: IWebSearchProvider) -> AppException:
-    """The error of a search, which must come in time."""
-    began = time.monotonic()
+    """The error of a search, which must come."""
     with pytest.raises(AppException) as caught:
-        await provider.search(REQUEST)
-    assert time.monotonic() - began < TIMEOUT_S + SLACK_S
+        async with asyncio.timeout(2 * TIMEOUT_S):
+            await provider.search(REQUEST)
     return caught.value
 
 
@@ -155,11 +159,15 @@ FAULTS: dict[str, tuple[Handler, type[AppException]]] = {
 }
 
 
+def enough_s(handler: Handler) -> float:
+    return SHORT_TIMEOUT_S if handler in (silence, silence_in_body, drip) else TIMEOUT_S
+
+
 @pytest.mark.parametrize("fault", list(FAULTS))
 async def test_a_fault_is_the_right_error_in_time(build: Build, fault: str) -> None:
     """Each fault has its error class, whose words name the upstream and quote nothing that it sent."""
     handler, expected = FAULTS[fault]
-    async with against(build, handler) as (provider, _):
+    async with against(build, handler, enough_s(handler)) as (provider, _):
         error = await error_of(provider)
     assert type(error) is expected
     assert provider.name in error.message.lower()
@@ -189,7 +197,7 @@ async def test_an_endless_body_is_left_early(build: Build) -> None:
             sent += 65536
 
     async with serving(endless) as upstream, make_client(upstream.url) as client:
-        adapter = SearXNGWebSearchAdapter(upstream.url, timeout=20, client=client)
+        adapter = SearXNGWebSearchAdapter(upstream.url, timeout=TIMEOUT_S, client=client)
         with pytest.raises(WebSearchError, match="more than 8 MB"):
             await adapter.search(REQUEST)
         assert await ends(lambda: upstream.busy == 0)
@@ -329,7 +337,7 @@ async def test_the_key_shows_nowhere(build: Build, caplog: pytest.LogCaptureFixt
     for logger in (None, "httpx2", "httpcore2"):  # a program may have told the last two to be quiet
         caplog.set_level(logging.DEBUG, logger=logger)
     for handler in (*(handler for handler, _ in FAULTS.values()), json_reply(echo), reply(500, SECRET_ANSWER)):
-        async with against(build, handler) as (provider, _):
+        async with against(build, handler, enough_s(handler)) as (provider, _):
             seen += [repr(provider), repr(vars(provider))]
             try:
                 seen.append(repr(await provider.search(REQUEST)))

@@ -97,7 +97,7 @@ async def delivering(
     guard = Guard(resolver, AllowedHosts(["127.0.0.1"]))
     sender = GuardedWebhookSender(guard, PinnedConnections(), timeout_s=timeout_s)
     secrets = [decode_webhook_secret(secret) for secret in (NEW, OLD)]
-    task = asyncio.create_task(WebhookService(store, sender, secrets, metrics, delays_s).run())
+    task = asyncio.create_task(WebhookService(store, lambda: sender, secrets, metrics, delays_s).run())
     try:
         yield
     finally:

@@ -24,7 +24,7 @@ class _Node(RealBroker):
 
     def __init__(self, node_id: int, controllers: Mapping[int, int]) -> None:
         super().__init__()
-        self._node_id = node_id
+        self.node_id = node_id
         self._controllers = controllers
         self._controller_port = controllers[node_id]
 
@@ -32,7 +32,6 @@ class _Node(RealBroker):
         internal = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
         return {
             **super()._settings(),
-            "node.id": self._node_id,
             "controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{port}" for each, port in self._controllers.items()),
             **{f"{name}.replication.factor": BROKERS for name in internal},
             **{f"{name}.min.isr": MIN_IN_SYNC for name in internal[1:]},
@@ -87,11 +86,13 @@ class BrokerCluster:
         assert self._killed is not None, "nobody was killed"
         self._killed.up()
         self._killed = None
-        wait_until(self._all_in_sync, "the replicas to be in sync", START_S)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        wait_until(lambda: self._all_in_sync(admin), "the replicas to be in sync", START_S)
 
-    def _all_in_sync(self) -> bool:
+    @staticmethod
+    def _all_in_sync(admin: AdminClient) -> bool:
         try:
-            topics = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0}).list_topics(timeout=CALL_S).topics
+            topics = admin.list_topics(timeout=CALL_S).topics
         except KafkaException:
             return False
         return all(len(one.isrs) == BROKERS for topic in topics.values() for one in topic.partitions.values())

@@ -1,8 +1,9 @@
 """A real Apache Kafka 4 in KRaft mode: one node, on loopback, in a temporary folder that goes with it.
 
     python -m tests.kafka.real_broker --port 9092 --topic rag_search_request=12     # by hand, until Ctrl-C
+    python -m tests.kafka.real_broker --archive     # write the archive of classes beside the jars
 
-The jars come from `make kafka-jars`. The broker is a child that cannot outlive its starter, see child.py.
+The jars and the archive come from `make kafka-jars`. The broker is a child that cannot outlive its starter, see child.py.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NoReturn
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.child_process import START_S, TAIL_CHARS, ServerProcess, free_port
 
 JARS = ROOT / "build" / "kafka"
+ARCHIVE = "classes.jsa"  # beside the jars; Java goes without it where it does not fit
 CLUSTER_ID = "bGxtLXBsYXRmb3JtLXRlcw"  # any 16 bytes in base64
-CALL_S = 15.0
+CALL_S = 60.0
 QUICK_START: tuple[str, ...] = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 FAST: tuple[str, ...] = ("-Xms512m", "-Xmx1g", "-XX:+UseG1GC")  # for benchmarks: slower to start, compiles fully
+_formatted: dict[int, Mapping[str, bytes]] = {}  # files of an empty storage, by node id
 _LOGGER = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
 
 
@@ -37,6 +40,7 @@ class RealBroker(ServerProcess):
     """The Broker of the services suite."""
 
     name = "kafka"
+    node_id = 1
     client: Mapping[str, str | int] = MappingProxyType({"group.protocol": "consumer"})  # KIP-848: quick joins
     extra: Mapping[str, object] = {}  # settings of the broker, for a subclass
     replicas = 1
@@ -59,6 +63,19 @@ class RealBroker(ServerProcess):
     def _begin(self) -> None:
         super()._begin()
         self.create_topics(self._topics)
+        if self._topics:
+            wait_until(self._coordinates_groups, "a coordinator of groups", START_S)
+
+    def _coordinates_groups(self) -> bool:
+        """The first request about a group makes a topic of Kafka's own, which takes a busy machine seconds."""
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "nobody", "log_level": 0})
+        try:
+            reader.committed([TopicPartition(next(iter(self._topics)), 0)], timeout=CALL_S)
+        except KafkaException:
+            return False
+        finally:
+            reader.close()
+        return True
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         if not topics:
@@ -78,7 +95,7 @@ class RealBroker(ServerProcess):
             if knock.connect_ex(("127.0.0.1", self._port)):
                 return False
         with contextlib.suppress(KafkaException):
-            return bool(self._admin().list_topics(timeout=1).brokers)
+            return bool(self._admin().list_topics(timeout=5).brokers)
         return False
 
     @staticmethod
@@ -99,12 +116,23 @@ class RealBroker(ServerProcess):
     def _properties(self) -> Path:
         return self._folder / "server.properties"
 
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
     def _format(self) -> None:
+        """Kafka's tool for it is a Java of its own, so each process runs it once for a node id."""
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()), "utf-8")
+        if files := _formatted.get(self.node_id):
+            self._data.mkdir()
+            for name, content in files.items():
+                (self._data / name).write_bytes(content)
+            return
         arguments = ("kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(self._properties))
         done = subprocess.run(self._java(*arguments), capture_output=True, text=True, check=False, timeout=START_S)
         if done.returncode:
             raise RuntimeError(f"Kafka's storage could not be formatted:\n{(done.stdout + done.stderr)[-TAIL_CHARS:]}")
+        _formatted[self.node_id] = {file.name: file.read_bytes() for file in self._data.iterdir()}
 
     def _java(self, *arguments: str) -> list[str]:
         java = shutil.which("java")
@@ -112,18 +140,20 @@ class RealBroker(ServerProcess):
             raise RuntimeError("no java: `make test-services` installs what it needs")
         if not any(self._jars.glob("kafka_2.13-*.jar")):
             raise RuntimeError("Kafka's jars are not in build/kafka: run `make kafka-jars`")
-        return [java, *self._jvm, *_LOGGER, "-cp", str(self._jars / "*"), *arguments]
+        archive = self._jars / ARCHIVE
+        shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+        return [java, *self._jvm, *shared, *_LOGGER, "-cp", str(self._jars / "*"), *arguments]
 
     def _settings(self) -> dict[str, object]:
         """What a single node needs, and the groups of KIP-848 as quick as tests want them (Kafka: 5 s and 45 s)."""
         return {
             "process.roles": "broker,controller",
-            "node.id": 1,
+            "node.id": self.node_id,
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "log.dirs": str(self._folder / "data"),
+            "controller.quorum.voters": f"{self.node_id}@127.0.0.1:{self._controller_port}",
+            "log.dirs": str(self._data),
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": 1,
             "offsets.topic.replication.factor": 1,
@@ -147,11 +177,25 @@ class RealBroker(ServerProcess):
         }
 
 
+def write_archive() -> None:
+    """Start a broker, make a topic and end it in an orderly way: Java then writes the classes that it has loaded."""
+    archive = JARS / ARCHIVE
+    archive.unlink(missing_ok=True)
+    unfinished = archive.with_suffix(".tmp")
+    with RealBroker({"any": 1}, jvm=(*QUICK_START, f"-XX:ArchiveClassesAtExit={unfinished}")) as broker:
+        broker.stop()
+    unfinished.replace(archive)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="A Kafka to try things on: loopback only, nothing is kept")
     parser.add_argument("--port", type=int, default=9092)
     parser.add_argument("--topic", action="append", default=[], metavar="NAME=PARTITIONS")
+    parser.add_argument("--archive", action="store_true", help="write the archive of classes beside the jars, and end")
     options = parser.parse_args()
+    if options.archive:
+        write_archive()
+        return
     signal.signal(signal.SIGTERM, _interrupted)  # as `kill` or a supervisor ends it: the broker and its data go with us
     topics = {name: int(count or 1) for name, _, count in (topic.partition("=") for topic in options.topic)}
     with contextlib.suppress(KeyboardInterrupt), RealBroker(topics, port=options.port) as broker:

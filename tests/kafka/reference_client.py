@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
 SEARCH, ANSWER = "rag_search_request", "rag_answer_request"
 SEARCHED, ANSWERED, FAILED = "rag_search_result", "rag_answer_result", "rag_failed"
@@ -56,10 +56,11 @@ class Seen:
 
 
 class ReferenceClient:
-    """An independent producer and consumer."""
+    """An independent producer and consumer. Inside `with` it reads each outcome once, however often it is asked for them."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._bootstrap, self._group = bootstrap, group
+        self._reader: _OutcomeReader | None = None
 
     async def __aenter__(self) -> Self:
         """Start the producer, which only sending needs."""
@@ -67,11 +68,15 @@ class ReferenceClient:
             bootstrap_servers=self._bootstrap, acks="all", max_request_size=FETCH_BYTES, retry_backoff_ms=50
         )
         await self._producer.start()
+        self._reader = _OutcomeReader(lambda: self._consumer(None))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.stop()
         await self._producer.stop()
 
     async def send(
@@ -98,9 +103,10 @@ class ReferenceClient:
         """Wait until the group has committed every request; return all outcomes by request id. Raises AssertionError."""
         consumer = self._consumer(self._group)
         await consumer.start()
+        known: dict[TopicPartition, int] = {}
         try:
             async with asyncio.timeout(timeout_s):
-                while behind := await self._lag(consumer, topics):
+                while behind := await self._lag(consumer, topics, known) or await self._lag(consumer, topics, {}):
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise AssertionError(f"not committed after {timeout_s:.0f} s: {behind} of the requests' offsets") from None
@@ -113,7 +119,7 @@ class ReferenceClient:
         consumer = self._consumer(self._group)
         await consumer.start()
         try:
-            return await self._lag(consumer, topics)
+            return await self._lag(consumer, topics, {})
         finally:
             await consumer.stop()
 
@@ -128,40 +134,28 @@ class ReferenceClient:
             await consumer.stop()
 
     @staticmethod
-    async def _lag(consumer: AIOKafkaConsumer, topics: Iterable[str]) -> int:
+    async def _lag(consumer: AIOKafkaConsumer, topics: Iterable[str], known: dict[TopicPartition, int]) -> int:
+        """`known`: offsets that an earlier call has seen as committed. Each partition costs a request, so only those are asked
+        for that were behind.
+        """
         partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
-        ends = await consumer.end_offsets(partitions)
-        committed = {partition: await consumer.committed(partition) or 0 for partition in partitions if ends[partition]}
-        excess = {partition: offset for partition, offset in committed.items() if offset > ends[partition]}
+        ends = {partition: end for partition, end in (await consumer.end_offsets(partitions)).items() if end}
+        for partition, end in ends.items():
+            if known.get(partition, 0) < end:
+                known[partition] = await consumer.committed(partition) or 0
+        excess = {partition: known[partition] for partition, end in ends.items() if known[partition] > end}
         assert not excess, f"committed beyond the end: {excess}"
-        return sum(ends[partition] - offset for partition, offset in committed.items())
+        return sum(end - known[partition] for partition, end in ends.items())
 
     async def outcomes(self) -> dict[str, list[Seen]]:
         """Return the current outcomes by request id, in the order of their topics."""
-        consumer = self._consumer(None)
-        await consumer.start()
+        if self._reader is not None:
+            return await self._reader.read()
+        reader = _OutcomeReader(lambda: self._consumer(None))
         try:
-            found = await self._read(consumer)
+            return await reader.read()
         finally:
-            await consumer.stop()
-        by_id: dict[str, list[Seen]] = {}
-        for seen in found:
-            by_id.setdefault(seen.request_id, []).append(seen)
-        return by_id
-
-    async def _read(self, consumer: AIOKafkaConsumer) -> list[Seen]:
-        partitions = [TopicPartition(topic, number) for topic in OUTCOMES for number in range(PARTITIONS)]
-        ends = {partition: end for partition, end in (await consumer.end_offsets(partitions)).items() if end}
-        consumer.assign(list(ends))
-        found: list[Seen] = []
-        async with asyncio.timeout(SETTLE_S):
-            while any([await consumer.position(partition) < end for partition, end in ends.items()]):
-                for records in (await consumer.getmany(timeout_ms=100)).values():
-                    found += [
-                        Seen(one.topic, one.partition, one.offset, one.key, one.value, tuple(one.headers))
-                        for one in records
-                    ]
-        return found
+            await reader.stop()
 
     def _consumer(self, group: str | None) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
@@ -172,3 +166,39 @@ class ReferenceClient:
             fetch_max_wait_ms=MOCK_WAIT_MS,
             max_partition_fetch_bytes=FETCH_BYTES,
         )
+
+
+class _OutcomeReader:
+    """Reads the topics of outcomes from their beginning, and then what has come since the last time."""
+
+    def __init__(self, make_consumer: Callable[[], AIOKafkaConsumer]) -> None:
+        self._make_consumer = make_consumer
+        self._consumer: AIOKafkaConsumer | None = None  # from the first read on
+        self._partitions = [TopicPartition(topic, number) for topic in OUTCOMES for number in range(PARTITIONS)]
+        self._found: dict[str, list[Seen]] = {}
+
+    async def read(self) -> dict[str, list[Seen]]:
+        if self._consumer is None:
+            self._consumer = self._make_consumer()
+            await self._consumer.start()
+            self._consumer.assign(self._partitions)
+            self._consumer.pause(*self._partitions)
+        consumer = self._consumer
+        async with asyncio.timeout(SETTLE_S):
+            ends = await consumer.end_offsets(self._partitions)
+            behind = {place: end for place, end in ends.items() if await consumer.position(place) < end}
+            consumer.resume(*behind)
+            while any([await consumer.position(place) < end for place, end in behind.items()]):
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    self._keep(records)
+            consumer.pause(*behind)  # else it would fetch while nobody reads
+        return {name: list(seen) for name, seen in self._found.items()}
+
+    def _keep(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:
+        for one in records:
+            seen = Seen(one.topic, one.partition, one.offset, one.key, one.value, tuple(one.headers))
+            self._found.setdefault(seen.request_id, []).append(seen)
+
+    async def stop(self) -> None:
+        if self._consumer is not None:
+            await self._consumer.stop()

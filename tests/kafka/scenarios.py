@@ -14,7 +14,7 @@ from tests.kafka.reference_client import ANSWER, ANSWERED, FAILED, SEARCH, SEARC
 SECURITY = ROOT / "tests" / "security"
 BAD_MESSAGES = (SECURITY / "bad_kafka_messages.jsonl", SECURITY / "kafka_messages.jsonl")
 MAX_MESSAGE_BYTES = 700_000  # RAG_MAX_MESSAGE_BYTES of the workers here
-DEADLINE_S = 3.0
+HASTY_S = 1.0  # the deadline of requests that are to time out
 LARGE, TOO_LARGE = 600_000, 800_000  # above the 512 KB of the contract's advice, above the setting
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -1,12 +1,13 @@
 """Scripted stages: the text of a request selects its outcome.
 
-`@sleep=0.2` waits so many seconds, `@fail=embedding` raises that error, `@bytes=600000` returns so much text. Every result
-contains a random number: two computed outcomes are never the same bytes.
+`@sleep=0.2` waits so many seconds, `@until=/some/file` until the file exists, `@fail=embedding` raises that error,
+`@bytes=600000` returns so much text. Every result contains a random number: two computed outcomes are never the same bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from modules.llm_platform.domain.exceptions import (
 
 SECRET = "sk-do-not-tell-0123456789"
 MAX_SLEEP_S = 3600.0
+POLL_S = 0.02
 DEFAULT_HITS, MAX_HITS = 2, 50
 _COMMAND = re.compile(r"@(\w+)=(\S+)")
 
@@ -67,6 +69,9 @@ async def _run_script(text: str) -> str:
     commands = dict(_COMMAND.findall(text))
     if "sleep" in commands:
         await asyncio.sleep(min(float(commands["sleep"]), MAX_SLEEP_S))
+    if "until" in commands:
+        while not os.path.exists(commands["until"]):  # noqa: PTH110  a test in another process makes it
+            await asyncio.sleep(POLL_S)
     if "fail" in commands:
         raise FAILURES[commands["fail"]]()
     return "x" * int(commands.get("bytes", 0))

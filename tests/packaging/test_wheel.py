@@ -73,6 +73,18 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert {name.rsplit("/", 1)[1] for name in licences} == {"LICENSE", "NOTICE"}
 
 
+def test_the_classifiers_name_the_versions_of_python(wheel: Path) -> None:
+    """Every one from Requires-Python on without a gap, also that of this test run: `make installers` tries them."""
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        head = message_from_string(archive.read(metadata).decode())
+    version = "Programming Language :: Python :: 3."
+    named = [int(each.removeprefix(version)) for each in head.get_all("Classifier", ()) if each.startswith(version)]
+    lowest = int(str(head["Requires-Python"]).removeprefix(">=3."))
+    assert named == list(range(lowest, lowest + len(named)))
+    assert sys.version_info[1] in named
+
+
 def test_the_installed_package_is_the_wheel(everything: Environment) -> None:
     """The import finds the installed files, not this checkout, and both entry points work."""
     where = everything.python(

@@ -15,12 +15,14 @@ from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, law
 from modules.llm_platform.application.research.events import (
     Done,
     Failed,
+    FoundResult,
     Planned,
     Ranked,
     RankedResult,
     Read,
     ResearchEvent,
     Reset,
+    Searched,
     SourcesNumbered,
     Started,
     Token,
@@ -33,6 +35,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchRequest,
     ResearchResponse,
     Source,
+    TextSpan,
 )
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
@@ -143,6 +146,28 @@ async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, 
     assert answer_of(await carried(tmp_path / "forged", forge)).citations == honest.citations
 
 
+async def test_what_it_says_of_its_text_and_of_further_questions_is_not_believed(tmp_path: Path) -> None:
+    """Places beyond the text are those of the text instead, and a question that no answer may suggest is gone."""
+
+    def forge(report: StoredReport) -> StoredReport:
+        done = report.events[-1]
+        assert isinstance(done, Done)
+        forged = {
+            "uncited": (TextSpan(start=-3, end=10**9),),
+            "related_questions": (
+                f"open {EVIL}", "\x1b[31mred", QUESTION, "What do owls eat?", *(f"What of {n}?" for n in range(99)),
+            ),
+        }
+        metadata = done.response.metadata.model_copy(update=forged)
+        response = done.response.model_copy(update={"metadata": metadata})
+        return report.model_copy(update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))})
+
+    answer = answer_of(await carried(tmp_path, forge))
+    assert all(0 <= each.start < each.end <= len(answer.synthesis) for each in answer.metadata.uncited)
+    assert len(answer.metadata.uncited) == answer.metadata.uncited_sentences
+    assert answer.metadata.related_questions == ("What do owls eat?", *(f"What of {n}?" for n in range(4)))
+
+
 @pytest.mark.parametrize("url", BAD_URLS)
 async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> None:
     """In no event, in no list, in no text that is held behind the quotes."""
@@ -159,6 +184,9 @@ async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> N
         )
         events = (
             *report.events[:-1],
+            Searched(
+                request_id="x", query="q", provider="x", count=1, cached=False, results=(FoundResult(url=url, title="x"),)
+            ),
             Ranked(request_id="x", query="q", kept=(RankedResult(url=url, title="x"),)),
             Read(request_id="x", url=url, status="read", chars=1),
             Started(request_id="x"),
@@ -279,3 +307,18 @@ def test_nothing_raises_and_every_citation_stands_where_it_says(
         assert 0 <= each.start <= each.end <= len(answer.synthesis)
         assert source.text[each.quote_start : each.quote_end] == each.quote
         assert each.source_index == 1
+
+
+async def test_an_output_of_the_archive_is_not_told(tmp_path: Path) -> None:
+    """An object is made for the request that asks for it, from the sanitised text."""
+
+    def with_output(report: StoredReport) -> StoredReport:
+        done = report.events[-1]
+        assert isinstance(done, Done)
+        response = done.response.model_copy(update={"output": {"source": EVIL}})
+        return report.model_copy(update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))})
+
+    events = await carried(tmp_path, with_output)
+    assert isinstance(events[-1], Done)
+    assert events[-1].response.metadata.stored_at is not None
+    assert events[-1].response.output is None

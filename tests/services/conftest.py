@@ -1,14 +1,47 @@
-"""A PostgreSQL for each file of tests, and a database of its own for each test."""
+"""A PostgreSQL for each file of tests, and a database of its own for each test. A browser and a server of the page for all.
+
+The order of the files, too: see `FIRST`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+from tests.services.browser import OFFLINE, chromium, serving_page
 from tests.services.postgres_server import PostgresServer, opened
 
 from modules.llm_platform.infrastructure.postgres.migrations import migrate
 from modules.llm_platform.infrastructure.postgres.pool import Database
+from modules.llm_platform.infrastructure.redis import client as redis_client
+
+HERE = Path(__file__).parent
+REDIS_S = 15.0
+EXPECTED_MS = 30_000  # a state of the page, which a busy machine reaches late
+FIRST = (  # they take minutes, the longest one first; what follows fills the gaps
+    "test_broker_cluster.py", "test_kafka_real.py", "test_kafka_classic.py", "test_crashes_kafka.py",
+    "test_crashes_postgres.py", "test_kafka_security.py", "test_page_reading.py", "test_page.py", "test_page_asking.py",
+    "test_page_words.py", "test_page_speed.py", "test_real_broker.py", "test_clock_jumps.py", "test_rights.py",
+    "test_postgres_faults.py",
+)
+LAST = "test_clients.py"  # whose tests are shared out one by one, see tests/conftest.py
+
+
+@pytest.hookimpl(trylast=True)  # after the shuffle
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two of the workers would wait for the third one if it began a long file at the end."""
+    places = {name: place for place, name in enumerate(FIRST)} | {LAST: len(FIRST) + 1}
+    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)) if item.path.parent == HERE else -1)
+
+
+@pytest.fixture(autouse=True)
+def _patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine Redis may take longer than the half second that a server waits for it."""
+    monkeypatch.setattr(redis_client, "TIMEOUT_S", REDIS_S)
+    monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", 2 * REDIS_S)
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +62,25 @@ async def url(postgres: PostgresServer) -> str:
 async def database(url: str) -> AsyncIterator[Database]:
     async with opened(url) as database:
         yield database
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all tests of a worker: each visit has a context, and with it a storage, of its own."""
+    expect.set_options(timeout=EXPECTED_MS)
+    async with chromium() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def base(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """One server for all tests that store nothing on it: they play its answers in the browser."""
+    async with serving_page(tmp_path_factory.mktemp("page"), *OFFLINE) as address:
+        yield address
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_base(tmp_path: Path) -> AsyncIterator[str]:
+    """A server for one test, which stores threads on it."""
+    async with serving_page(tmp_path, *OFFLINE) as address:
+        yield address

@@ -14,7 +14,7 @@ from modules.llm_platform.infrastructure.adapters.prometheus_metrics import Prom
 pytestmark = pytest.mark.services
 
 RULES = Path(__file__).resolve().parents[2] / "deploy" / "prometheus"
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def promtool(*arguments: str, text: str | None = None) -> None:

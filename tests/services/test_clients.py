@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from scripts.client_table import CLIENTS, CLIENTS_DIR, ENVIRONMENTS, ROOT, Client, record
+from scripts.client_table import CLIENTS, CLIENTS_DIR, ENVIRONMENTS, NODE, ROOT, Client, record
 from tests.chat_server import DONE, chunk, completion, usage_chunk
 from tests.loopback_upstream import Exchange, json_reply, reply, serving
 from tests.server_process import SERVERS, until
@@ -39,8 +40,13 @@ FOUND = {  # all keys of a real SearXNG
     ],
     "answers": [], "corrections": [], "infoboxes": [], "suggestions": [], "unresponsive_engines": [],
 }
-PAGE = f"<html><head><title>asyncio</title></head><body><main><h1>asyncio</h1><p>{SENTENCE}</p></main></body></html>"
+PAGE = (
+    f"<html><head><title>asyncio</title></head><body><nav><a href='/page/tasks'>Tasks</a><a href='/page/private'>P</a></nav>"
+    f"<main><h1>asyncio</h1><p>{SENTENCE}</p></main></body></html>"
+)
+ROBOTS = b"User-agent: *\nDisallow: /page/private"
 WRITTEN = f"{SENTENCE.removesuffix('.')} [1]."
+OWN_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else it asks GitHub for them, three times with pauses
 NO_LIMITS = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0"}
 LIMITS = {"RATE_LIMIT_PER_MINUTE": "1", "RATE_LIMIT_BURST": "1"}
 
@@ -49,14 +55,30 @@ async def upstream(exchange: Exchange) -> None:
     """A SearXNG, a language model and a page."""
     if exchange.path.startswith("/page"):
         await reply(200, PAGE.encode(), "content-type: text/html")(exchange)
+    elif exchange.path == "/robots.txt":
+        await reply(200, ROBOTS, "content-type: text/plain")(exchange)
     elif not exchange.path.endswith("/chat/completions"):
         await json_reply(FOUND)(exchange)
-    elif exchange.json.get("stream"):
-        events = (chunk(WRITTEN[:30]), chunk(WRITTEN[30:]), chunk(finish="stop"), usage_chunk(11, 9), DONE)
+    else:
+        await write(exchange)
+
+
+async def write(exchange: Exchange) -> None:
+    """The language model: it calls the first tool that it is offered once, fills a schema, and else writes the sentence."""
+    body = exchange.json
+    text, finish, message = WRITTEN, "stop", {}
+    if body.get("tools") and body["messages"][-1]["role"] != "tool":
+        called = {"name": body["tools"][0]["function"]["name"], "arguments": "{}"}
+        text, finish = "", "tool_calls"
+        message = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": called}]}
+    elif body.get("response_format"):
+        text = json.dumps({"answer": WRITTEN})
+    if body.get("stream"):
+        events = (chunk(text[:30], **message), chunk(text[30:]), chunk(finish=finish), usage_chunk(11, 9), DONE)
         await reply(200, b"".join(events), "content-type: text/event-stream")(exchange)
     else:
         usage = {"prompt_tokens": 11, "completion_tokens": 9}
-        await reply(200, completion(WRITTEN, usage=usage), "content-type: application/json")(exchange)
+        await reply(200, completion(text, finish, usage, **message), "content-type: application/json")(exchange)
 
 
 @asynccontextmanager
@@ -117,12 +139,17 @@ def prepare(environment: str) -> None:
 
 async def run(client: Client, variables: dict[str, str]) -> dict[str, str]:
     """Run the program; return what went wrong by check, empty where nothing did."""
-    python = ENVIRONMENTS / client.environment / "bin/python" if client.environment else sys.executable
-    ours = ("PYTHON", "LLM_", "SEARX", "TAVILY", "OPENAI", "PERPLEXITY", "PPLX", "RETRIEVER", "LANG", "COV_")
+    environment = ENVIRONMENTS / client.environment
+    folder, interpreter = CLIENTS_DIR, environment / "bin/python" if client.environment else Path(sys.executable)
+    if client.environment == NODE:  # a module finds packages beside it
+        folder, interpreter = environment, environment / "bin/node"
+        for file in (client.file, CLIENTS_DIR / "checks.mjs"):
+            shutil.copy(file, folder)
+    ours = ("PYTHON", "LLM_", "SEARX", "TAVILY", "OPENAI", "ANTHROPIC", "PERPLEXITY", "PPLX", "RETRIEVER", "LANG", "COV_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     process = await asyncio.create_subprocess_exec(
-        python, f"{client.program}.py",
-        cwd=CLIENTS_DIR, env={**env, **variables}, stdout=asyncio.subprocess.PIPE,
+        interpreter, client.file.name,
+        cwd=folder, env={**env, **OWN_PRICES, **variables}, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     try:

@@ -74,7 +74,7 @@ class TestPromiseOnKafka(PromiseContract):
         broker.stop()
         broker.up()
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
-            check_none_lost(await client.settled(timeout_s=15), ids)
+            check_none_lost(await client.settled(), ids)
         assert worker.stop() == 0
 
 

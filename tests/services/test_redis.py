@@ -30,6 +30,7 @@ from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer
 from modules.llm_platform.infrastructure.policies.web_search import SearchCaches, WebSearchChain
+from modules.llm_platform.infrastructure.redis import client as redis_client
 from modules.llm_platform.infrastructure.redis.cache import MAX_VALUE_BYTES, RedisCache
 from modules.llm_platform.infrastructure.redis.client import RedisClient
 from modules.llm_platform.infrastructure.redis.single_flight import RedisKeyLock
@@ -38,7 +39,7 @@ from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 
 pytestmark = pytest.mark.services
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 HOUR_S = 3600.0
 CONNECTING = ("CLIENT ", "SELECT ", "AUTH ", "HELLO ", "SCRIPT ")  # commands of a new connection
 FOUND = WebSearchResponse(query="q", results=(result_item(1),), provider="fake")
@@ -170,8 +171,9 @@ async def test_cache_misses_while_redis_is_away_and_works_again_when_it_is_back(
             assert client.status.connected
 
 
-async def test_frozen_redis_costs_a_bounded_time_once(tmp_path: Path) -> None:
+async def test_frozen_redis_costs_a_bounded_time_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that does not answer is away after a timeout; during the cooldown calls fail at once."""
+    monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", 3.0)
     with RedisServer(tmp_path) as server:
         async with connected(server, cooldown_s=HOUR_S) as client:
             cache = RedisCache(client, WebSearchResponse, "search")
@@ -196,7 +198,7 @@ async def test_processes_with_one_redis_search_once(server: RedisServer, client:
 
 async def test_waiting_search_goes_on_when_the_first_one_fails(server: RedisServer, client: RedisClient) -> None:
     """Nothing is cached after a failure, so the process that waited searches by itself."""
-    failing = FakeWebSearch(WebSearchConnectionError("refused"), delay_s=0.3)
+    failing = FakeWebSearch(WebSearchConnectionError("refused"), delay_s=2.0)
     async with connected(server) as other:
         first = asyncio.create_task(_policy(client, failing).search(WebSearchRequest(query="q")))
         await _until_locked(client)
@@ -211,7 +213,7 @@ async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer
     sources = (Source(index=1, title="Tides", url="https://docs.test/1", text="Tides follow the moon."),)
     request = SynthesisRequest("What do tides follow?", sources, "en")
     async with connected(server) as other:
-        writers = [FakeSynthesizer("Tides follow the moon [1].", delay_s=0.3) for _ in range(2)]
+        writers = [FakeSynthesizer("Tides follow the moon [1].", delay_s=2.0) for _ in range(2)]
         first, second = (
             SharedSynthesizer(
                 writer, RedisCache(each, Synthesis, "synthesis"), HOUR_S, "1",
@@ -232,16 +234,17 @@ async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer
 
 async def test_dead_holder_blocks_others_until_the_expiry_only(server: RedisServer, client: RedisClient) -> None:
     """A lock that nobody renews expires; a living holder's lock does not."""
-    lock = RedisKeyLock(client, "search", max_wait_s=HOUR_S, expiry_s=0.6)
+    expiry_s = 3.0  # a busy machine may be late by a second
+    lock = RedisKeyLock(client, "search", max_wait_s=HOUR_S, expiry_s=expiry_s)
     async with connected(server) as other, asyncio.timeout(TIMEOUT_S):
-        waiting = RedisKeyLock(other, "search", max_wait_s=HOUR_S, expiry_s=0.6)
+        waiting = RedisKeyLock(other, "search", max_wait_s=HOUR_S, expiry_s=expiry_s)
         await client.call("TEST", lambda redis: redis.set("llm-platform:lock:search:dead", "its token", px=600))
         async with waiting.hold("dead") as has_waited:
             assert has_waited
         async with lock.hold("living") as has_waited:
             assert not has_waited
             waiter = asyncio.create_task(_hold(waiting, "living"))
-            await asyncio.sleep(1.8)  # three times the expiry
+            await asyncio.sleep(1.5 * expiry_s)
             assert not waiter.done()
         assert await waiter
 

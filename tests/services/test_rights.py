@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.kafka.worker.clients import consumer_conf
 
 pytestmark = pytest.mark.services
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 PAGE = ROOT / "docs/howto/several-tenants.md"
 NEEDED = {
     "right to read rag_search_request": ("Read", "topic", "rag_search_request"),

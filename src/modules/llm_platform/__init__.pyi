@@ -1,4 +1,4 @@
-# Written by `make docs`; do not edit.
+# The public names: the only list of them. A public name is never removed.
 # ruff: noqa: I001
 
 from modules.llm_platform.application.platform import LLMPlatform as LLMPlatform
@@ -12,6 +12,7 @@ from modules.llm_platform.application.services.llm_service import LLMService as 
 from modules.llm_platform.application.services.page_service import PageService as PageService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService as ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService as ResearchService
+from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService as SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService as StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService as WebSearchService
 from modules.llm_platform.domain.dtos.degraded import Degraded as Degraded
@@ -70,6 +71,11 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagQuestion as RagQu
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch as RagSearch
 from modules.llm_platform.domain.dtos.retrieval_dtos import StoredOutcome as StoredOutcome
 from modules.llm_platform.domain.dtos.sent import Sent as Sent
+from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage as LinkedPage
+from modules.llm_platform.domain.dtos.site_crawl_dtos import PageLink as PageLink
+from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawl as SiteCrawl
+from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest as SiteCrawlRequest
+from modules.llm_platform.domain.dtos.site_crawl_dtos import UnreadPage as UnreadPage
 from modules.llm_platform.domain.dtos.store_dtos import Imported as Imported
 from modules.llm_platform.domain.dtos.store_dtos import StageStats as StageStats
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage as StoreStage
@@ -77,6 +83,7 @@ from modules.llm_platform.domain.dtos.store_dtos import StoreStats as StoreStats
 from modules.llm_platform.domain.dtos.store_dtos import StoredEntry as StoredEntry
 from modules.llm_platform.domain.dtos.store_dtos import StoredTopic as StoredTopic
 from modules.llm_platform.domain.dtos.store_dtos import Topic as Topic
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile as UploadedFile
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest as VerbatimWebSearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest as WebSearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse as WebSearchResponse
@@ -96,6 +103,8 @@ from modules.llm_platform.domain.exceptions import LLMRequestError as LLMRequest
 from modules.llm_platform.domain.exceptions import LLMTimeoutError as LLMTimeoutError
 from modules.llm_platform.domain.exceptions import LLMUnavailableError as LLMUnavailableError
 from modules.llm_platform.domain.exceptions import OutcomeStoreError as OutcomeStoreError
+from modules.llm_platform.domain.exceptions import OutputError as OutputError
+from modules.llm_platform.domain.exceptions import OutputSchemaError as OutputSchemaError
 from modules.llm_platform.domain.exceptions import PageBlockedError as PageBlockedError
 from modules.llm_platform.domain.exceptions import PageConfigError as PageConfigError
 from modules.llm_platform.domain.exceptions import PageConnectionError as PageConnectionError
@@ -115,6 +124,7 @@ from modules.llm_platform.domain.exceptions import SpendingStoreError as Spendin
 from modules.llm_platform.domain.exceptions import StoreError as StoreError
 from modules.llm_platform.domain.exceptions import StoreUnavailableError as StoreUnavailableError
 from modules.llm_platform.domain.exceptions import TopicNotFoundError as TopicNotFoundError
+from modules.llm_platform.domain.exceptions import UploadedFileError as UploadedFileError
 from modules.llm_platform.domain.exceptions import VectorStoreBusyError as VectorStoreBusyError
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError as VectorStoreConfigError
 from modules.llm_platform.domain.exceptions import VectorStoreError as VectorStoreError
@@ -137,6 +147,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader as IPageRe
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore as IResearchJobStore
 from modules.llm_platform.domain.ports.research_job_store import LeaseLostError as LeaseLostError
 from modules.llm_platform.domain.ports.research_store import IResearchStore as IResearchStore
+from modules.llm_platform.domain.ports.site_reader import ISiteReader as ISiteReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer as ISynthesizer
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest as SynthesisRequest
 from modules.llm_platform.domain.ports.vector_store import IVectorStore as IVectorStore

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,8 @@ from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
+from modules.llm_platform.presentation.garbage_collection import collect_rarely
+from modules.llm_platform.wiring.hidden_modules import hide_modules
 from shared.config import Settings, SettingsError, opentelemetry_variables
 
 if TYPE_CHECKING:
@@ -26,21 +27,6 @@ if TYPE_CHECKING:
 WEB_FRAMEWORKS = (
     "fastapi", "fastapi.params", "starlette", "starlette.requests", "werkzeug", "werkzeug.local", "fast_depends",
 )
-
-
-@contextmanager
-def hide_modules(*names: str) -> Iterator[None]:
-    """In the block, importing one of these modules fails as if it were not installed; imported ones stay.
-
-    Only for the start of a process: no other thread may import meanwhile.
-    """
-    hidden = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None makes the import system fail
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
 
 
 def _import_container() -> None:
@@ -166,6 +152,7 @@ def open_closed_streams() -> None:
 def main() -> None:
     """Run the command line of this process and exit."""
     open_closed_streams()
+    collect_rarely()
     code = run(None, wiring())
     if threading.active_count() > 1:  # a thread cannot be cancelled: do not wait for it
         sys.stdout.flush()

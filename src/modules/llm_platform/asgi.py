@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 @cache
 def make_app() -> FastAPI:
     """Return the application for the environment. Exits with one line if a setting is invalid or an extra is missing."""
+    from modules.llm_platform.presentation.garbage_collection import collect_rarely, tune_gc
+
+    collect_rarely()
     from shared.config import Settings, SettingsError
     from shared.logging import configure_logging
 
@@ -32,7 +35,6 @@ def make_app() -> FastAPI:
         raise SystemExit(f'The server needs {package}: pip install "llm-platform[server]"') from None
     from modules.llm_platform.container import build_server_platform
     from modules.llm_platform.presentation.rest.http.request_log import quiet_steps
-    from modules.llm_platform.presentation.rest.server import tune_gc
 
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
     quiet_steps()

@@ -24,7 +24,8 @@ from modules.llm_platform.application.services.answer_service import AnswerServi
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
-from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.research_service import ResearchParts, ResearchService
+from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -38,6 +39,7 @@ from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore,
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
+from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
@@ -51,6 +53,7 @@ from modules.llm_platform.wiring import (
     llms,
     rate_limits,
     research_jobs,
+    research_variants,
     search,
     services,
     stores,
@@ -70,9 +73,14 @@ STORED_RESEARCHES = 200  # whose source texts can be requested; about 10 kB each
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 
 
+def _new_container(settings: Settings) -> Container:
+    return Container(settings=settings)
+
+
 class Container(containers.DeclarativeContainer):
     """Every part of the platform. `_OVERRIDES` lists the providers that replace a port."""
 
+    __self__ = providers.Self()
     settings = providers.Dependency(instance_of=Settings)
     resources = providers.Singleton(Resources, settings)
     metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)  # a server and a worker override it
@@ -87,7 +95,7 @@ class Container(containers.DeclarativeContainer):
     )
 
     document_source = providers.Singleton(documents.build_document_source, settings, resources)
-    folder_embedder = providers.Singleton(documents.build_folder_embedder, settings)
+    folder_embedder = providers.Singleton(documents.build_local_embedder, settings)
     folder_store: providers.Object[IVectorStore | None] = providers.Object(None)  # None: an embedded store of its own
     folder_index = providers.Singleton(
         documents.build_folder_index, settings, resources, document_source, folder_embedder, folder_store
@@ -119,7 +127,11 @@ class Container(containers.DeclarativeContainer):
     )
 
     page_circuits = providers.Singleton(page_readers.page_circuits, settings, metrics)
-    direct_page_reader = providers.Singleton(page_readers.build_direct_page_reader, settings, resources, metrics)
+    direct_parts = providers.Singleton(page_readers.build_direct_parts, settings, resources)
+    direct_page_reader = providers.Singleton(
+        page_readers.build_direct_page_reader, resources, direct_parts, metrics
+    )
+    site_reader = providers.Singleton(page_readers.build_site_reader, settings, resources, direct_parts, metrics)
     page_reader = providers.Singleton(
         page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader, metrics
     )
@@ -127,7 +139,12 @@ class Container(containers.DeclarativeContainer):
         page_readers.build_answer_page_reader, settings, direct_page_reader, shared_state.provided.cache.call("pages", Page)
     )
 
-    web_search = providers.Singleton(WebSearchService, web_search_provider, log_queries=settings.provided.LOG_QUERIES)
+    web_search = providers.Singleton(
+        WebSearchService,
+        web_search_provider,
+        log_queries=settings.provided.LOG_QUERIES,
+        source_kinds=providers.Singleton(search.source_kinds, search_adapters),
+    )
     database = providers.Singleton(stores.build_database, settings, resources, metrics)
     research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
     stage_llms = providers.Singleton(
@@ -146,17 +163,18 @@ class Container(containers.DeclarativeContainer):
     citation_judges = providers.Singleton(llms.build_citation_judges, context_tokens)
     answer_judge = providers.Singleton(llms.build_answer_judge, settings, citation_judges, llm_provider)
     report_options = providers.Singleton(services.report_options, settings)
+    result_pages = providers.Singleton(
+        PageService, providers.Singleton(page_readers.build_report_page_reader, search_adapters, page_reader)
+    )
     report_tools = providers.Singleton(
         ReportTools,
         search=providers.Singleton(WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES),
-        pages=providers.Singleton(
-            PageService, providers.Singleton(page_readers.build_report_page_reader, search_adapters, page_reader)
-        ),
+        pages=result_pages,
         store=research_store,
         llms=stage_llms,
         writer=report_writer,
         fallback=extractive,
-        judge=providers.Singleton(llms.build_report_judge, settings, citation_judges),
+        judge=providers.Singleton(llms.build_report_judge, settings, citation_judges, llm_adapters),
         labels=providers.Singleton(services.report_labels, settings, search_adapters, llm_adapters),
         price=providers.Singleton(llms.build_price, settings, llm_adapters),
         options=report_options,
@@ -173,35 +191,39 @@ class Container(containers.DeclarativeContainer):
     )
     embeddings = providers.Singleton(EmbeddingService, embedder)
     planner = providers.Singleton(llms.build_planner, llm_provider)
+    research_job_store = providers.Singleton(research_jobs.build_research_job_store, settings, resources, database)
     quick_research = providers.Singleton(
         QuickResearch,
         search=web_search,
         writer=synthesizer,
         fallback=extractive,
         planner=planner,
-        options=providers.Singleton(services.research_options, settings),
+        options=providers.Singleton(services.research_options, settings, llm_adapters),
         plans=shared_state.provided.cache.call("plans", ResearchPlan),
         judge=providers.Singleton(
             llms.build_research_judge, settings, citation_judges, llm_provider, llm_adapters, shared_state
         ),
         reader=answer_page_reader,
+        models=providers.Singleton(llms.model_version, llm_adapters),
     )
-    research_job_store = providers.Singleton(research_jobs.build_research_job_store, settings, resources, database)
+    follow_ups = providers.Singleton(
+        FollowUps,
+        shared_state.provided.cache.call("turns", StoredTurns),
+        research_job_store,
+        llm=planner,
+        price=report_tools.provided.price,
+        timeout_s=providers.Singleton(llms.follow_up_timeout_s, settings),
+    )
+    output = providers.Singleton(llms.build_output, settings, llm_provider, context_tokens, report_tools.provided.price)
+    research_parts = providers.Singleton(ResearchParts, quick_research, reporter, follow_ups, output)
     research = providers.Singleton(
         ResearchService,
-        quick_research,
-        reporter,
+        research_parts,
         providers.Singleton(MemoryCache, STORED_RESEARCHES),
         metrics,
         research_job_store,
-        follow_ups=providers.Singleton(
-            FollowUps,
-            shared_state.provided.cache.call("turns", StoredTurns),
-            research_job_store,
-            llm=planner,
-            price=report_tools.provided.price,
-            timeout_s=providers.Singleton(llms.follow_up_timeout_s, settings),
-        ),
+        providers.Singleton(research_variants.build_variants, __self__, providers.Object(_new_container)),
+        providers.Singleton(documents.build_open_files, resources, folder_embedder),
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store, metrics)
     research_job_service = providers.Singleton(
@@ -260,6 +282,8 @@ class Container(containers.DeclarativeContainer):
         research=research,
         research_jobs=research_job_service,
         pages=pages,
+        result_pages=result_pages,
+        site_crawl=providers.Singleton(SiteCrawlService, site_reader),
         store=store,
         embeddings=embeddings,
         retrieval=retrieval,
@@ -269,6 +293,9 @@ class Container(containers.DeclarativeContainer):
         doctor=doctor,
         metrics=metrics,
         tracer=tracer,
+        source_kinds=providers.Singleton(search.searchable_kinds, settings, search_adapters),
+        document_titles=providers.Singleton(search.document_titles, settings, search_adapters),
+        icons=providers.Singleton(page_readers.build_icon_reader, settings, direct_parts),
         _close=resources.provided.aclose,
         _rate_limiter=rate_limiter.provider,
         _reading=providers.Singleton(documents.folder_progress, folder_index),
@@ -281,8 +308,8 @@ def build_platform(
     """Return the platform for `settings` (None: the environment). Nothing is connected before the first call.
 
     `overrides` maps a port to the object that replaces it, including its policies: IWebSearchProvider, ILLMProvider,
-    ISynthesizer, ICitationJudge, IPageReader, IResearchStore, IResearchJobStore, IEmbedder, IVectorStore, IMetrics or
-    ITracer. Raises SettingsError for an invalid variable, ValueError for another port.
+    ISynthesizer, ICitationJudge, IPageReader, ISiteReader, IResearchStore, IResearchJobStore, IEmbedder, IVectorStore,
+    IMetrics or ITracer. Raises SettingsError for an invalid variable, ValueError for another port.
     """
     platform: LLMPlatform = _container(settings or Settings.load(), overrides).platform()
     return platform
@@ -419,6 +446,7 @@ _OVERRIDES: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     ISynthesizer: {"synthesizer": _same, "report_writer": _for_any_model, "answer_writer": _same},
     ICitationJudge: {"citation_judges": _for_any_model},
     IPageReader: {"page_reader": _same, "answer_page_reader": _same},
+    ISiteReader: {"site_reader": _same},
     IResearchStore: {"research_store": _same},
     IEmbedder: {"embedder": _same, "folder_embedder": _same},
     IVectorStore: {"vector_store": _same, "folder_store": _same},

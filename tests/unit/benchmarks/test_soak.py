@@ -47,7 +47,7 @@ async def test_fake_spoils_requests_in_each_way() -> None:
         control(upstream, "latency", NO_LATENCY)
         control(upstream, "faults", {"share": 0.5})
         seen: set[str] = set()
-        async with httpx2.AsyncClient(base_url=upstream, trust_env=False, timeout=0.5) as client:
+        async with httpx2.AsyncClient(base_url=upstream, trust_env=False, timeout=1.0) as client:
             for number in range(400):
                 seen.add(await _outcome(client, number))
                 if seen == KINDS:

@@ -13,6 +13,7 @@ from modules.llm_platform.domain.canonical_url import (
     host_of,
     is_openable,
     is_web_url,
+    quote_url,
     site_operators,
 )
 
@@ -175,3 +176,21 @@ def test_domains_become_site_operators() -> None:
     assert site_operators(domains, parentheses=True) == "(site:a.org OR site:b.org) -site:c.org"
     assert site_operators(("a.org",), parentheses=True) == "site:a.org"
     assert site_operators(()) == ""
+
+
+@for_each(
+    ("quote", "named"),
+    [
+        ("It hunts at night.", "It%20hunts%20at%20night."),
+        ("a, b - c & d", "a%2C%20b%20%2D%20c%20%26%20d"),
+        ("one two three four five six seven eight nine ten eleven twelve thirteen",
+         "one%20two%20three%20four,ten%20eleven%20twelve%20thirteen"),
+        ("line one\n\nline two", "line%20one"),
+        ("| **Pump** A | 9 W | 12.5 |\n| B | 1 | 2 |", "Pump%20A,12.5"),
+        ("Pump | 12.5", "Pump,12.5"),
+        ("| Pump |", "Pump"),
+    ],
+)
+def test_a_quote_is_named_within_elements_of_the_page(quote: str, named: str) -> None:
+    """A browser finds words of one element, or what begins with some and ends with others: a row by its first and last cell."""
+    assert quote_url("https://example.org/a", quote) == f"https://example.org/a#:~:text={named}"

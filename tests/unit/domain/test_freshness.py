@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
+from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
-from modules.llm_platform.domain.freshness import Freshness, freshness_window
+from modules.llm_platform.domain.freshness import freshness_window
 
 TODAY = date(2026, 11, 20)
 
@@ -95,6 +96,21 @@ def test_the_smallest_range_that_covers(days_ago: int, expected: str | None) -> 
     """A window of dates becomes the smallest range that reaches back to the beginning of its first day."""
     start = TODAY - timedelta(days=days_ago)
     assert Freshness(start=start, end=TODAY).time_range(TODAY) == expected
+
+
+@for_each(
+    ("window", "first"),
+    [
+        (Freshness(recent="day"), date(2026, 3, 30)),
+        (Freshness(recent="week"), date(2026, 3, 24)),
+        (Freshness(recent="month"), date(2026, 2, 28)),
+        (Freshness(recent="year"), date(2025, 3, 30)),
+        (Freshness(start=date(2026, 1, 2), end=date(2026, 1, 3)), date(2026, 1, 2)),
+    ],
+)
+def test_the_first_day_of_a_limit(window: Freshness, first: date) -> None:
+    """A span counts back from today, and rather a day too far than too short."""
+    assert window.first_day(date(2026, 3, 31)) == first
 
 
 def test_a_word_is_its_range_whatever_the_day() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.cases import for_each
+from tests.fakes.llm_contract import question
 
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
 from modules.llm_platform.domain.ports.llm import LLMRegistry
-from modules.llm_platform.testing.llm import FakeLLM, question
+from modules.llm_platform.testing.llm import FakeLLM
 
 KIMI = FakeLLM(name="kimi", model="kimi-for-coding")
 MINI = FakeLLM(name="openai", model="gpt-mini")

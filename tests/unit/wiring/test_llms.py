@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.cases import for_each
+from tests.fakes.llm_contract import question
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.loopback_upstream import Exchange, json_reply, serving
 
@@ -19,7 +20,6 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import configuration_error
 from modules.llm_platform.testing import FakeLLM
-from modules.llm_platform.testing.llm import question
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 from modules.llm_platform.wiring import llms
 from modules.llm_platform.wiring.resources import upstream_states

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import re
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from scripts import settings_reference
+from tests.cases import for_each
 from tests.loopback_upstream import reply, serving
 from tests.unit.presentation.cli.fakes import FakePlatform
 from tests.unit.presentation.cli.fakes import wiring as fake_wiring
@@ -99,7 +101,7 @@ class TestRows:
         """Each row of a service has a subclass of the contract class that compares the adapter with the row."""
         path = ROOT / f"tests/contracts/test_{name}_web_search.py"
         text = path.read_text("utf-8") if path.is_file() else ""
-        assert re.search(r"\b(?:SearchRow|AnsweredSearch)Contract\)", text), (
+        assert re.search(r"\b(?:SearchRow|AnsweredSearch|KeyedSearch)Contract\)", text), (
             f"{name} needs tests/contracts/{path.name}: a subclass of AnsweredSearchContract or SearchRowContract"
         )
 
@@ -121,9 +123,10 @@ class TestRows:
     )
     async def test_adapter_uses_the_settings_of_its_row(self, spec: SearchProviderSpec) -> None:
         """The adapter of a row calls the address, and sends the key, of the settings of the row."""
-        fields = [name for name in spec.settings if name.endswith(("_API_KEY", "_URL"))]
+        fields = [name for name in spec.settings if name.endswith(("_API_KEY", "_URL", "_URLS"))]
         async with serving(reply(500)) as upstream:
-            settings = Settings(**{name: KEY if name.endswith("_KEY") else upstream.url for name in fields})
+            values = {"KEY": KEY, "URL": upstream.url, "URLS": {spec.name: upstream.url}}
+            settings = Settings(**{name: values[name.rpartition("_")[2]] for name in fields})
             resources = Resources(settings)
             (adapter,) = spec.build(SearchParts(settings, resources, None, None))  # type: ignore[arg-type]
             assert adapter.name == spec.name
@@ -191,9 +194,56 @@ def _own_data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setenv("LLM_PLATFORM_DATA_DIR", str(tmp_path_factory.mktemp("data")))
 
 
+def test_addresses_of_services_are_part_of_their_row() -> None:
+    """SEARCH_BASE_URLS takes the services without a setting of their own for it; their address tells stored reports apart."""
+    with pytest.raises(SettingsError, match=r"^SEARCH_BASE_URLS must name .*'exa'.* Example: SEARCH_BASE_URLS=exa=https://\S+$"):
+        build_platform(Settings(SEARCH_BASE_URLS="brave=https://gateway.example"))
+    assert "https://gateway.example" in search.search_addresses(Settings(SEARCH_BASE_URLS="EXA=https://gateway.example/"))
+
+
+def test_auto_skips_a_provider_that_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` does not use a row that is `named_only`, though its setting is there; SEARCH_PROVIDERS may name it."""
+    row = replace(spec_of("bocha") or SEARCH_PROVIDERS[0], named_only=True)
+    monkeypatch.setattr(search, "SEARCH_PROVIDERS", (row, *(spec for spec in SEARCH_PROVIDERS if spec.name != "bocha")))
+    assert search.search_order(Settings(BOCHA_API_KEY=KEY)) == ("ddgs",)
+    assert search.search_order(Settings(BOCHA_API_KEY=KEY, SEARCH_PROVIDERS="bocha")) == ("bocha",)
+    assert "never: name it, and set `BOCHA_API_KEY`" in settings_reference._provider_row(row)
+
+
 def test_rate_limit_is_a_setting_of_its_provider() -> None:
     """The error of a rate limit names the setting of its own provider, and none for a provider without one."""
     for spec in SEARCH_PROVIDERS:
         _, named = search._rpm(spec.name, Settings(_env_file=None))
         assert named in (*spec.settings, search.THE_LIMIT)
         assert (named == "SEARXNG_RPM") == (spec.name == "searxng")
+
+
+@for_each(
+    ("settings", "kinds"),
+    [
+        ({}, ("web", "news")),
+        ({"SEARXNG_URL": "http://localhost:1"}, ("web", "news", "academic")),
+        ({"SEARCH_PROVIDERS": "searxng", "SEARXNG_URL": ""}, ()),
+        ({"SEARCH_PROVIDERS": "bocha,documents", "BOCHA_API_KEY": KEY}, ("web",)),
+        ({"DOCUMENTS_DIR": "."}, ("documents",)),
+        ({"DOCUMENTS_DIR": ".", "SEARXNG_URL": "http://localhost:1"}, ("web", "news", "academic", "documents")),
+        ({"LLM_PLATFORM_OFFLINE": True}, ()),
+        ({"LLM_PLATFORM_OFFLINE": True, "DOCUMENTS_DIR": ".", "SEARXNG_URL": "http://localhost:1"}, ("documents",)),
+    ],
+)
+async def test_what_can_be_searched_follows_from_the_settings(
+    settings: dict[str, Any], kinds: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Without a folder and an index there are no documents, though their provider is named."""
+    given = Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path, **settings)
+    async with build_platform(given) as platform:
+        assert platform.source_kinds == kinds
+
+
+async def test_an_index_can_be_searched(tmp_path: Path) -> None:
+    folder = tmp_path / "index" / "documents"
+    folder.mkdir(parents=True)
+    (folder / "current").touch()
+    (folder / "passages.sqlite3").touch()
+    async with build_platform(Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path)) as platform:
+        assert platform.source_kinds == ("web", "news", "documents")

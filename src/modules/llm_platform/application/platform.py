@@ -1,7 +1,5 @@
 """All services of the platform."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -17,23 +15,39 @@ from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
+from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 
+DocumentTitles = Callable[[int], Awaitable[tuple[str, ...]]]
+
+
+async def no_titles(limit: int) -> tuple[str, ...]:
+    return ()
+
 
 @dataclass(frozen=True, slots=True)
 class LLMPlatform:
-    """The services, wired. Use as `async with build_platform() as platform`, or call `aclose` when done."""
+    """The services, wired. Use as `async with build_platform() as platform`, or call `aclose` when done.
+
+    `pages` reads pages of the web, `result_pages` also the documents that a search finds. `source_kinds` are the kinds of
+    sources that can be searched with these settings, `document_titles(limit)` some titles of the documents among them.
+    `icons` reads the icons of sites; None: they are not asked for.
+    """
 
     web_search: WebSearchService
     llm: LLMService
     research: ResearchService
     research_jobs: ResearchJobService
     pages: PageService
+    result_pages: PageService
+    site_crawl: SiteCrawlService
     store: StoreService
     embeddings: EmbeddingService
     retrieval: RetrievalService
@@ -43,6 +57,9 @@ class LLMPlatform:
     doctor: DoctorService
     metrics: IMetrics = field(default=NO_METRICS, kw_only=True)
     tracer: ITracer = field(default=NO_TRACER, kw_only=True)
+    source_kinds: tuple[SourceKind, ...] = field(default=(), kw_only=True)
+    document_titles: DocumentTitles = field(default=no_titles, kw_only=True)
+    icons: IIconReader | None = field(default=None, kw_only=True)
     _close: Callable[[], Awaitable[None]] = field(repr=False)
     _rate_limiter: Callable[[], IRateLimiter | None] = field(default=lambda: None, repr=False)
     _reading: Callable[[], IndexProgress | None] = field(default=lambda: None, repr=False)

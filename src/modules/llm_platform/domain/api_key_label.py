@@ -1,7 +1,5 @@
 """The label of an API key: who owns what its requests store, and a context variable of the request being answered."""
 
-from __future__ import annotations
-
 from contextvars import ContextVar
 
 _LABEL: ContextVar[str] = ContextVar("api_key_label", default="")

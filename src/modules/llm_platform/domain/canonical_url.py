@@ -1,7 +1,5 @@
 """Validate the URLs of sources, and compare two of them. Strings only, no look-ups."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -28,7 +26,7 @@ _TRACKING = re.compile(
 )
 MAX_FRAGMENT_WORDS: Final = 12  # of a quote that is named whole; of a longer one the ends are named
 FRAGMENT_END_WORDS: Final = 4
-_MARKUP = re.compile(r"[*_`#|~]+|^[\s>•:-]+", re.MULTILINE)  # of our text, not of the page
+_MARKUP = re.compile(r"[*_`#~]+|^[\s>•:-]+", re.MULTILINE)  # of our text, not of the page
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
@@ -120,13 +118,15 @@ def quote_url(url: str, quote: str) -> str | None:
     """The address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL.
 
     See https://wicg.github.io/scroll-to-text-fragment/. A quote over several lines is named by its first line: other lines are
-    other elements of the page.
+    other elements of the page. So are the cells of a table row, of which the first and the last are named.
     """
-    lines = [line.split() for line in _MARKUP.sub(" ", quote).splitlines()]
-    words = next((line for line in lines if line), [])
-    if not words or not is_web_url(url):
+    lines = ([cell for part in line.split("|") if (cell := part.split())] for line in _MARKUP.sub(" ", quote).splitlines())
+    cells = next((line for line in lines if line), [])
+    if not cells or not is_web_url(url):
         return None
-    ends = [words] if len(words) <= MAX_FRAGMENT_WORDS else [words[:FRAGMENT_END_WORDS], words[-FRAGMENT_END_WORDS:]]
+    first, last = cells[0], cells[-1]
+    is_one = len(cells) == 1 and len(first) <= MAX_FRAGMENT_WORDS
+    ends = [first] if is_one else [first[:FRAGMENT_END_WORDS], last[-FRAGMENT_END_WORDS:]]
     named = ",".join(_fragment_part(" ".join(end)) for end in ends)
     return f"{url}{'' if '#' in url else '#'}:~:text={named}"
 

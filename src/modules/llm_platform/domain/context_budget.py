@@ -1,7 +1,5 @@
 """Fit sources into a token budget: by their beginnings, or by the passages that fit a question (requirements RB8 to RB11)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,9 +9,10 @@ from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.sentences import Span, each_sentence
-from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_tokens
+from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_tokens, first_tokens
 
 SOURCES_BUDGET_TOKENS = 4000
+MIDDLE_CUT = "\n[… cut …]\n"  # in a text whose middle is missing
 
 # A word, or one character of a script without blanks between words.
 _PIECE = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
@@ -68,6 +67,16 @@ def fit_to_budget(sources: Sequence[Source], budget_tokens: int = SOURCES_BUDGET
         for source, cut in zip(sources, cuts, strict=True)
     )
     return BudgetedText(fitted, sum(sizes) - sum(cut.used for cut in cuts))
+
+
+def without_middle(text: str, budget_tokens: int) -> str:
+    """The text, or its beginning and its end, in which a message says what it wants, with a mark between them."""
+    if count_tokens(text) <= budget_tokens:
+        return text
+    half = (budget_tokens - count_tokens(MIDDLE_CUT)) // 2
+    if half <= 0:
+        return ""
+    return f"{first_tokens(text, half)}{MIDDLE_CUT}{first_tokens(text[::-1], half)[::-1]}"
 
 
 def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:

@@ -3,44 +3,32 @@
 docs/reference/errors.md has them as a table, which a test compares with the classes; all of them are public names.
 """
 
-from __future__ import annotations
+from collections.abc import Iterable
+from typing import Self
 
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from shared.exceptions import AppException
 
 
-class WebSearchRequestError(AppException):
+class WebSearchRequestError(AppException, code="web_search_request", status_code=422):
     """The search request is not valid: change it and send it again."""
 
-    code = "web_search_request"
-    status_code = 422
 
-
-class WebSearchConfigError(AppException):
+class WebSearchConfigError(AppException, code="web_search_config", status_code=503):
     """The search provider is not set up: a setting is missing or wrong."""
 
-    code = "web_search_config"
-    status_code = 503
 
-
-class WebSearchConnectionError(AppException):
+class WebSearchConnectionError(AppException, code="web_search_connection", status_code=503, retryable=True):
     """The search provider cannot be reached: try again."""
 
-    code = "web_search_connection"
-    status_code = 503
-    retryable = True
 
-
-class WebSearchTimeoutError(WebSearchConnectionError):
+class WebSearchTimeoutError(WebSearchConnectionError, code="web_search_timeout"):
     """The search provider did not answer in time: try again."""
 
-    code = "web_search_timeout"
 
-
-class WebSearchBlockedError(WebSearchConnectionError):
+class WebSearchBlockedError(WebSearchConnectionError, code="web_search_blocked"):
     """The search provider refuses requests for now: try again later."""
-
-    code = "web_search_blocked"
 
     def __init__(
         self, message: str | None = None, *, retry_after_s: float | None = None, engines_only: bool = False
@@ -49,11 +37,8 @@ class WebSearchBlockedError(WebSearchConnectionError):
         self.engines_only = engines_only  # those that were asked: the service itself may be asked for others
 
 
-class WebSearchError(AppException):
+class WebSearchError(AppException, code="web_search_error", status_code=502):
     """The search provider answered with an error: use another one."""
-
-    code = "web_search_error"
-    status_code = 502
 
 
 class WebSearchUnavailableError(WebSearchError):
@@ -70,11 +55,8 @@ class LLMException(AppException):
         self.spent = spent or Spending()  # failed tries cost money too
 
 
-class LLMRequestError(LLMException):
+class LLMRequestError(LLMException, code="llm_request", status_code=422):
     """The request to the language model is not valid: change it and send it again."""
-
-    code = "llm_request"
-    status_code = 422
 
     def __init__(
         self,
@@ -88,255 +70,169 @@ class LLMRequestError(LLMException):
         self.field = field
 
 
-class LLMConfigError(LLMException):
+class LLMConfigError(LLMException, code="llm_config", status_code=503):
     """The language model is not set up: a setting is missing or wrong."""
 
-    code = "llm_config"
-    status_code = 503
 
-
-class LLMConnectionError(LLMException):
+class LLMConnectionError(LLMException, code="llm_connection", status_code=503, retryable=True):
     """The language model cannot be reached: try again."""
 
-    code = "llm_connection"
-    status_code = 503
-    retryable = True
 
-
-class LLMTimeoutError(LLMConnectionError):
+class LLMTimeoutError(LLMConnectionError, code="llm_timeout"):
     """The language model did not answer in time: try again."""
 
-    code = "llm_timeout"
 
-
-class LLMBlockedError(LLMConnectionError):
+class LLMBlockedError(LLMConnectionError, code="llm_blocked"):
     """The language model refuses requests for now (quota or rate limit): try again later."""
 
-    code = "llm_blocked"
 
-
-class LLMQuotaError(LLMBlockedError):
+class LLMQuotaError(LLMBlockedError, code="llm_quota"):
     """The quota or balance of the language model is used up: top it up, or wait for its next cycle."""
 
-    code = "llm_quota"
 
-
-class LLMProviderException(LLMException):
+class LLMProviderException(LLMException, code="llm_provider", status_code=502):
     """The language model answered with an error or without usable text: use another one."""
 
-    code = "llm_provider"
-    status_code = 502
 
-
-class LLMUnavailableError(LLMProviderException):
+class LLMUnavailableError(LLMProviderException, code="llm_unavailable", retryable=True):
     """The language model's service is overloaded or broken for now: try again."""
 
-    code = "llm_unavailable"
-    retryable = True
 
-
-class PageRequestError(AppException):
+class PageRequestError(AppException, code="page_request", status_code=422):
     """This address may not be read: use the address of a public web page."""
 
-    code = "page_request"
-    status_code = 422
 
-
-class PageConfigError(AppException):
+class PageConfigError(AppException, code="page_config", status_code=503):
     """Pages cannot be read: a setting or a package is missing."""
 
-    code = "page_config"
-    status_code = 503
 
-
-class PageConnectionError(AppException):
+class PageConnectionError(AppException, code="page_connection", status_code=503, retryable=True):
     """The page's server cannot be reached: try again."""
 
-    code = "page_connection"
-    status_code = 503
-    retryable = True
 
-
-class PageTimeoutError(PageConnectionError):
+class PageTimeoutError(PageConnectionError, code="page_timeout"):
     """The page was not read in time: try again."""
 
-    code = "page_timeout"
 
-
-class PageBlockedError(PageConnectionError):
+class PageBlockedError(PageConnectionError, code="page_blocked"):
     """The page does not show its text: it asks for a login, a consent or a captcha."""
 
-    code = "page_blocked"
 
-
-class PageError(AppException):
+class PageError(AppException, code="page_error", status_code=502):
     """The page has no usable text: use another source."""
 
-    code = "page_error"
-    status_code = 502
 
-
-class ResearchTimeoutError(AppException):
+class ResearchTimeoutError(AppException, code="timeout", status_code=503, retryable=True):
     """The deadline passed before anything was found: try again, or raise RESEARCH_TIMEOUT_S."""
 
-    code = "timeout"
-    status_code = 503
-    retryable = True
+
+class UploadedFileError(AppException, code="uploaded_file", status_code=422):
+    """A file of the request cannot be read: the message names the file and the reason. Send another one, or leave it out."""
+
+    field = "files"
 
 
-class SourceNotHeldError(AppException):
+class OutputSchemaError(AppException, code="output_schema", status_code=422):
+    """output_schema needs a language model: set LLM_API_KEY with LLM_MODEL, or leave output_schema out."""
+
+    field = "output_schema"
+
+
+class OutputError(AppException, code="output", status_code=502, retryable=True):
+    """The answer was written, but not put into the schema: try again, or ask for the text without a schema."""
+
+    @classmethod
+    def of(cls, degraded: Iterable[Degraded]) -> Self:
+        """The error of an answer without its `output`, with the reason that `degraded` gives."""
+        reason = next((each.reason for each in degraded if each.component == cls.code), "")
+        return cls(f"{cls.__doc__} ({reason})" if reason else None)
+
+
+class SourceNotHeldError(AppException, code="source_not_held", status_code=404):
     """The text of that source is not stored (any more): run the research again."""
 
-    code = "source_not_held"
-    status_code = 404
 
-
-class LLMBudgetError(LLMException):
+class LLMBudgetError(LLMException, code="llm_budget", status_code=503):
     """The budget of this research run allows no further call here."""
 
-    code = "llm_budget"
-    status_code = 503
 
-
-class DailyBudgetError(LLMException):
+class DailyBudgetError(LLMException, code="daily_budget", status_code=429, retryable=True):
     """The budget of this day is spent: raise BUDGET_USD_PER_DAY, or wait until 00:00 UTC."""
 
-    code = "daily_budget"
-    status_code = 429
-    retryable = True
     component = "budget/day"
 
 
-class PriceUnknownError(AppException):
+class PriceUnknownError(AppException, code="price_unknown", status_code=422):
     """max_cost_usd needs the price of every model: set price_in and price_out in LLM_PROVIDERS, or leave max_cost_usd out."""
 
-    code = "price_unknown"
-    status_code = 422
 
-
-class StoreError(AppException):
+class StoreError(AppException, code="store", status_code=500):
     """The store of research runs cannot do that: the file or folder is not usable."""
 
-    code = "store"
-    status_code = 500
 
-
-class StoreUnavailableError(StoreError):
+class StoreUnavailableError(StoreError, status_code=503, retryable=True):
     """The database or the disk of the store cannot be used for now: try again."""
 
-    status_code = 503
-    retryable = True
+
+class ResearchNotFoundError(AppException, code="research_not_found", status_code=404):
+    """There is no such research: it expired, was not stored, or belongs to another API key."""
 
 
-class ResearchNotFoundError(AppException):
-    """There is no such research: it expired, was not run in the background, or belongs to another API key."""
-
-    code = "research_not_found"
-    status_code = 404
-
-
-class PreviousResearchNotFoundError(AppException):
+class PreviousResearchNotFoundError(AppException, code="previous_research_not_found", status_code=404):
     """No finished research with this previous_id is stored for this caller: leave it out, or send `history` as well."""
 
-    code = "previous_research_not_found"
-    status_code = 404
 
-
-class BackgroundError(AppException):
+class BackgroundError(AppException, code="background", status_code=422):
     """The research cannot run in the background: change the request or the setting that the message names."""
 
-    code = "background"
-    status_code = 422
 
-
-class WebhookError(BackgroundError):
+class WebhookError(BackgroundError, code="webhook"):
     """The webhook cannot be used: change its address, or the setting that the message names."""
 
-    code = "webhook"
 
-
-class ResearchQueueFullError(AppException):
+class ResearchQueueFullError(AppException, code="research_queue_full", status_code=503, retryable=True):
     """Too many research runs of this client wait in the background: try again when some have finished."""
 
-    code = "research_queue_full"
-    status_code = 503
-    retryable = True
 
-
-class ResearchCancelledError(AppException):
+class ResearchCancelledError(AppException, code="research_cancelled", status_code=409):
     """The research was cancelled by its caller."""
 
-    code = "research_cancelled"
-    status_code = 409
 
-
-class ResearchInterruptedError(AppException):
+class ResearchInterruptedError(AppException, code="research_interrupted", status_code=500):
     """The server ended again and again while it ran this research run: search its log."""
 
-    code = "research_interrupted"
-    status_code = 500
 
-
-class SpendingStoreError(AppException):
+class SpendingStoreError(AppException, code="spending_store", status_code=503, retryable=True):
     """The spending of the day cannot be stored: this process counts alone."""
 
-    code = "spending_store"
-    status_code = 503
-    retryable = True
 
-
-class TopicNotFoundError(AppException):
+class TopicNotFoundError(AppException, code="topic_not_found", status_code=404):
     """There is no such topic in the store: `llm-platform topics list` shows all topics."""
 
-    code = "topic_not_found"
-    status_code = 404
 
-
-class EmbeddingError(AppException):
+class EmbeddingError(AppException, code="embedding", status_code=502, retryable=True):
     """The text could not be turned into vectors: try again."""
 
-    code = "embedding"
-    status_code = 502
-    retryable = True
 
-
-class EmbeddingConfigError(AppException):
+class EmbeddingConfigError(AppException, code="embedding_config", status_code=503):
     """The embedder is not set up: a setting or a package is missing or wrong."""
 
-    code = "embedding_config"
-    status_code = 503
 
-
-class VectorStoreError(AppException):
+class VectorStoreError(AppException, code="vector_store", status_code=503, retryable=True):
     """The index of documents cannot be reached or is broken: try again."""
 
-    code = "vector_store"
-    status_code = 503
-    retryable = True
 
-
-class VectorStoreConfigError(AppException):
+class VectorStoreConfigError(AppException, code="vector_store_config", status_code=503):
     """The index of documents is not set up: it is missing, was made by another embedder, or another process writes to it."""
-
-    code = "vector_store_config"
-    status_code = 503
 
 
 class VectorStoreBusyError(VectorStoreConfigError):
     """Another process writes to the collection."""
 
 
-class SchemaRegistryError(AppException):
+class SchemaRegistryError(AppException, code="schema_registry", status_code=503, retryable=True):
     """The schema registry cannot be used, or refuses a schema: a worker consumes nothing until it has the ids."""
 
-    code = "schema_registry"
-    status_code = 503
-    retryable = True
 
-
-class OutcomeStoreError(AppException):
+class OutcomeStoreError(AppException, code="outcome_store", status_code=503, retryable=True):
     """The outcome store cannot be used: no request is answered until it can."""
-
-    code = "outcome_store"
-    status_code = 503
-    retryable = True

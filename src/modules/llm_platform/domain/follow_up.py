@@ -8,8 +8,6 @@ The topic terms are the heaviest of the earlier questions and the last answer: a
 and an answer that repeats a term add to its weight.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -94,9 +92,9 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
     return _refers_back(question, primary)
 
 
-def names_something(question: str, language: str) -> bool:
-    """Whether the question has a content word of its own."""
-    return bool(_terms(question, language))
+def names_something(question: str, language: str, terms: int = 1) -> bool:
+    """Whether the question has so many content words of its own."""
+    return len(_terms(question, language)) >= terms
 
 
 def topic_terms(question: str, turns: Sequence[Turn], language: str) -> str:

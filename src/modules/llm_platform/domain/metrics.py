@@ -4,8 +4,6 @@ Names follow Prometheus' advice: one prefix, base units, `_total` for counters. 
 values, so a label has few values; `infrastructure.adapters.prometheus_metrics` bounds them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -78,7 +76,8 @@ RESEARCH_DURATION: Final = _histogram(
 )
 STAGE_DURATION: Final = _histogram(
     "research_stage_duration_seconds",
-    "Time of a stage of a research run: plan, search, read (of a report: ranking, pages, summaries), write, verify.",
+    "Time of a stage of a research run: plan, search, read (of a report: ranking, pages, summaries), write, verify, "
+    "output (of a schema).",
     _RESEARCH_S,
     "depth", "stage",
 )

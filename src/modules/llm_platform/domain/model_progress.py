@@ -3,8 +3,6 @@
 The receiver is a context variable: the calls of a task, and of the tasks that it starts, report to it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -43,22 +41,20 @@ def receive_model_progress(receiver: Callable[[ModelProgress], None]) -> Iterato
 
 
 @asynccontextmanager
-async def watch_model(progress: Callable[[], ModelProgress], interval_s: float | None = None) -> AsyncIterator[None]:
+async def watch_model(progress: Callable[[], ModelProgress]) -> AsyncIterator[None]:
     """Report the `progress` of the call in the block."""
     receiver = _RECEIVER.get()
     if receiver is None:
         yield
         return
-    reporting = asyncio.create_task(_report(progress, receiver, interval_s or PROGRESS_INTERVAL_S))
+    reporting = asyncio.create_task(_report(progress, receiver))
     try:
         yield
     finally:
         await cancel_and_wait(reporting)
 
 
-async def _report(
-    progress: Callable[[], ModelProgress], receiver: Callable[[ModelProgress], None], interval_s: float
-) -> None:
+async def _report(progress: Callable[[], ModelProgress], receiver: Callable[[ModelProgress], None]) -> None:
     while True:
-        await asyncio.sleep(interval_s)
+        await asyncio.sleep(PROGRESS_INTERVAL_S)
         receiver(progress())

@@ -1,7 +1,5 @@
 """The name and the version of the package, and the platforms for which wordllama, the local embedder, has one."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from typing import Final

@@ -1,7 +1,5 @@
 """Score results by keywords, without a model, and select the best ones (requirements MS3 and MS6)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

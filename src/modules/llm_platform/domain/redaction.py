@@ -1,7 +1,5 @@
 """Replace configured secrets in texts and bodies, for example in an upstream's error message that repeats a key."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 A text that can be no id is the id of nothing. PostgreSQL, for one, refuses a NUL.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from typing import Final

@@ -4,8 +4,6 @@ Names and attributes are OpenTelemetry's semantic conventions where there are an
 answer or a page, a URL, or a secret.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -82,8 +80,8 @@ RESEARCH_SPAN: Final = SpanType(
 STAGE_SPAN: Final = SpanType(
     "{stage}",
     "internal",
-    "A stage: plan, queries, search, rank, read, summarize, write, verify; of a request from Kafka also embed and retrieve. "
-    "Each query, page and batch of a report has its own; they overlap, so all are children of the research.",
+    "A stage: plan, queries, search, rank, read, summarize, write, verify, output; of a request from Kafka also embed and "
+    "retrieve. Each query, page and batch of a report has its own; they overlap, so all are children of the research.",
     (STAGE,),
 )
 UPSTREAM_SPAN: Final = SpanType(

@@ -1,7 +1,5 @@
 """Keys of the research store: the name of a topic from its question, the key of an entry from all its inputs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

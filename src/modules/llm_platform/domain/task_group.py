@@ -1,7 +1,5 @@
 """Concurrent steps that end together, and the end of tasks."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Neutralise untrusted text in prompts (prompt injection): fence lines around it, no citation markers or chat roles in it."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

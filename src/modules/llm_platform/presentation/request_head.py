@@ -3,8 +3,6 @@
 The limits hold while the head arrives: a client without an API key could otherwise fill the memory with a head that never ends.
 """
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final

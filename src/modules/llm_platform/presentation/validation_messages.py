@@ -1,7 +1,5 @@
 """The messages for invalid fields, in place of pydantic's wording: what is wrong, and what is allowed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

@@ -1,6 +1,6 @@
-"""Fakes and contract classes for authors of search providers, models, page readers and stores of research runs."""
+"""Fakes for programs that use the platform; contract classes for authors of search providers, page readers and stores."""
 
-from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, LLMProviderContract
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 from modules.llm_platform.testing.page_reader import FakePageReader, PageCase, PageReaderContract, SlowPage, sample_page
 from modules.llm_platform.testing.reader_probe import ReaderProbe, probe_reader
 from modules.llm_platform.testing.research_store import MemoryResearchStore
@@ -18,7 +18,6 @@ __all__ = [
     "FakeLLM",
     "FakePageReader",
     "FakeWebSearch",
-    "LLMProviderContract",
     "MemoryResearchStore",
     "PageCase",
     "PageReaderContract",

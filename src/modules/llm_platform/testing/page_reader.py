@@ -1,7 +1,5 @@
 """A fake page reader, and the contract of `IPageReader`."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping

@@ -199,6 +199,9 @@ class _InProcessParsers:
 
         return parsed(await asyncio.to_thread(parse_child.page_text, html))
 
+    async def linked_html(self, html: str) -> Parsed:
+        return await self.html(html)  # a probe reads one page
+
     async def pdf(self, data: bytes) -> Parsed:
         from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
 

@@ -1,7 +1,5 @@
 """A research store in memory, for tests."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

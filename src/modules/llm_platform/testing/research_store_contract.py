@@ -1,7 +1,5 @@
 """The contract of `IResearchStore`."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Final, get_args
@@ -241,7 +239,7 @@ class ResearchStoreContract:
         assert await store.topics() == ()
 
 
-class _Report(EndsTopic):
+class _Report(EndsTopic, frozen=True):
     text: str = "finished"
 
 

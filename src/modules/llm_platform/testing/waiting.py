@@ -1,14 +1,12 @@
 """Timeouts and helpers of the contract classes. The timeouts suit a slow machine under load."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
-CANCEL_TIMEOUT_S: Final = 5.0  # the other side is silent for longer
-CLOSE_TIMEOUT_S: Final = 10.0  # for the other side to notice the closed connection
-START_TIMEOUT_S: Final = 30.0
+CANCEL_TIMEOUT_S: Final = 20.0  # the other side is silent for longer
+CLOSE_TIMEOUT_S: Final = 30.0  # for the other side to notice the closed connection
+START_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.005
 
 Error = TypeVar("Error", bound=Exception)

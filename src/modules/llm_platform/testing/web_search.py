@@ -7,8 +7,6 @@
 The tests are coroutines: run them with pytest-asyncio in auto mode, or mark the subclass.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from modules.llm_platform.application.research.files import OpenedFiles, OpenFiles
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama, package_version
 from modules.llm_platform.domain.ports.embedder import IEmbedder
@@ -43,13 +46,13 @@ FOLDER_INDEXES = "folders"  # below the data folder
 
 def build_embedder(settings: Settings, resources: Resources) -> IEmbedder:
     if settings.EMBEDDER in LOCAL_EMBEDDERS:
-        return _local_embedder(settings)
+        return build_local_embedder(settings)
     from modules.llm_platform.infrastructure.adapters.openai.embedder import OpenAIEmbedder
-    from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredEmbedder
+    from modules.llm_platform.infrastructure.policies.unconfigured import unconfigured_embedder
 
     connection = _embedding_connection(settings)
     if settings.LLM_PLATFORM_OFFLINE and not is_loopback(connection.address):
-        return UnconfiguredEmbedder(settings.EMBEDDER, ONLY_LOOPBACK_EMBEDDERS)
+        return unconfigured_embedder(settings.EMBEDDER, ONLY_LOOPBACK_EMBEDDERS)
     client = resources.client(connection.address, connection.timeout) if connection.address else None
     return OpenAIEmbedder(connection, client=client, redactor=resources.redactor)
 
@@ -83,9 +86,9 @@ def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore
     if settings.QDRANT_URL is None:
         store = _embedded_store(data_folder(settings) / INDEX_FOLDER)
     elif settings.LLM_PLATFORM_OFFLINE and not is_loopback(settings.QDRANT_URL):
-        from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredVectorStore
+        from modules.llm_platform.infrastructure.policies.unconfigured import unconfigured_vector_store
 
-        store = UnconfiguredVectorStore("offline", ONLY_LOOPBACK_INDEX)
+        store = unconfigured_vector_store("offline", ONLY_LOOPBACK_INDEX)
     else:
         from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import QdrantVectorStore
 
@@ -121,13 +124,10 @@ def _folder_states(settings: Settings) -> FolderStates:
     return FolderStates(data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION, made_by)
 
 
-def build_folder_embedder(settings: Settings) -> IEmbedder:
-    """Return a local embedder whatever EMBEDDER is: the texts of a folder do not leave the machine."""
-    return _local_embedder(settings)
-
-
-def _local_embedder(settings: Settings) -> IEmbedder:
-    """Return wordllama; keyword search only if EMBEDDER=none, or if it is neither installed nor requested."""
+def build_local_embedder(settings: Settings) -> IEmbedder:
+    """Return wordllama whatever EMBEDDER is: the texts of a folder do not leave the machine. Keyword search only if
+    EMBEDDER=none, or if it is neither installed nor requested.
+    """
     from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 
     if settings.EMBEDDER == "none":
@@ -172,6 +172,18 @@ def build_folder_index(
     )
     resources.on_close(index.aclose)
     return index
+
+
+def build_open_files(resources: Resources, embedder: IEmbedder) -> OpenFiles:
+    """Return the function that opens the files of a request. `embedder` is on this machine: their texts do not leave it."""
+
+    def open_files(files: Sequence[UploadedFile]) -> AbstractAsyncContextManager[OpenedFiles]:
+        from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteMemoryVectorStore
+        from modules.llm_platform.infrastructure.adapters.uploaded_files import opened_files
+
+        return opened_files(files, embedder, SqliteMemoryVectorStore, resources.redactor)
+
+    return open_files
 
 
 def folder_progress(index: FolderIndex | None) -> Callable[[], IndexProgress | None]:

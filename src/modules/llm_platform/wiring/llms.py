@@ -1,7 +1,5 @@
 """Language models: the configured connections, their failover order, and the model of each report stage."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +8,9 @@ from typing import Any, Literal, get_args
 
 from pydantic import SecretStr
 
+from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S
+from modules.llm_platform.application.research.structured_output import StructuredOutput
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Synthesis
@@ -18,7 +18,7 @@ from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ContextTokens, IContextWindow, ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
-from modules.llm_platform.infrastructure.policies.caching import CachedCitationJudge, SharedSynthesizer, SingleFlightLLM
+from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer, SingleFlightLLM
 from modules.llm_platform.infrastructure.policies.daily_budget import ModelBudget
 from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
@@ -137,14 +137,14 @@ def follow_up_timeout_s(settings: Settings) -> float:
     return first_token_timeout_s(settings, is_local=True) if _has_local_model(settings) else UNDERSTAND_TIMEOUT_S
 
 
-def sources_budget_tokens(settings: Settings) -> int:
+def sources_budget_tokens(settings: Settings, among: LLMAdapters | None = None) -> int:
     """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it."""
-    usual = LOCAL_SOURCES_TOKENS if _has_local_model(settings) else SOURCES_BUDGET_TOKENS
+    usual = LOCAL_SOURCES_TOKENS if _has_local_model(settings, among) else SOURCES_BUDGET_TOKENS
     return next((each.sources_tokens for each in settings.LLM_PROVIDERS if each.sources_tokens), usual)
 
 
-def _has_local_model(settings: Settings) -> bool:
-    return any(each.is_local for each in llm_connections(settings))
+def _has_local_model(settings: Settings, among: LLMAdapters | None = None) -> bool:
+    return any(each.is_local for each in llm_connections(settings) if among is None or each.name in among)
 
 
 def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConnection]:
@@ -173,7 +173,11 @@ def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
 
 def configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
     """Return the models that requests can select. One without a model is not complete, and left out."""
-    return tuple(ConfiguredModel(name, each.model) for name, each in adapters.items() if each.model)
+    return tuple(
+        ConfiguredModel(name, each.model, getattr(each, "ignored_fields", ()), getattr(each, "is_complete", True))
+        for name, each in adapters.items()
+        if each.model
+    )
 
 
 def build_llm_rate_limiters(settings: Settings, adapters: LLMAdapters) -> RateLimiters:
@@ -250,7 +254,7 @@ def _router(
 
 
 def build_planner(llm: ILLMProvider | None) -> ILLMProvider | None:
-    """Return the model that plans a deep research; equal plans at the same time are one call."""
+    """Return the model that plans a deep research run; equal plans at the same time are one call."""
     return SingleFlightLLM(llm) if llm else None
 
 
@@ -341,7 +345,7 @@ def build_synthesizer(
 ) -> ISynthesizer:
     if llm is None:
         return extractive
-    room = sources_budget_tokens(settings)
+    room = sources_budget_tokens(settings, adapters)
     writer = build_writer(extractive, llm, context_tokens, room)
     cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", research_timeout_s(settings))
     version = f"{model_version(adapters)}/{room}"
@@ -358,17 +362,18 @@ def build_citation_judges(context_tokens: ContextTokens) -> CitationJudges:
     return lambda llm: LLMCitationJudge(llm, context_tokens=context_tokens) if llm else None
 
 
-def build_report_judge(settings: Settings, judges: CitationJudges) -> CitationJudges | None:
-    return None if judged_answers(settings) == "off" else judges
+def build_report_judge(settings: Settings, judges: CitationJudges, adapters: LLMAdapters) -> CitationJudges | None:
+    return None if judged_answers(settings, adapters) == "off" else judges
 
 
-def judged_answers(settings: Settings) -> Literal["off", "report", "auto", "all"]:
+def judged_answers(settings: Settings, among: LLMAdapters | None = None) -> Literal["off", "report", "auto", "all"]:
     """Return the answers that a model judges. `auto`: reports, and of quick and deep answers what the words doubt; none if
-    the model is local, since small models give worse verdicts than the words and take long on a CPU.
+    the model is local, since small models give worse verdicts than the words and take long on a CPU. `among`: the models of
+    the run, all configured ones if it is None.
     """
     if settings.CITATION_JUDGE != "auto":
         return settings.CITATION_JUDGE
-    connections = {each.name: each for each in llm_connections(settings)}
+    connections = {each.name: each for each in llm_connections(settings) if among is None or each.name in among}
     judge = connections.get(stage_choices(settings).get("judge") or next(iter(connections), ""))
     return "off" if judge is not None and judge.is_local else "auto"
 
@@ -388,12 +393,25 @@ def build_research_judge(
     settings: Settings, judges: CitationJudges, llm: ILLMProvider | None, adapters: LLMAdapters, shared: SharedState
 ) -> ICitationJudge | None:
     """Return the judge of quick and deep answers, with a cache, because their texts are cached as well."""
-    judge = build_judge(settings, judges, llm) if judged_answers(settings) in ("auto", "all") else None
+    judge = build_judge(settings, judges, llm) if judged_answers(settings, adapters) in ("auto", "all") else None
     if judge is None or settings.CACHE_TTL_S <= 0:
         return judge
+    from modules.llm_platform.application.research.verification import CachedCitationJudge
+
     return CachedCitationJudge(
         judge, shared.cache("verdicts", JudgedClaims), settings.CACHE_TTL_S, model_version(adapters)
     )
+
+
+def build_output(
+    settings: Settings, llm: ILLMProvider | None, context_tokens: ContextTokens, price: Price | None
+) -> StructuredOutput | None:
+    """Return what fills the schema of a request; None without a model. LLM_STAGES may name its model."""
+    if llm is None:
+        return None
+    first = stage_choices(settings).get("output")
+    chosen = llm.preferring(first) if first and isinstance(llm, LLMRouter) else llm
+    return StructuredOutput(chosen, context_tokens=context_tokens, price=price)
 
 
 def build_context_tokens(settings: Settings, adapters: LLMAdapters) -> ContextTokens:

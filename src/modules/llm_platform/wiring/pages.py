@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.site_crawl_dtos import MAX_CRAWL_S
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.infrastructure.policies import page_readers
-from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
+from modules.llm_platform.infrastructure.policies.unconfigured import unconfigured_page_reader, unconfigured_site_reader
 from modules.llm_platform.infrastructure.policies.upstream_guard import PAGE_READER, UpstreamGuard
 from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
-from modules.llm_platform.infrastructure.policies.upstreams import UpstreamPageReader
+from modules.llm_platform.infrastructure.policies.upstreams import UpstreamPageReader, UpstreamSiteReader
 from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
 from modules.llm_platform.wiring.search import SearchAdapters
 from shared.config import Settings
 
 if TYPE_CHECKING:
+    from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
+    from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
     from modules.llm_platform.infrastructure.safe_reader.guard import Guard
+    from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 
 
 JINA_RPS_WITH_KEY = 5.0  # requirement MS9
 JINA_RPS_WITHOUT_KEY = 0.33  # Jina serves about twenty pages per minute without a key
 MAX_CONCURRENT_PAGES = 5  # of Jina; a higher rate raises it
 MAX_DIRECT_READS = 20  # at once, of all hosts
+MAX_CRAWL_READS = 20  # at once, of all crawls
 PAGE_TIMEOUT_S = 20.0  # of one reader for one page, redirects included
 JINA = "jina"
 DIRECT = "direct"
 THE_PAGE_READER = "The page reader"  # in errors
 DIRECT_ROBOTS = "direct-robots"  # obeys robots.txt, for the pages of quick answers too
+OFFLINE = "Offline mode: pages are not read. Remove --offline or LLM_PLATFORM_OFFLINE"
+CRAWLS_ARE_DIRECT = "A crawl reads pages directly: add direct or direct-robots to READERS"
 HTML_PARSERS = ("resiliparse", "trafilatura")
 
 
@@ -42,10 +52,10 @@ def page_circuits(settings: Settings, metrics: IMetrics) -> Mapping[str, Circuit
     return {JINA: CircuitBreaker(JINA, metrics=metrics)}
 
 
-def build_direct_page_reader(settings: Settings, resources: Resources, metrics: IMetrics) -> IPageReader:
-    return page_readers.LazyPageReader(
-        DIRECT, lambda: _direct_reader(settings, resources, _guard(settings, resources), metrics)
-    )
+def build_direct_page_reader(
+    resources: Resources, parts: Callable[[], DirectParts], metrics: IMetrics
+) -> IPageReader:
+    return page_readers.LazyPageReader(DIRECT, lambda: _direct_reader(resources, parts, metrics))
 
 
 def build_page_reader(
@@ -57,9 +67,7 @@ def build_page_reader(
 ) -> IPageReader:
     """Return the reader of READERS. `direct` reads directly."""
     if settings.LLM_PLATFORM_OFFLINE:
-        return UnconfiguredPageReader(
-            "offline", "Offline mode: pages are not read. Remove --offline or LLM_PLATFORM_OFFLINE"
-        )
+        return unconfigured_page_reader("offline", OFFLINE)
 
     def jina() -> IPageReader:
         guard = _guard(settings, resources)
@@ -93,7 +101,6 @@ def _jina_reader(
     settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None, metrics: IMetrics
 ) -> IPageReader:
     from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
-    from modules.llm_platform.infrastructure.policies.page_readers import GuardedPageReader
 
     key, url = settings.JINA_API_KEY, settings.JINA_BASE_URL
     jina = JinaPageReader(
@@ -109,45 +116,94 @@ def _jina_reader(
     upstream = UpstreamGuard(
         PAGE_READER, JINA, limiter, circuit, setting="JINA_RPS", label=THE_PAGE_READER, metrics=metrics
     )
-    return GuardedPageReader(
+    return page_readers.GuardedPageReader(
         UpstreamPageReader(jina, upstream), guard, is_local=is_loopback(url) or guard.allows(url)
     )
 
 
-def _direct_reader(settings: Settings, resources: Resources, guard: Guard, metrics: IMetrics) -> IPageReader:
-    from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
-    from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
-    from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
-    from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
-    from modules.llm_platform.infrastructure.safe_reader.robots import Robots
+class DirectParts(NamedTuple):
+    """What all direct reading shares: the guard of addresses, the connections and their limit for each host, the parsers,
+    and the rules of sites for robots, of which `page_robots` are those that single pages obey.
+    """
 
-    fetcher, parsers = SafeFetcher(guard, PinnedConnections()), PageParsers()
-    resources.on_close(parsers.aclose)
-    reader = DirectPageReader(
-        fetcher,
-        parsers,
-        timeout=PAGE_TIMEOUT_S,
-        robots=Robots(fetcher) if DIRECT_ROBOTS in settings.READERS else None,
-        redactor=resources.redactor,
-    )
-    limiter = RateLimiter(None, max_concurrent=MAX_DIRECT_READS)
-    upstream = UpstreamGuard(
+    fetcher: SafeFetcher
+    parsers: PageParsers
+    robots: Robots
+    page_robots: Robots | None
+
+
+def build_direct_parts(settings: Settings, resources: Resources) -> Callable[[], DirectParts]:
+    """Return the function that makes the parts on its first call."""
+
+    @cache
+    def parts() -> DirectParts:
+        from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+        from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
+        from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
+        from modules.llm_platform.infrastructure.safe_reader.robots import Robots
+
+        parsers = PageParsers()
+        resources.on_close(parsers.aclose)
+        fetcher = SafeFetcher(_guard(settings, resources), PinnedConnections())
+        robots = Robots(fetcher)
+        return DirectParts(fetcher, parsers, robots, robots if DIRECT_ROBOTS in settings.READERS else None)
+
+    return parts
+
+
+def build_site_reader(
+    settings: Settings, resources: Resources, parts: Callable[[], DirectParts], metrics: IMetrics
+) -> ISiteReader:
+    """Return the reader of crawls, which reads directly and obeys robots.txt."""
+    if settings.LLM_PLATFORM_OFFLINE:
+        return unconfigured_site_reader("offline", OFFLINE)
+    if not {DIRECT, DIRECT_ROBOTS} & set(settings.READERS):
+        return unconfigured_site_reader(DIRECT, CRAWLS_ARE_DIRECT)
+
+    def build() -> ISiteReader:
+        from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectSiteReader
+
+        fetcher, parsers, robots, _ = parts()
+        reader = DirectSiteReader(fetcher, parsers, robots, timeout=PAGE_TIMEOUT_S, redactor=resources.redactor)
+        return UpstreamSiteReader(reader, _direct_guard(MAX_CRAWL_READS, MAX_CRAWL_S, metrics))
+
+    return page_readers.LazySiteReader(build)
+
+
+def build_icon_reader(settings: Settings, parts: Callable[[], DirectParts]) -> IIconReader | None:
+    """Return the reader of icons, None where they are off. It obeys robots.txt where the reader of pages does."""
+    if settings.LLM_PLATFORM_OFFLINE or not settings.PAGE_FAVICONS:
+        return None
+    from modules.llm_platform.infrastructure.adapters.site_icon_reader import SiteIconReader
+
+    return SiteIconReader(parts().fetcher, parts().page_robots)
+
+
+def _direct_reader(resources: Resources, parts: Callable[[], DirectParts], metrics: IMetrics) -> IPageReader:
+    from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
+
+    fetcher, parsers, _, robots = parts()
+    reader = DirectPageReader(fetcher, parsers, timeout=PAGE_TIMEOUT_S, robots=robots, redactor=resources.redactor)
+    return UpstreamPageReader(reader, _direct_guard(MAX_DIRECT_READS, PAGE_TIMEOUT_S, metrics))
+
+
+def _direct_guard(max_concurrent: int, max_wait_s: float, metrics: IMetrics) -> UpstreamGuard:
+    return UpstreamGuard(
         PAGE_READER,
         DIRECT,
-        limiter,
-        max_wait_s=PAGE_TIMEOUT_S,
+        RateLimiter(None, max_concurrent=max_concurrent),
+        max_wait_s=max_wait_s,
         label=THE_PAGE_READER,
         is_one_service=False,
         metrics=metrics,
     )
-    return UpstreamPageReader(reader, upstream)
 
 
 def build_report_page_reader(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
     """Return a reader that reads found documents from their index and other pages with `web`."""
     from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-    from modules.llm_platform.infrastructure.policies.page_readers import RoutedPageReader
 
     documents = adapters.get(DOCUMENTS)
-    return RoutedPageReader(DocumentPageReader(documents) if isinstance(documents, DocumentWebSearch) else None, web)
+    reader = DocumentPageReader(documents) if isinstance(documents, DocumentWebSearch) else None
+    return page_readers.RoutedPageReader(reader, web)

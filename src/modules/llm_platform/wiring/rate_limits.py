@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, RateLimit, RateLimits
+from modules.llm_platform.wiring.hidden_modules import hide_modules
 from shared.config import Settings
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ GLOBAL_BURST: Final = 50  # of RATE_LIMIT_GLOBAL_PER_HOUR
 
 def check_rate_limits(settings: Settings) -> None:
     """Raise ModuleNotFoundError at the start, not at the first request, if there are limits and no package that counts."""
-    if _limits(settings) != RateLimits():
+    if _limits(settings) == RateLimits():
+        return
+    # throttled-py imports redis, if it is installed, and redis OpenTelemetry's SDK: an eighth of the CPU time of a start.
+    with hide_modules("redis"):
         import modules.llm_platform.infrastructure.adapters.memory_rate_limiter  # noqa: F401
 
 
@@ -45,14 +49,8 @@ def build_rate_limit_probe(settings: Settings, redis: RedisClient | None) -> IHe
 
 
 def _limits(settings: Settings) -> RateLimits:
-    return RateLimits(_client_limit(settings), _server_limit(settings))
-
-
-def _client_limit(settings: Settings) -> RateLimit | None:
-    per_minute = settings.RATE_LIMIT_PER_MINUTE
-    return RateLimit("client", per_minute, 60, settings.RATE_LIMIT_BURST) if per_minute else None
-
-
-def _server_limit(settings: Settings) -> RateLimit | None:
-    per_hour = settings.RATE_LIMIT_GLOBAL_PER_HOUR
-    return RateLimit("server", per_hour, 3600, GLOBAL_BURST) if per_hour else None
+    per_minute, per_hour = settings.RATE_LIMIT_PER_MINUTE, settings.RATE_LIMIT_GLOBAL_PER_HOUR
+    return RateLimits(
+        RateLimit("client", per_minute, 60, settings.RATE_LIMIT_BURST) if per_minute else None,
+        RateLimit("server", per_hour, 3600, GLOBAL_BURST) if per_hour else None,
+    )

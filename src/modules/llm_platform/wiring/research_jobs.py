@@ -1,6 +1,6 @@
 """Background runs: their store, their webhooks, and the service."""
 
-from __future__ import annotations
+from functools import partial
 
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
@@ -9,6 +9,7 @@ from modules.llm_platform.application.services.webhook_service import WebhookSer
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import ITracer
+from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender
 from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.wiring.resources import Resources, data_folder
 from shared.config import Settings
@@ -39,6 +40,12 @@ def build_webhooks(
 ) -> WebhookService | None:
     if store is None:
         return None
+    secrets = [decode_webhook_secret(secret.get_secret_value()) for secret in settings.WEBHOOK_SECRET]
+    open_sender = partial(_open_sender, settings, resources)
+    return WebhookService(store, open_sender, secrets, metrics, redact=resources.redactor.data)
+
+
+def _open_sender(settings: Settings, resources: Resources) -> IWebhookSender:
     from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
     from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
     from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
@@ -46,9 +53,7 @@ def build_webhooks(
     resolver = SystemResolver()
     resources.on_close(resolver.aclose)
     guard = Guard(resolver, AllowedHosts(settings.WEBHOOK_ALLOWED_HOSTS))
-    sender = GuardedWebhookSender(guard, PinnedConnections(), offline=settings.LLM_PLATFORM_OFFLINE)
-    secrets = [decode_webhook_secret(secret.get_secret_value()) for secret in settings.WEBHOOK_SECRET]
-    return WebhookService(store, sender, secrets, metrics, redact=resources.redactor.data)
+    return GuardedWebhookSender(guard, PinnedConnections(), offline=settings.LLM_PLATFORM_OFFLINE)
 
 
 def build_research_jobs(

@@ -8,17 +8,18 @@ rate limits and the table in docs/reference/settings.md derive from the rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
+from modules.llm_platform.application.platform import DocumentTitles, no_titles
 from modules.llm_platform.application.services.doctor_service import SearchProviderCheck
-from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchResponse
 from modules.llm_platform.domain.ports.metrics import IMetrics
-from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
 from modules.llm_platform.infrastructure.policies import web_search
-from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredWebSearch
+from modules.llm_platform.infrastructure.policies.unconfigured import Unconfigured, unconfigured_web_search
 from modules.llm_platform.infrastructure.policies.upstream_guard import SEARCH, UpstreamGuard
 from modules.llm_platform.infrastructure.policies.upstream_limits import MINUTE_S, THE_LIMIT, RateLimiter
 from modules.llm_platform.wiring.redis import SharedState
@@ -27,11 +28,16 @@ from shared.config import Settings, SettingsError, example_line
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.rag.retrieval import RetrievalService
-    from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
+    from modules.llm_platform.infrastructure.web_search.keyed_service import KeyedWebSearch
 
 SEARXNG: Final = "searxng"
 ADAPTERS: Final = "modules.llm_platform.infrastructure.adapters"
+BASE_URLS: Final = "SEARCH_BASE_URLS"
+OWN_SETTINGS: Final[Mapping[str, tuple[str, str]]] = {  # of services that have more settings than their key: address, timeout
+    "brave": ("BRAVE_BASE_URL", "BRAVE_TIMEOUT_S"),
+    "bocha": ("BOCHA_BASE_URL", "BOCHA_TIMEOUT_S"),
+}
 INDEX_FOLDER = "index"  # below the data folder
 OR_A_FOLDER = "; or set DOCUMENTS_DIR, or pass --documents DIR"
 STORE_PACKAGES = ("qdrant_edge",)  # of the embedded index; SQLite is used without it
@@ -40,7 +46,6 @@ NOTHING_OFFLINE = (
 )
 
 REPORT_SEARXNG_RPM = 10.0  # searches per minute of all reports if SEARXNG_RPM is not set
-MAX_CONCURRENT_SEARCHES = 4  # of one provider; a higher rate raises it
 MAX_SHARED_SEARCH_S = 15.0  # to wait for the same search of another process
 MAX_REPORT_WAIT_S = 300.0  # for the rate limiter; the limits of a report end it sooner
 
@@ -65,8 +70,9 @@ class SearchProviderSpec:
     """All facts about one search provider.
 
     `build` yields one adapter, or one per configured instance; an adapter without its settings raises an error when it is
-    called. `configured`: whether `auto` uses it. `paid`: whether a search costs money; `doctor` searches only with --yes
-    then. `source_kinds`: the sources that it supports; for others it searches the web and reports that in `degraded`.
+    called. `configured`: whether its settings exist; `auto` uses it then, unless `named_only`: its settings serve something
+    else too. `paid`: whether a search costs money; `doctor` searches only with --yes then. `source_kinds`: the sources that it
+    supports; for others it searches the web and reports that in `degraded`.
     `settings`: its settings, first the one that configures it. `addresses`: its URLs, which are part of the keys of stored
     reports. `rpm_setting`: the one for the maximum of searches per minute, None: no limit; `report_rpm`: of all reports if it
     is not set. `fallback`: whether it is used if no provider is configured.
@@ -83,6 +89,7 @@ class SearchProviderSpec:
     rpm_setting: str | None = None
     report_rpm: float | None = None
     fallback: bool = False
+    named_only: bool = False
 
     def missing_setting(self, settings: Settings) -> str | None:
         """Return the required setting that is missing, if any. The documents provider reports that itself."""
@@ -98,7 +105,7 @@ def _searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
 
     settings = parts.settings
     if not settings.SEARXNG_URL:
-        yield UnconfiguredWebSearch(
+        yield unconfigured_web_search(
             SEARXNG, "SearXNG needs an address: set SEARXNG_URL, for instance http://localhost:8080"
         )
     for number, url in enumerate(settings.SEARXNG_URL, 1):
@@ -144,33 +151,40 @@ def _ddgs(parts: SearchParts) -> Iterator[IWebSearchProvider]:
 
 
 def _keyed_service(
-    name: str, adapter: str, label: str, source_kinds: tuple[SourceKind, ...], *, paid: bool = True
+    name: str, adapter: str, label: str, source_kinds: tuple[SourceKind, ...], *, named_only: bool = False
 ) -> SearchProviderSpec:
-    """Return the row of a service with a key and the settings NAME_API_KEY, NAME_BASE_URL and NAME_TIMEOUT_S.
+    """Return the row of a service with a key, in NAME_API_KEY. Its address is in NAME_BASE_URL and the timeout of a search in
+    NAME_TIMEOUT_S if there are such settings of its own (`OWN_SETTINGS`), else in SEARCH_BASE_URLS and in its adapter.
 
-    `adapter`: the class in `infrastructure/adapters/<name>_web_search.py`. It takes what `build` gives it here.
+    `adapter`: a KeyedWebSearch in `infrastructure/adapters/<name>_web_search.py`.
     """
-    names = tuple(f"{name.upper()}_{each}" for each in ("API_KEY", "BASE_URL", "TIMEOUT_S"))
+    key_setting = f"{name.upper()}_API_KEY"
+    url_setting, timeout_setting = OWN_SETTINGS.get(name, (BASE_URLS, None))
 
-    def values(settings: Settings) -> tuple[str, str, float]:
-        key, url, timeout_s = (getattr(settings, each) for each in names)
-        return key.get_secret_value(), url, timeout_s
+    def key_of(settings: Settings) -> str:
+        key = getattr(settings, key_setting)
+        return key.get_secret_value() if key else ""
+
+    def url_of(settings: Settings) -> str | None:
+        return settings.SEARCH_BASE_URLS.get(name) if url_setting == BASE_URLS else getattr(settings, url_setting)
 
     def build(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-        key, url, timeout_s = values(parts.settings)
-        adapter_type = getattr(import_module(f"{ADAPTERS}.{name}_web_search"), adapter)
+        adapter_type: type[KeyedWebSearch] = getattr(import_module(f"{ADAPTERS}.{name}_web_search"), adapter)
+        url = url_of(parts.settings) or adapter_type.base_url
+        timeout_s = getattr(parts.settings, timeout_setting) if timeout_setting else adapter_type.timeout_s
         client, redactor = parts.resources.client(url, timeout_s), parts.resources.redactor
-        yield adapter_type(key, base_url=url, timeout=timeout_s, client=client, redactor=redactor)
+        yield adapter_type(key_of(parts.settings), url, timeout_s, client, redactor)
 
     return SearchProviderSpec(
         name=name,
         build=build,
-        configured=lambda settings: bool(values(settings)[0]),
-        paid=paid,
+        configured=lambda settings: bool(key_of(settings)),
+        paid=True,
         source_kinds=source_kinds,
         label=label,
-        settings=names,
-        addresses=lambda settings: (values(settings)[1],),
+        settings=tuple(filter(None, (key_setting, url_setting, timeout_setting))),
+        addresses=lambda settings: filter(None, (url_of(settings),)),
+        named_only=named_only,
     )
 
 
@@ -194,6 +208,9 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
     ),
     _keyed_service("brave", "BraveWebSearchAdapter", "Brave Search API", ("web", "news")),
     _keyed_service("bocha", "BochaWebSearchAdapter", "Bocha AI web search", ("web",)),
+    _keyed_service("exa", "ExaWebSearchAdapter", "Exa, a search by meaning", ("web", "news", "academic")),
+    _keyed_service("tavily", "TavilyWebSearchAdapter", "Tavily", ("web", "news")),
+    _keyed_service("serper", "SerperWebSearchAdapter", "Serper, results of Google", ("web", "news", "academic")),
     SearchProviderSpec(
         name=DOCUMENTS,
         build=_documents,
@@ -232,13 +249,16 @@ def provider_names() -> tuple[str, ...]:
 
 
 def check_providers(settings: Settings) -> None:
-    """Raise SettingsError if SEARCH_PROVIDERS names an unknown provider."""
-    names = provider_names()
-    if not set(settings.SEARCH_PROVIDERS) <= set(names):
-        *others, last = map(repr, names)
-        raise SettingsError(
-            f"SEARCH_PROVIDERS must be {', '.join(others)} or {last}. Example: {example_line('SEARCH_PROVIDERS')}"
-        )
+    """Raise SettingsError if SEARCH_PROVIDERS or SEARCH_BASE_URLS names an unknown provider."""
+    _check_names("SEARCH_PROVIDERS must be", settings.SEARCH_PROVIDERS, provider_names())
+    with_address = [spec.name for spec in SEARCH_PROVIDERS if BASE_URLS in spec.settings]
+    _check_names(f"{BASE_URLS} must name", settings.SEARCH_BASE_URLS, with_address)
+
+
+def _check_names(rule: str, named: Iterable[str], known: Sequence[str]) -> None:
+    if not set(named) <= set(known):
+        *others, last = map(repr, known)
+        raise SettingsError(f"{rule} {', '.join(others)} or {last}. Example: {example_line(rule.partition(' ')[0])}")
 
 
 def search_order(settings: Settings) -> tuple[str, ...]:
@@ -247,7 +267,7 @@ def search_order(settings: Settings) -> tuple[str, ...]:
     Offline: only documents, if there are any. Raises SettingsError like `check_providers`.
     """
     check_providers(settings)
-    configured = tuple(spec.name for spec in SEARCH_PROVIDERS if spec.configured(settings))
+    configured = tuple(spec.name for spec in SEARCH_PROVIDERS if spec.configured(settings) and not spec.named_only)
     fallback = tuple(spec.name for spec in SEARCH_PROVIDERS if spec.fallback)
     order = settings.SEARCH_PROVIDERS or configured or fallback
     if not settings.LLM_PLATFORM_OFFLINE:
@@ -277,11 +297,35 @@ def search_adapters(
     """Return the adapters by name, in order. Existing documents are always included, for `sources: [documents]`."""
     names = search_order(settings)
     if not names:
-        return {"offline": UnconfiguredWebSearch("offline", NOTHING_OFFLINE)}
+        return {"offline": unconfigured_web_search("offline", NOTHING_OFFLINE)}
     add_documents = (settings.DOCUMENTS_DIR is not None or has_index(settings)) and DOCUMENTS not in names
     parts = SearchParts(settings, resources, retrieval, folder_index)
     specs = filter(None, map(spec_of, (*names, *((DOCUMENTS,) if add_documents else ()))))
     return {provider.name: provider for spec in specs for provider in spec.build(parts)}
+
+
+def source_kinds(adapters: SearchAdapters) -> dict[str, tuple[SourceKind, ...]]:
+    """Return the sources that each configured adapter supports; an adapter of the caller is one for the web."""
+    configured = (name for name, adapter in adapters.items() if not isinstance(adapter, Unconfigured))
+    return {name: spec.source_kinds if (spec := spec_of(name)) else ("web",) for name in configured}
+
+
+def searchable_kinds(settings: Settings, adapters: SearchAdapters) -> tuple[SourceKind, ...]:
+    """Return the sources that can be searched; documents if there are any."""
+    served = {kind for kinds in source_kinds(adapters).values() for kind in kinds}
+    if settings.DOCUMENTS_DIR is None and not has_index(settings):
+        served.discard(DOCUMENTS)
+    return tuple(kind for kind in get_args(SourceKind) if kind in served)
+
+
+def document_titles(settings: Settings, adapters: SearchAdapters) -> DocumentTitles:
+    """Return a function for at most so many titles of the documents that can be searched."""
+    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+
+    documents = adapters.get(DOCUMENTS)
+    if isinstance(documents, DocumentWebSearch) and DOCUMENTS in searchable_kinds(settings, adapters):
+        return documents.titles
+    return no_titles
 
 
 def search_rate_limiters(settings: Settings, adapters: SearchAdapters) -> RateLimiters:
@@ -391,7 +435,7 @@ def search_checks(settings: Settings, adapters: SearchAdapters) -> list[SearchPr
 def _search_check(name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool) -> SearchProviderCheck:
     spec = spec_of(name)
     if spec is None:  # an adapter of the caller: the cost of a search is unknown
-        return SearchProviderCheck(adapter, paid=not isinstance(adapter, UnconfiguredWebSearch))
+        return SearchProviderCheck(adapter, paid=not isinstance(adapter, Unconfigured))
     missing = spec.missing_setting(settings)
     return SearchProviderCheck(
         adapter,

@@ -1,7 +1,5 @@
 """Options of the application services, the stores, and the checks of health and doctor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
@@ -81,14 +79,14 @@ def build_reporter(tools: ReportTools, resources: Resources) -> Reporter:
     return reporter
 
 
-def research_options(settings: Settings) -> ResearchOptions:
+def research_options(settings: Settings, llms: LLMAdapters) -> ResearchOptions:
     return ResearchOptions(
         timeout_s=research_timeout_s(settings),
         results_per_search=settings.SEARCH_MAX_RESULTS,
         max_tokens=settings.LLM_MAX_TOKENS,
         plan_ttl_s=settings.CACHE_TTL_S,
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
-        judges_supported=judged_answers(settings) == "all",
+        judges_supported=judged_answers(settings, llms) == "all",
     )
 
 

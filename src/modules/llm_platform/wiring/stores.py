@@ -1,7 +1,5 @@
 """The stores of outcomes and of research runs: PostgreSQL with DATABASE_URL, else files in the data folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from modules.llm_platform.domain.exceptions import StoreError

@@ -1,7 +1,5 @@
 """Traces: on where the standard OTEL_… variables name an exporter, off otherwise and wherever they cannot be exported."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Callable, Mapping

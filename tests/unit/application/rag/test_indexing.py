@@ -346,7 +346,7 @@ class TestInterruptions:
             await index(shelf, store)
         assert (store.finished, await ids(store)) == (1, {"a", "b"})
         store.fails_at = None
-        assert await becomes_true(lambda: shelf.closed, 10)
+        assert await becomes_true(lambda: shelf.closed, 60)
         assert counts(await index(shelf, store)) == (1, 0, 2, 0, 0)
 
     async def test_an_embedder_that_fails_is_an_error(self, shelf: Shelf, store: Watched) -> None:
@@ -372,7 +372,7 @@ class TestInterruptions:
         class Slow(Shelf):
             def _open(self, doc_id: str) -> DocumentText | LeftOut:
                 reading.set()
-                assert stopped.wait(10)
+                assert stopped.wait(60)
                 return LeftOut(doc_id, "reading was stopped")
 
             def stop(self) -> None:
@@ -380,11 +380,11 @@ class TestInterruptions:
 
         shelf = Slow(a="text")
         task = asyncio.create_task(index(shelf, store))
-        await asyncio.to_thread(reading.wait, 10)
+        await asyncio.to_thread(reading.wait, 60)
         task.cancel()
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=60)
         assert task.cancelled()
-        assert await becomes_true(lambda: shelf.closed, 10)
+        assert await becomes_true(lambda: shelf.closed, 60)
 
     async def test_checkpoints_on_the_way(self, shelf: Shelf, store: Watched) -> None:
         """With a clock that runs, what is stored is made safe before the end."""

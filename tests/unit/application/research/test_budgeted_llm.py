@@ -8,6 +8,8 @@ from contextlib import aclosing
 
 import pytest
 from tests.cases import for_each
+from tests.fakes.llm_contract import collect, question
+from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, BudgetedLLM
@@ -17,7 +19,7 @@ from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnection
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 LONG_S = 100.0
 DOLLARS_A_TOKEN = 0.001
@@ -238,6 +240,7 @@ class TestStreams:
             await collect(BudgetedLLM(FakeLLM([BrokenStream("some words")]), account, "write"), question())
         assert account.spent == caught.value.spent
 
+    @in_virtual_time
     async def test_slow_reader_gets_every_token_in_time(self) -> None:
         """Only waiting for the model is ended; who reads slowly gets every word that comes in time."""
         account = budget(seconds=0.5)
@@ -248,6 +251,7 @@ class TestStreams:
             await asyncio.sleep(0.05)
         assert len(parts) == 3
 
+    @in_virtual_time
     async def test_no_part_is_given_after_the_deadline(self) -> None:
         """Also one that is ready: a reader that was too slow gets a timeout instead."""
         account = budget(seconds=0.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,11 +10,18 @@ from pathlib import Path
 
 from tests.cases import for_each
 
-from modules.llm_platform.application.research import answer_prompt, plan, verification
+from modules.llm_platform.application.research import answer_prompt, plan, structured_output, verification
 from modules.llm_platform.application.research.report import queries, rank, summarize
+from modules.llm_platform.application.research.response import source_ref
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, Source
+from modules.llm_platform.domain.dtos.research_dtos import (
+    CitedClaim,
+    ResearchMetadata,
+    ResearchRequest,
+    ResearchResponse,
+    Source,
+)
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.testing import FakeLLM, sample_page
@@ -24,6 +32,7 @@ CHANGED = (
     "The line of a version that was used stays as it is."
 )
 CONTEXT_TOKENS = 8000
+WAIT_S = 60.0
 QUESTION = "How do heat pumps work in winter?"
 DIRECTION = "What do heat pumps cost?"
 SOURCES = (
@@ -37,9 +46,10 @@ Messages = tuple[ChatMessage, ...]
 async def _answers() -> list[Messages]:
     made = []
     for questions in ((), (QUESTION, DIRECTION)):
-        for instructions in (None, "In three sentences."):
+        for instructions, context in ((None, None), ("In three sentences.", None), (None, "I live in Oslo.")):
             request = SynthesisRequest(
-                question=QUESTION, sources=SOURCES, language="en", questions=questions, instructions=instructions
+                question=QUESTION, sources=SOURCES, language="en", questions=questions, instructions=instructions,
+                context=context,
             )
             made.append(answer_prompt.build_prompt(request, CONTEXT_TOKENS).messages)
     return made
@@ -83,6 +93,20 @@ async def _claims() -> list[Messages]:
     return [verification.build_request(QUESTION, [claim], CONTEXT_TOKENS)[0].messages]
 
 
+async def _outputs() -> list[Messages]:
+    response = ResearchResponse(
+        query=QUESTION, depth="shallow", synthesis="They move heat [1].", sources=tuple(map(source_ref, SOURCES)),
+        metadata=ResearchMetadata(latency_ms=0),
+    )
+    schema = {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]}
+    llm = FakeLLM(["{}"])
+    structured = structured_output.StructuredOutput(llm, context_tokens=CONTEXT_TOKENS)
+    request = ResearchRequest(query=QUESTION, output_schema=schema)
+    until = asyncio.get_running_loop().time() + WAIT_S
+    await structured.add_to(response, request, has_sources=True, until=until)
+    return [request.messages for request in llm.requests]
+
+
 # The version, and requests that contain every part of its prompts.
 PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
     "PROMPT_VERSION": (answer_prompt.PROMPT_VERSION, _answers),
@@ -91,6 +115,7 @@ PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
     "RANK_VERSION": (rank.RANK_VERSION, _rankings),
     "SUMMARY_VERSION": (summarize.SUMMARY_VERSION, _summaries),
     "JUDGE_VERSION": (verification.JUDGE_VERSION, _claims),
+    "OUTPUT_VERSION": (structured_output.OUTPUT_VERSION, _outputs),
 }
 
 

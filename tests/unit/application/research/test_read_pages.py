@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cases import for_each
+from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.read_pages import (
@@ -194,18 +195,19 @@ async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
         assert sorted(each.page.url for each in reads.read().values()) == urls("a", "b")
 
 
+@in_virtual_time
 async def test_a_page_that_had_its_time_is_not_waited_for_again() -> None:
     """All waits together take no longer than the time for reading, each page has it once, none passes the deadline."""
     reader = ScriptedReader({})
     async with page_reads(reader, [], 2, SOON_S) as reads:
         await reads.collect(urls(HANGS))
-        assert await took(reads.wait_for(urls(HANGS, f"{HANGS}2"))) < SOON_S
+        assert await took(reads.wait_for(urls(HANGS, f"{HANGS}2"))) == 0.0
     async with page_reads(reader, [], 1, SOON_S) as reads:
         reads.go_on(urls(HANGS))
         await asyncio.sleep(1.5 * SOON_S)  # the writing
-        assert await took(reads.wait_for(urls(HANGS))) < SOON_S
+        assert await took(reads.wait_for(urls(HANGS))) == 0.0
     async with page_reads(reader, [], 1, left=0.0) as reads:
-        assert await took(reads.wait_for(urls(HANGS))) < ENOUGH_S / 2
+        assert await took(reads.wait_for(urls(HANGS))) == 0.0
 
 
 async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() -> None:

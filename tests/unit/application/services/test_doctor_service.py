@@ -16,12 +16,12 @@ from modules.llm_platform.application.research.judge_trial import labelled_pairs
 from modules.llm_platform.application.services.doctor_service import (
     NO_INDEX,
     NOT_TRIED,
-    CheckResult,
     DoctorService,
     IndexCheck,
     SearchProviderCheck,
 )
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 
 import pytest
+from tests.fakes.llm_contract import question
 from tests.guards import router
 
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError, LLMException
-from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, question
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 SECRET_WORDS = "what nobody may read"
 

@@ -8,9 +8,10 @@ from contextlib import suppress
 
 import pytest
 
-from modules.llm_platform.application.services.web_search_service import MAX_CONCURRENT_SEARCHES, WebSearchService
+from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConnectionError, WebSearchError
+from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 

@@ -137,6 +137,44 @@ def test_statements_without_a_source_are_counted(answer: str, uncited: int) -> N
     assert check(answer, "de" if "Quellen" in answer else "en").uncited_sentences == uncited
 
 
+UNCITED = """## Owls and other hunters of the night 🦉
+
+What is known about them today?
+
+- **How they hear and see at night**
+  - Salmon return in autumn [4].
+  - **They** hear a `mouse` under deep snow.
+
+| Bird | Weight | Prey in summer |
+|---|---|---|
+| Barn owl | 500 g | mice of the fields |
+"""
+
+
+def test_places_of_uncited_statements_are_code_points_of_the_answer() -> None:
+    """Each is the whole sentence or row as it stands there; headings, questions and names of lists are none."""
+    places = check(UNCITED).uncited
+    assert [UNCITED[start:end] for start, end in places] == [
+        "**They** hear a `mouse` under deep snow.",
+        "Barn owl | 500 g | mice of the fields |",
+    ]
+
+
+@for_each(
+    ("answer", "uncited"),
+    [
+        ("**How they hear and see at night**\n\n1. Salmon return in autumn [4].", 0),
+        ("__How they hear and see at night__\n\n1. Salmon return in autumn [4].", 0),
+        ("**They hear and see at night.**\n\n1. Salmon return in autumn [4].", 1),
+        ("**They hear** and see at **night**\n\n1. Salmon return in autumn [4].", 1),
+        ("**They hear and see at night**\n\nSalmon return in autumn [4].", 1),
+        ("**They hear and see at night**", 1),
+    ],
+)
+def test_only_bold_words_before_a_list_are_its_name(answer: str, uncited: int) -> None:
+    assert check(answer).uncited_sentences == uncited
+
+
 @for_each(
     ("sentence", "expected"),
     [

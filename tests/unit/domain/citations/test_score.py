@@ -109,6 +109,49 @@ def test_a_table_row_is_checked_cell_by_cell(row: str, expected: str) -> None:
     assert cite(ROWS + row)[0].verdict == expected
 
 
+def cells_of(answer: str, text: str = BRIDGE) -> list[list[tuple[str, str]]]:
+    """For each citation the cells, as they stand in the answer, with their verdicts."""
+    return [[(answer[each.start : each.end], each.verdict) for each in one.cells] for one in cite(answer, text)]
+
+
+def test_each_cell_of_a_row_has_its_verdict() -> None:
+    """Places are those of the cells without markers, whatever stands around; a row that the source has in words has none."""
+    wrong, right = "| Old bridge | **Anna Holm** | 210 metres [1] |", "| Old bridge | Anna Holm | 120 metres [1] |"
+    answer = f"🌉 Bridges:\n\n{ROWS}{wrong}\n{right}\n"
+    assert cells_of(answer) == [
+        [("**Anna Holm**", "supported"), ("210 metres", "unsupported")],
+        [("Anna Holm", "supported"), ("120 metres", "supported")],
+    ]
+    assert cells_of(answer, f"{BRIDGE} Old bridge Anna Holm 120 metres.")[1] == []
+
+
+def test_a_column_of_names_may_have_no_head() -> None:
+    """An empty first head moves no cell below the head of another column."""
+    answer = "|  | built by | length |\n|---|---|---|\n| Old bridge | Anna Holm | 210 metres [1] |\n"
+    assert cells_of(answer) == [[("Anna Holm", "supported"), ("210 metres", "unsupported")]]
+    no_name = "| bridge | built by | length |\n|---|---|---|\n|  | Anna Holm | 210 metres [1] |\n"
+    assert cells_of(no_name) == [[("Anna Holm", "supported"), ("210 metres", "unsupported")]]
+
+
+def test_a_bar_in_a_cell_ends_none() -> None:
+    answer = ROWS + "| Old bridge | Anna \\| Holm | 210 metres [1] |\n"
+    assert [text for text, _ in cells_of(answer)[0]] == ["Anna \\| Holm", "210 metres"]
+
+
+def test_markers_in_several_cells_cite_their_own_cell() -> None:
+    """A source that has one cell of a row is not to blame for the others."""
+    rows = ROWS + "| Old bridge | Anna Holm [1] | 300 metres [2] |\n"
+    texts = (BRIDGE, "It is 300 metres long.")
+    sources = [Source(index=number, title="", url="u", text=text) for number, text in enumerate(texts, 1)]
+    citations = CitationChecker(sources, "en").check(rows).citations
+    assert [(each.source_index, [rows[cell.start : cell.end] for cell in each.cells]) for each in citations] == [
+        (1, ["Anna Holm"]), (2, ["300 metres"]),
+    ]
+    assert citations[0].verdict == "supported"
+    head = ROWS + "| Old bridge [1] | Peter Lund | 210 metres |\n"
+    assert [verdict for _, verdict in cells_of(head)[0]] == ["unsupported", "unsupported"]
+
+
 def test_a_cell_that_the_source_has_word_for_word_is_not_unsupported() -> None:
     """The heads may be in other words, which the cell is not to blame for."""
     rows = "| who | what they did for the project |\n|---|---|\n| Zed | the town of Skagen sold 40 percent of its land [1] |"

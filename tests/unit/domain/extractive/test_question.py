@@ -28,12 +28,19 @@ def terms(text: str, language: str = "en") -> list[str]:
         ("Wie lange ist ein Reisepass gültig?", "de", ["lange", "reisepass", "gültig"]),
         ("Quelle est la capitale de l'Australie ?", "fr", ["capitale", "australie"]),
         ("什么是光合作用？", "zh", ["光合", "合作", "作用"]),
+        ("Find out when the port of Oslo opened.", "en", ["port", "oslo", "opened"]),
+        ("Could you please tell me how tunnels are dug", "en", ["tunnels", "dug"]),
+        ("I'd like to know whether Redis sorts.", "en", ["redis", "sorts"]),
+        ("Sage mir, wann der Hafen eröffnet wurde.", "de", ["hafen", "eröffnet"]),
+        ("Explain the find command.", "en", ["find", "command"]),
         ("", "en", []),
         ("???", "en", []),
     ],
 )
 def test_terms_are_content_words(text: str, language: str, expected: list[str]) -> None:
-    """Function words go, identifiers stay whole, unspaced scripts come as pairs of characters."""
+    """Function words go, also a request in front of an indirect question; identifiers stay whole, unspaced scripts come as
+    pairs of characters.
+    """
     assert terms(text, language) == expected
 
 

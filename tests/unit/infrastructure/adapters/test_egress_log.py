@@ -15,6 +15,7 @@ from ddgs.base import BaseSearchEngine
 from ddgs.results import TextResult
 from tests.cases import for_each
 from tests.chat_server import ChatServer, answer, error, spoken
+from tests.fakes.llm_contract import collect, question
 from tests.guards import cached_search, guarded_search, retried_model, router, search_chain
 from tests.loopback_upstream import Handler, hang_up, in_turn, json_reply, reply, serving, silence
 from tests.reading_pages import InProcess, Names, html
@@ -37,7 +38,6 @@ from modules.llm_platform.infrastructure.safe_reader.connection import PinnedCon
 from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
 from modules.llm_platform.infrastructure.safe_reader.robots import Robots
-from modules.llm_platform.testing.llm import collect, question
 from modules.llm_platform.testing.reader_probe import FakeNetwork, Respond
 from shared.exceptions import AppException
 

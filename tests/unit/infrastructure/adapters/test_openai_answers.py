@@ -24,6 +24,7 @@ from tests.chat_server import (
     stream,
     usage_chunk,
 )
+from tests.fakes.llm_contract import collect, question
 
 from modules.llm_platform.domain import model_progress
 from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken
@@ -42,7 +43,6 @@ from modules.llm_platform.domain.model_progress import receive_model_progress
 from modules.llm_platform.infrastructure.adapters.openai import chat
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
-from modules.llm_platform.testing.llm import collect, question
 
 KEY = "sk-key-of-mine-0123456789"
 AT_ONCE_S = 10.0  # on the busiest machine; what is not at once comes after half a minute or never

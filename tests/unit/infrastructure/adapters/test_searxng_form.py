@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
+from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
-from modules.llm_platform.domain.freshness import Freshness
 from modules.llm_platform.infrastructure.adapters.searxng.form import (
     DEFAULT_ENGINES,
     categories_of,

@@ -1,4 +1,4 @@
-"""Word documents, EPUB books, notebooks and reStructuredText become text."""
+"""Word documents, EPUB books, notebooks, reStructuredText, tables and logs become text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import list_folder
 from modules.llm_platform.infrastructure.documents.parse_child import MAX_UNPACKED_BYTES, docx_text
@@ -130,3 +132,53 @@ def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
     for name in ("a.1", "a.2", "a.3", "a.4"):
         (tmp_path / name).write_text("x", encoding="utf-8")
     assert list_folder(tmp_path).unread_summary.endswith(", 2 of other types")
+
+
+@for_each(
+    ("name", "written"),
+    [
+        ("a.csv", 'City,Opened,Note\r\nOslo,1854,"trains, trams | and\nbuses"\r\n\r\nLima,1870,\r\n'),
+        ("a.csv", 'City;Opened;Note\nOslo;1854;"trains, trams | and\nbuses"\nLima;1870;\n'),
+        ("a.tsv", "City\tOpened\tNote\nOslo\t1854\ttrains, trams | and buses\nLima\t1870\t\n"),
+    ],
+)
+def test_separated_values_are_a_table(tmp_path: Path, name: str, written: str) -> None:
+    """Whatever separates them; a line break or a bar in a value ends neither its row nor its cell."""
+    (tmp_path / name).write_text(written, newline="")
+    assert read(tmp_path / name).text == (
+        "| City | Opened | Note |\n| --- | --- | --- |\n| Oslo | 1854 | trains, trams \\| and buses |\n| Lima | 1870 |  |"
+    )
+
+
+def test_every_passage_of_a_long_table_names_its_columns(tmp_path: Path) -> None:
+    """A passage without them could not be quoted as a row. No row is lost or doubled."""
+    rows = [f"City {number},{1800 + number}" for number in range(500)]
+    (tmp_path / "a.csv").write_text("\n".join(["Name,Opened", *rows]))
+    text = read(tmp_path / "a.csv").text
+    passages = [text[chunk.start : chunk.end] for chunk in split_chunks(text)]
+    assert len(passages) > 5
+    assert all(passage.startswith("| Name | Opened |\n| --- | --- |\n") for passage in passages)
+    assert [line for line in text.split("\n") if "City" in line] == [f"| {row.replace(',', ' | ')} |" for row in rows]
+
+
+@for_each(
+    "written", ["a line without a separator\nanother", 'a,b\n"' + "x" * 200_000, "City,Opened\n"],
+)
+def test_values_that_are_no_table_keep_their_text(tmp_path: Path, written: str) -> None:
+    (tmp_path / "a.csv").write_text(written)
+    assert written.split("\n")[0].replace(",", " | ") in read(tmp_path / "a.csv").text.replace(",", " | ")
+
+
+def test_a_wide_head_is_not_repeated_for_every_row(tmp_path: Path) -> None:
+    """The text of a table of thousands of columns stays in proportion to its file."""
+    written = "\n".join([",".join(f"c{number}" for number in range(5000)), *(["1"] * 20_000)])
+    (tmp_path / "a.csv").write_text(written)
+    assert len(read(tmp_path / "a.csv").text) < 10 * len(written)
+
+
+def test_a_log_is_read_by_its_entries(tmp_path: Path) -> None:
+    """An indented line belongs to the entry above."""
+    (tmp_path / "a.log").write_text("06:00 started\n06:01 ERROR failed\n  ValueError: no such customer\n\n06:02 stopped\n")
+    assert read(tmp_path / "a.log").text == (
+        "- 06:00 started\n- 06:01 ERROR failed\n  ValueError: no such customer\n\n- 06:02 stopped\n"
+    )

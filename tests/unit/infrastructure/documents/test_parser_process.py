@@ -116,6 +116,21 @@ def test_stopping_does_not_wait(odd: Path) -> None:
             parser.html("who are you")
 
 
+def test_stopped_while_the_child_starts(odd: Path) -> None:
+    """Nothing is read, and the child is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    class Stopped(ParserProcess):
+        def _ensure_child(self) -> subprocess.Popen[str]:
+            self.stop()
+            started.append(super()._ensure_child())
+            return started[0]
+
+    with pytest.raises(UnreadableDocument, match="stopped"):
+        Stopped(script=odd).html("who are you")
+    assert started[0].returncode == -signal.SIGKILL
+
+
 def test_nothing_is_started_that_is_not_needed(tmp_path: Path) -> None:
     """A folder of plain text costs no process; a parser that cannot start is a word."""
     with ParserProcess(script=tmp_path / "missing.py") as parser:

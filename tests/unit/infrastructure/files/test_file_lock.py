@@ -56,7 +56,7 @@ def test_where_there_are_no_locks_nothing_stays_open(tmp_path: Path, monkeypatch
         opened.append(file)
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("portalocker.portalocker.LOCKER", none_here)
+    monkeypatch.setattr("fcntl.flock", none_here)
     lock = FileLock(tmp_path / "a.lock")
     with pytest.raises(OSError, match="No locks"):
         lock.acquire()

@@ -9,12 +9,12 @@ import httpx2
 import pytest
 from tests.cases import for_each
 from tests.chat_server import ChatServer, answer, spoken
+from tests.fakes.llm_contract import collect, question
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
-from modules.llm_platform.testing.llm import collect, question
 
 KEY = "sk-key-of-mine-0123456789"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.llm_contract import collect, question
 from tests.guards import retried_model, router
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
@@ -13,7 +14,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMProviderException,
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 
 async def no_pause(seconds: float) -> None:

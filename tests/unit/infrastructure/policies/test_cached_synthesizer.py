@@ -60,6 +60,7 @@ CHANGES = [
     {"language": "de"},
     {"max_tokens": 10},
     {"instructions": "Short."},
+    {"context": "I live in Oslo."},
     {"questions": ("Why?",)},
     {"sources": ()},
     *(

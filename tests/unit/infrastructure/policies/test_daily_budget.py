@@ -28,6 +28,7 @@ from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudge
 from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel
 from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
 from modules.llm_platform.testing import FakeLLM
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 
 REQUEST = LLMRequest(messages=(ChatMessage(role="user", content="hi"),), max_tokens=1000)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -162,9 +163,10 @@ async def test_simultaneous_calls_do_not_exceed_the_budget_together(tmp_path: Pa
 
     llm = guarded_model(Slow(), budget=ModelBudget(rig.budget, price))
     calls = [asyncio.create_task(llm.generate(REQUEST)) for _ in range(50)]
-    done, running = await asyncio.wait(calls, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+    done, running = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
     while len(done) < 40:
-        more, running = await asyncio.wait(running, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        more, running = await asyncio.wait(running, timeout=START_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        assert more
         done |= more
     assert all(isinstance(call.exception(), DailyBudgetError) for call in done)
     gate.set()

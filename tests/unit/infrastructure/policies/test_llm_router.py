@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.chat_server import DONE, ChatServer, Reply, answer, chunk, stream
 from tests.clock import Clock
+from tests.fakes.llm_contract import collect, question
 from tests.guards import guarded_model
 
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -33,7 +34,7 @@ from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvi
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker
-from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S
 
 FAILURES = [LLMConnectionError, LLMTimeoutError, LLMBlockedError, LLMProviderException, LLMConfigError]

@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.policies.page_readers import (
     GuardedPageReader,
     LazyPageReader,
 )
-from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
+from modules.llm_platform.infrastructure.policies.unconfigured import unconfigured_page_reader
 from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
 from modules.llm_platform.infrastructure.policies.upstreams import UpstreamPageReader
 from modules.llm_platform.infrastructure.safe_reader.guard import MAX_ADDRESSES, AllowedHosts, Guard
@@ -179,4 +179,4 @@ async def test_a_lazy_reader_is_built_on_first_use() -> None:
 async def test_an_unconfigured_reader_raises_its_remedy() -> None:
     """At the call."""
     with pytest.raises(PageConfigError, match="set this"):
-        await UnconfiguredPageReader("offline", "set this").read(URL)
+        await unconfigured_page_reader("offline", "set this").read(URL)

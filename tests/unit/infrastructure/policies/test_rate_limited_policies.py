@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.llm_contract import collect, question
 from tests.guards import guarded_model, guarded_search, retried_model
 from tests.turns import run_ready_tasks
 
@@ -25,7 +26,7 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.infrastructure.policies.upstream_limits import MINUTE_S, CircuitBreaker, RateLimiter
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
-from modules.llm_platform.testing.llm import BrokenStream, collect, question
+from modules.llm_platform.testing.llm import BrokenStream
 from shared.exceptions import AppException
 
 REQUEST = WebSearchRequest(query="lighthouses")

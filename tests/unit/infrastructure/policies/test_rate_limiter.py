@@ -306,7 +306,7 @@ async def test_the_limiter_sleeps_on_the_real_clock() -> None:
             pass
 
     await asyncio.gather(*(call() for _ in range(24)))
-    assert 1.0 <= time.monotonic() - began < 15.0  # the upper bound allows for a busy machine
+    assert time.monotonic() - began >= 1.0
 
 
 async def test_a_limit_that_is_never_reached_costs_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cases import for_each
+from tests.fakes.llm_contract import collect, question
 from tests.guards import retried_model
 
 from modules.llm_platform.domain.deadline import deadline_in
@@ -23,7 +24,6 @@ from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL
 from modules.llm_platform.infrastructure.policies.upstream_limits import MIN_RETRIES, RetryBudget
 from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel
 from modules.llm_platform.testing import BrokenStream, FakeLLM
-from modules.llm_platform.testing.llm import collect, question
 
 
 class Pauses(list[float]):

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.llm_contract import question
 from tests.fakes.metrics import MemoryMetrics
 from tests.guards import guarded_search, retried_model
 
@@ -15,7 +16,6 @@ from modules.llm_platform.domain.metrics import RETRIES
 from modules.llm_platform.infrastructure.policies.upstream_guard import SEARCH
 from modules.llm_platform.infrastructure.policies.upstream_limits import MIN_RETRIES, RECENT_S, RetryBudget
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
-from modules.llm_platform.testing.llm import question
 
 REQUEST = WebSearchRequest(query="lighthouses")
 

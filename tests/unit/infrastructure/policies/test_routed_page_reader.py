@@ -11,12 +11,12 @@ from tests.folder_ways import searching
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.policies.page_readers import RoutedPageReader
-from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
+from modules.llm_platform.infrastructure.policies.unconfigured import unconfigured_page_reader
 from modules.llm_platform.testing import FakePageReader
 
 SITE = "https://docs.example.org/handbook"
 ELSEWHERE = "https://example.org/page"
-OFFLINE = UnconfiguredPageReader("offline", "Offline, no page is read")
+OFFLINE = unconfigured_page_reader("offline", "Offline, no page is read")
 
 
 @pytest.fixture

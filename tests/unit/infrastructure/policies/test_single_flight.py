@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 
 import pytest
+from tests.fakes.llm_contract import question
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.guards import guarded_search
 
@@ -14,12 +13,11 @@ from modules.llm_platform.domain.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import LLMConnectionError, WebSearchConnectionError
+from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer, SingleFlight, SingleFlightLLM
+from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer, SingleFlightLLM
 from modules.llm_platform.infrastructure.policies.web_search import WebSearchChain
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
-from modules.llm_platform.testing.llm import question
 
 CALLERS = 500
 REQUEST = WebSearchRequest(query="lighthouses")
@@ -148,65 +146,6 @@ class TestSearches:
         fake.gate.set()
         await asyncio.gather(*tasks)
         assert seen == [now + 60]
-
-
-class TestStreams:
-    async def test_a_late_caller_gets_the_stream_from_its_beginning(self) -> None:
-        """The parts so far at once, the others as they come."""
-        gate = asyncio.Event()
-        starts = 0
-
-        async def parts() -> AsyncIterator[int]:
-            nonlocal starts
-            starts += 1
-            yield 1
-            yield 2
-            await gate.wait()
-            yield 3
-
-        flights: SingleFlight[int] = SingleFlight()
-        async with aclosing(flights.stream("key", parts)) as first:
-            assert [await anext(first), await anext(first)] == [(1, False), (2, False)]
-            async with aclosing(flights.stream("key", parts)) as second:
-                assert [await anext(second), await anext(second)] == [(1, True), (2, True)]
-                gate.set()
-                assert [part async for part in second] == [(3, True)]
-            assert [part async for part in first] == [(3, False)]
-        assert starts == 1
-
-    async def test_a_reader_that_leaves_does_not_end_the_stream(self) -> None:
-        """The first one too."""
-
-        async def parts() -> AsyncIterator[int]:
-            for number in range(3):
-                await asyncio.sleep(0)
-                yield number
-
-        flights: SingleFlight[int] = SingleFlight()
-        first, second = flights.stream("key", parts), flights.stream("key", parts)
-        await anext(first)
-        assert await anext(second) == (0, True)
-        await first.aclose()
-        assert [part async for part in second] == [(1, True), (2, True)]
-
-    async def test_a_stream_that_breaks_breaks_for_all_after_its_parts(self) -> None:
-        """What came before the error is not lost."""
-
-        async def parts() -> AsyncIterator[int]:
-            yield 1
-            raise LLMConnectionError(spent=Spending(calls=1))
-
-        async def read(flights: SingleFlight[int]) -> tuple[list[int], int]:
-            seen: list[int] = []
-            try:
-                async for part, _ in flights.stream("key", parts):
-                    seen.append(part)
-            except LLMConnectionError as error:
-                return seen, error.spent.calls
-            raise AssertionError("no error")
-
-        flights: SingleFlight[int] = SingleFlight()
-        assert await asyncio.gather(*(read(flights) for _ in range(3))) == [([1], 1), ([1], 0), ([1], 0)]
 
 
 async def read_stream(policy: SharedSynthesizer) -> list[SynthesisPart]:

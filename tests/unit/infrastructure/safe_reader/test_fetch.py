@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.cases import for_each
 from tests.reading_pages import Names, fetcher, html, never, page, reader
+from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.exceptions import (
     PageBlockedError,
@@ -99,11 +100,13 @@ class TestSize:
 
 
 class TestTime:
+    @in_virtual_time
     async def test_a_silent_server(self) -> None:
         """The deadline covers everything."""
         with pytest.raises(PageTimeoutError, match="try again"):
             await reader(never, timeout=0.05).read(URL)
 
+    @in_virtual_time
     async def test_a_dripping_body(self) -> None:
         """Bytes that come in time for any single read do not prolong it."""
 
@@ -114,6 +117,7 @@ class TestTime:
 
         assert isinstance(await error_of(drip(), timeout=0.1), PageTimeoutError)
 
+    @in_virtual_time
     async def test_slow_redirects(self) -> None:
         """Hops that are each in time do not prolong it either."""
 
@@ -124,6 +128,7 @@ class TestTime:
         with pytest.raises(PageTimeoutError):
             await reader(respond, timeout=0.25).read(URL)
 
+    @in_virtual_time
     async def test_a_slow_name_server(self) -> None:
         """Waiting for DNS counts too."""
 

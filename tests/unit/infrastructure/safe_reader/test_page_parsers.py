@@ -123,6 +123,22 @@ async def test_closing_ends_the_work(fake: Any) -> None:
         await task
 
 
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_child_that_is_stopped_after_its_answer_is_ended(fake: Any, closed: bool) -> None:
+    """It cannot be used again, and a child that nobody waits for stays in the list of processes."""
+    parsers = PageParsers(1, fake)
+    task = asyncio.create_task(parsers.html("hang"))
+    assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
+    if closed:
+        await parsers.aclose()
+    else:
+        fake.made[0].stop()
+    with pytest.raises(UnreadableDocument):
+        await task
+    assert await becomes_true(lambda: fake.made[0].ended, START_TIMEOUT_S)
+    await parsers.aclose()
+
+
 async def test_a_pdf_leaves_no_file_behind(fake: Any) -> None:
     """The child reads it from a file that lives as long as the call."""
     parsers = PageParsers(parser=fake)

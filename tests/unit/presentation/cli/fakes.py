@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, Self
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
-from modules.llm_platform.application.services.doctor_service import CheckResult
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,

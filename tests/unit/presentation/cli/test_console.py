@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -14,9 +15,9 @@ import pytest
 import typer
 from tests.unit.presentation.cli.fakes import Terminal, piped_console, terminal_console
 
-from modules.llm_platform.__main__ import hide_modules
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes, run_async
+from modules.llm_platform.wiring.hidden_modules import hide_modules
 
 
 def test_lines_are_plain_in_a_pipe_and_styled_on_a_terminal() -> None:
@@ -34,6 +35,17 @@ def test_long_lines_are_not_broken() -> None:
     console, out, _ = terminal_console()
     console.print_lines([Line("https://example.org/" + "x" * 300)])
     assert "x" * 300 in out.getvalue()
+
+
+def test_linked_lines_are_links_on_a_terminal_only() -> None:
+    """The address is no part of the text, and holds no control sequence."""
+    line = Line("a quote", "green", "https://example.org/#:~:text=a%20quote\x1b]8;;")
+    piped, plain, _ = piped_console()
+    screen, styled, _ = terminal_console()
+    for console in (piped, screen):
+        console.print_lines([line])
+    assert plain.getvalue() == "a quote\n"
+    assert re.search(r"\x1b\]8;[^;]*;https://example\.org/#:~:text=a%20quote[^\x1b]*\x1b", styled.getvalue())
 
 
 def test_markdown_is_rendered_on_a_terminal_only() -> None:

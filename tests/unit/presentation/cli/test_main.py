@@ -17,7 +17,13 @@ from tests.fakes.tracing import MemoryTracer
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import OF_A_REPORT, ResearchRequest, ResearchResponse, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import (
+    OF_A_REPORT,
+    RawResult,
+    ResearchRequest,
+    ResearchResponse,
+    Verdict,
+)
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
 from modules.llm_platform.domain.text.messages import messages_for
@@ -263,7 +269,8 @@ class TestResearch:
     def test_options_reach_the_service(self, command: Command) -> None:
         """Every option of a research run is a field of its request; in a pipe the model is not asked to stream."""
         platform = FakePlatform()
-        options = "--depth deep --sources web,news --time-range week --domains a.org --language de --omit-raw"
+        options = "--depth deep --sources web,news --time-range week --freshness 2026-03-31"
+        options += " --domains a.org --language de --omit-raw"
         assert command("research", "What is it?", *options.split(), platform=platform).code == 0
         (request,) = platform.research.requests
         assert request.model_dump() == {
@@ -271,11 +278,16 @@ class TestResearch:
             "depth": "deep",
             "sources": ("web", "news"),
             "time_range": "week",
+            "freshness": "2026-03-31",
             "domains": ("a.org",),
             "language": "de",
             "pages": None,
             "omit_raw": True,
             "instructions": None,
+            "context": None,
+            "model": None,
+            "files": (),
+            "output_schema": None,
             "previous_id": None,
             "history": (),
             **{name: ResearchRequest.model_fields[name].default for name in OF_A_REPORT},
@@ -368,7 +380,12 @@ class TestResearch:
                 "Else.",
                 "✘ unsupported 0.40  [2] does not say: “Nobody knows why”; nearest there: “Else.”",
             ),
-            ("unchecked", "", "? unchecked 0.40  the text of [2] is not stored: “Nobody knows why”"),
+            (
+                "unchecked",
+                "",
+                "? unchecked 0.40  [2] has no stored text or another language, so their words were not compared: “Nobody "
+                "knows why”",
+            ),
         ],
     )
     def test_unsupported_citation_shows_the_sentence(
@@ -380,6 +397,18 @@ class TestResearch:
         assert cited.start == start
         answer = ANSWER.model_copy(update={"citations": (cited,)})
         assert f"\n{expected}\n" in command("research", "What?", platform=FakePlatform(answer=answer)).out
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [("", "the text of [2] is not stored"), ("Никто.", "[2] is in another language, so their words were not compared")],
+    )
+    def test_unchecked_citation_shows_its_cause(self, text: str, expected: str, command: Command) -> None:
+        """A text that is there was not compared because of its language."""
+        cited = ANSWER.citations[1].model_copy(update={"verdict": "unchecked", "score": 0.0})
+        raw = RawResult(title="Notes", url=ANSWER.sources[1].url, content=text, source="documents")
+        answer = ANSWER.model_copy(update={"citations": (cited,), "raw_results": (raw,)})
+        printed = command("research", "What?", platform=FakePlatform(answer=answer)).out
+        assert f"\n? unchecked 0.00  {expected}: “Nobody knows why”\n" in printed
 
     def test_json_is_the_http_answer(self, command: Command) -> None:
         """What POST /research answers, to the letter."""

@@ -7,22 +7,33 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import httpx2
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MemoryResearchJobStore
+from tests.fakes.site_reader import FakeSiteReader
 
-from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.application.research.events import Done, ResearchEvent, SourcesNumbered, Started, Token
+from modules.llm_platform.application.platform import LLMPlatform, no_titles
+from modules.llm_platform.application.research.events import (
+    Done,
+    FoundResult,
+    ResearchEvent,
+    Searched,
+    SourcesNumbered,
+    Started,
+    Token,
+)
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.research_service import StoreSources
+from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import (
     ConfiguredModel,
     LLMRequest,
@@ -36,6 +47,7 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPl
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
     HeldSource,
+    HeldSources,
     RawResult,
     ResearchMetadata,
     ResearchRequest,
@@ -44,10 +56,16 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SourceRef,
     StoredTurns,
 )
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    SourceKind,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
 from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.domain.ports.tracing import NO_TRACER
 from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
@@ -58,6 +76,9 @@ HIT = WebSearchResultItem(
     title="asyncio", url="https://docs.example.org/asyncio", snippet="An event loop.", source="wiki", score=0.5
 )
 REF = SourceRef(index=1, title="asyncio", url="https://docs.example.org/asyncio")
+SEARCHED = Searched(
+    request_id="", query="asyncio event loop", provider="fake", count=1, cached=False, results=(FoundResult.of(HIT),)
+)
 EMBEDDER = "wordllama/l2_supercat_256"
 MODEL = ConfiguredModel("fake", "fake-1")
 CITATION = Citation(
@@ -86,6 +107,7 @@ class FakeServices:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.icons: IIconReader | None = None
         self.error_after_first_event: Exception | None = None
         self.delay_s = 0.0
         self.requests: list[Any] = []
@@ -93,14 +115,21 @@ class FakeServices:
         self.owners: list[str] = []
         self.cancelled = 0
         self.closed = 0
+        self.source_kinds: dict[str, tuple[str, ...]] = {"searxng": ("web", "news", "academic"), "documents": ("documents",)}
         self.found = WebSearchResponse(query="q", total_matches=7, results=(HIT,), provider="fake")
         self.citations: tuple[Citation, ...] = (CITATION,)
         self.answer = "An event loop runs tasks. [1]"
+        self.output: dict[str, Any] | None = {"says": "An event loop runs tasks. [1]", "tasks": [1]}  # if there is a schema
+        self.degraded: tuple[Degraded, ...] = ()
+        self.models: tuple[ConfiguredModel, ...] = (MODEL,)
+        self.tool_calls: tuple[dict[str, Any], ...] = ()  # of the language model
         self.planning = Spending()
+        self.searches: tuple[Searched, ...] = ()  # events of a research run
         self.gate = asyncio.Event()  # calls end when it is set
         self.gate.set()
         self.metrics = MemoryMetrics()
         self.jobs = MemoryResearchJobStore()
+        self.site = FakeSiteReader({"https://example.org/": ["/a"], "https://example.org/a": []}, others=())
         self.embedder: IEmbedder = HashEmbedder(name=EMBEDDER)
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
@@ -118,6 +147,8 @@ class FakeServices:
     async def stream_chat(self, request: LLMRequest) -> AsyncIterator[LLMToken | LLMResponse]:
         await self._work(request)
         yield LLMToken(text=self.answer)
+        if self.tool_calls:
+            yield LLMToken(text="", tool_calls=self.tool_calls)
         if self.error_after_first_event:
             raise self.error_after_first_event
         yield self._llm_response()
@@ -129,10 +160,13 @@ class FakeServices:
         request_id: str | None = None,
         owner: str = "",
         on_event: Callable[[ResearchEvent], None] | None = None,
+        is_stored: bool = False,
     ) -> ResearchResponse:
         self.owners.append(owner)
         await self._work(request, request_id)
         if on_event:
+            for searched in self.searches:
+                on_event(searched.model_copy(update={"request_id": request_id or ""}))
             on_event(SourcesNumbered(request_id=request_id or "", sources=(REF,)))
         return self._research_response(request, request_id)
 
@@ -143,6 +177,7 @@ class FakeServices:
         request_id: str | None = None,
         owner: str = "",
         store_sources: StoreSources | None = None,
+        is_stored: bool = False,
     ) -> AsyncIterator[ResearchEvent]:
         self.owners.append(owner)
         name = request_id or ""
@@ -150,6 +185,8 @@ class FakeServices:
         await self._work(request, request_id)
         if store_sources is not None:
             await store_sources((STORED_TEXT,))
+        for searched in self.searches:
+            yield searched.model_copy(update={"request_id": name})
         yield SourcesNumbered(request_id=name, sources=(REF,))
         if self.error_after_first_event:
             raise self.error_after_first_event
@@ -172,6 +209,12 @@ class FakeServices:
     async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
         """No research run is stored."""
         return None
+
+    async def held_sources(self, request_id: str, *, owner: str = "") -> HeldSources | None:
+        return HeldSources(sources=(STORED_TEXT,))
+
+    async def forget(self, request_id: str, *, owner: str = "") -> None:
+        """Nothing is cached."""
 
     async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
         self.owners.append(owner)
@@ -201,7 +244,8 @@ class FakeServices:
 
     def _llm_response(self) -> LLMResponse:
         return LLMResponse(
-            content=self.answer, provider="fake", model="fake-1", usage=Usage(prompt_tokens=3, completion_tokens=4)
+            content=self.answer, provider="fake", model="fake-1", usage=Usage(prompt_tokens=3, completion_tokens=4),
+            tool_calls=self.tool_calls, finish_reason="tool_calls" if self.tool_calls else "stop",
         )
 
     def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
@@ -210,9 +254,11 @@ class FakeServices:
             query=request.query,
             depth=request.depth,
             synthesis=self.answer,
+            output=None if request.output_schema is None else self.output,
             sources=(REF,),
             citations=self.citations,
             raw_results=raw,
+            degraded=self.degraded,
             metadata=ResearchMetadata(latency_ms=1, synthesizer="fake", request_id=request_id or ""),
         )
 
@@ -224,12 +270,28 @@ class _Service:
         self.__dict__.update(methods)
 
 
+class _LLMService:
+    """The language models; a test may change which ones there are."""
+
+    def __init__(self, services: FakeServices) -> None:
+        self._services = services
+        self.generate, self.stream = services.generate, services.stream_chat
+
+    @property
+    def models(self) -> tuple[ConfiguredModel, ...]:
+        return self._services.models
+
+
 def research_jobs_of(services: FakeServices) -> ResearchJobService:
     """Return background runs in memory; a webhook is refused."""
     research: Any = _Service(
-        check=services.check, stream=services.stream_research, turns_before=services.turns_before
+        check=services.check,
+        stream=services.stream_research,
+        turns_before=services.turns_before,
+        held_sources=services.held_sources,
+        forget=services.forget,
     )
-    webhooks = WebhookService(services.jobs, _Service(), ())  # type: ignore[arg-type]
+    webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
     options = JobOptions(lease_s=5.0, poll_s=0.05, flush_s=0.0)
     return ResearchJobService(research, services.jobs, webhooks, options, services.metrics)
 
@@ -246,8 +308,15 @@ def platform_of(
 
     parts: dict[str, Any] = {
         "pages": _Service(read=services.read),
-        "web_search": _Service(search=services.search, search_multi=services.search_multi),
-        "llm": _Service(generate=services.generate, stream=services.stream_chat, models=(MODEL,)),
+        "result_pages": _Service(read=services.read),
+        "source_kinds": get_args(SourceKind),
+        "document_titles": no_titles,
+        "icons": services.icons,
+        "site_crawl": SiteCrawlService(services.site),
+        "web_search": _Service(
+            search=services.search, search_multi=services.search_multi, source_kinds=services.source_kinds
+        ),
+        "llm": _LLMService(services),
         "embeddings": EmbeddingService(services.embedder),
         "research": _Service(
             research=services.research, stream=services.stream_research, source=services.source, plan=services.plan
@@ -269,9 +338,12 @@ async def app_client(
     base_url: str = "http://localhost",
     rate_limiter: IRateLimiter | None = None,
     peer: str = "127.0.0.1",
+    limits_are_set: bool = True,
     **values: Any,
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a client of a running application with these settings."""
+    """Yield a client of a running application with these settings. `limits_are_set`: `rate_limiter` is the operator's wish."""
+    if rate_limiter is not None and limits_are_set:
+        values.setdefault("RATE_LIMIT_PER_MINUTE", 30)
     app = create_app(platform_of(services or FakeServices(), health, rate_limiter), Settings(_env_file=None, **values))
     transport = httpx2.ASGITransport(app=app, client=(peer, 50_000))
     async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url=base_url) as client:

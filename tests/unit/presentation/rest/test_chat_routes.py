@@ -104,7 +104,8 @@ async def test_internal_fields_are_ignored(
 def test_internal_fields_are_not_in_the_schema() -> None:
     """All other fields of the request are."""
     described = ChatApiRequest.model_json_schema()["properties"]
-    assert set(described) == {"stream", *LLMRequest.model_fields} - {"max_tries", "data_kind", "json_schema"}
+    internal = {"max_tries", "data_kind", "json_schema", "is_callers_schema", "extra"}
+    assert set(described) == {"stream", *LLMRequest.model_fields} - internal
 
 
 @pytest.mark.parametrize(

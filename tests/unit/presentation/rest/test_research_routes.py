@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx2
 import pytest
-from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeServices
+from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeServices, app_client
+from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
+from modules.llm_platform.domain.ports.icon_reader import Icon, IIconReader
 from modules.llm_platform.presentation.rest.http import sse
 
 QUESTION = {"query": "What is Python asyncio?"}
 EVENTS = {"Accept": "text/event-stream"}
+PNG = b"\x89PNG\r\n\x1a\n and so on"
 REPORT_FIELDS: dict[str, Any] = {
     "plan": ["What is a solar sail?", "Who built one?"],
     "urls": ["https://example.org/a?b=1"],
@@ -56,7 +59,10 @@ async def test_curl_command_of_the_readme_works(client: httpx2.AsyncClient, serv
 async def test_response_has_the_documented_keys(client: httpx2.AsyncClient) -> None:
     """The response has the documented keys; `raw_results` is null with `omit_raw`."""
     whole = (await client.post("/research", json={**QUESTION, "depth": "deep"})).json()
-    assert list(whole) == ["query", "depth", "synthesis", "sources", "raw_results", "citations", "degraded", "metadata"]
+    assert list(whole) == [
+        "query", "depth", "synthesis", "output", "sources", "raw_results", "citations", "degraded", "metadata",
+    ]
+    assert whole["output"] is None
     assert set(whole["raw_results"][0]) == {"title", "url", "content", "source", "score", "published"}
     bare = (await client.post("/research", json={**QUESTION, "omit_raw": True})).json()
     assert bare["raw_results"] is None
@@ -67,16 +73,20 @@ async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, serv
     values = {
         "query": "solar sails", "depth": "deep", "sources": ["web", "documents"], "language": "en_US", "omit_raw": True,
         "time_range": "year", "domains": ["python.org", "-pinterest.com"], "pages": 2,
-        "previous_id": "held", "history": [{"question": "What is asyncio?", "answer": "A library."}],
+        "freshness": None, "model": "fake/fake-1", "files": [{"name": "x/a.md", "content": "QSBmaWxl"}],
+        "context": "For a talk.", "previous_id": "held", "history": [{"question": "What is asyncio?", "answer": "A library."}],
+        "output_schema": {"type": "object", "properties": {"speed": {"type": "number"}}},
     }
     assert (await client.post("/research", json=values)).status_code == 200
-    asked = services.requests[0].model_dump(exclude={"stream", "background", "webhook", "instructions", *OF_A_REPORT})
+    added = {"stream", "store", "background", "webhook", "thread_id"}
+    asked = services.requests[0].model_dump(exclude={*added, "instructions", *OF_A_REPORT})
     assert asked == {
         **values,
         "language": "en-US",
         "sources": ("web", "documents"),
         "domains": tuple(values["domains"]),
         "history": tuple(values["history"]),
+        "files": ({"name": "a.md", "content": b"A file"},),
     }
 
 
@@ -142,9 +152,47 @@ async def test_invalid_report_field_is_refused(
     assert services.requests == []
 
 
+LONG = "We compare pumps for a house of 1950. " * 40 + "Which heat pump is quiet enough for a yard? Thanks!"
+
+
+@pytest.mark.parametrize("path", ["/research", "/research/plan"])
+async def test_the_question_of_a_message_is_found(client: httpx2.AsyncClient, services: FakeServices, path: str) -> None:
+    """A message that is longer than a question is read as those of chat clients are; a short one is the question itself."""
+    assert (await client.post(path, json={"message": LONG, "context": "Of 2026."})).status_code == 200
+    assert (await client.post(path, json={"message": " What is Python asyncio? "})).status_code == 200
+    long, short = services.requests
+    assert long.query == "Which heat pump is quiet enough for a yard?"
+    assert short.query == QUESTION["query"]
+    if path == "/research":
+        assert (long.context, short.context) == (f"{LONG}\n\nOf 2026.", None)
+
+
+@pytest.mark.parametrize(
+    ("body", "places"),
+    [
+        ({"message": LONG, "query": "What is it?"}, [["body"]]),
+        ({"message": "x" * 32_501}, [["body", "message"]]),
+        ({"message": "ab"}, [["body", "query"], ["body", "message"]]),
+        ({"message": None}, [["body", "query"], ["body", "message"]]),
+        ({"message": LONG, "context": 7}, [["body", "context"]]),
+    ],
+    ids=["both", "too long", "too short", "null", "context"],
+)
+async def test_an_invalid_message_is_refused(
+    client: httpx2.AsyncClient, services: FakeServices, body: dict[str, Any], places: list[list[str]]
+) -> None:
+    """422 that names the field, for a research run and for a plan; no service is called."""
+    for path in ("/research", "/research/plan"):
+        answer = await client.post(path, json=body)
+        assert answer.status_code == 422
+        assert sorted(error["loc"] for error in answer.json()["errors"]) == sorted(places)
+    assert services.requests == []
+
+
 async def test_plan_returns_sub_questions(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    """The plan has the sub-questions and the planner; `other_than` reaches the service."""
-    answer = await client.post("/research/plan", json={**QUESTION, "language": "en_US", "other_than": ["What for?"]})
+    """The plan has the sub-questions and the planner; `other_than`, `context` and `model` reach the service."""
+    wishes: dict[str, Any] = {"other_than": ["What for?"], "context": "Trio was first.", "model": "fake/fake-1"}
+    answer = await client.post("/research/plan", json={**QUESTION, "language": "en_US", **wishes})
     assert answer.status_code == 200
     assert answer.json() == {
         "query": QUESTION["query"], "standalone_query": None, "language": "en", "questions": [QUESTION["query"], "How?"],
@@ -152,7 +200,8 @@ async def test_plan_returns_sub_questions(client: httpx2.AsyncClient, services: 
         "spent": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0},
     }
     [asked] = services.requests
-    assert asked == PlanRequest(query=QUESTION["query"], language="en_US", other_than=("What for?",))
+    expected = PlanRequest(query=QUESTION["query"], language="en_US", **wishes)
+    assert asked.model_dump() == expected.model_dump()
 
 
 @pytest.mark.parametrize(
@@ -231,17 +280,41 @@ async def test_unexpected_error_in_a_stream_is_logged_and_hidden(
     assert any(record.exc_info and record.levelno == logging.ERROR for record in caplog.records)
 
 
-async def test_idle_stream_sends_comments(
-    client: httpx2.AsyncClient, services: FakeServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@in_virtual_time
+async def test_idle_stream_sends_comments() -> None:
     """Without events a comment is sent at intervals; it is not an event."""
-    monkeypatch.setattr(sse, "HEARTBEAT_S", 0.02)
-    services.delay_s = 0.2
-    answer = await client.post("/research", json=QUESTION, headers=EVENTS)
-    assert answer.text.count(": still here\n\n") >= 3
+    services = FakeServices()
+    services.delay_s = 3.5 * sse.HEARTBEAT_S
+    async with app_client(services) as client:
+        answer = await client.post("/research", json=QUESTION, headers=EVENTS)
+    assert answer.text.count(": still here\n\n") == 3
     assert [name for name, _, _ in events_of(answer)] == ["1", "2", "3", "4"]
-    assert sse.HEARTBEAT_S < 1
     assert not [task for task in asyncio.all_tasks() if "_heartbeat" in repr(task.get_coro()) and not task.cancelling()]
+
+
+async def test_an_icon_is_an_image_that_can_do_nothing(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """Off unless there is a reader; only of a source that the caller holds; 404 where the site has none."""
+    path = "/research/held/sources/1/icon"
+    assert (await client.get(path)).status_code == 404
+
+    class Icons(IIconReader):
+        asked: ClassVar[list[str]] = []
+
+        async def read(self, url: str) -> Icon | None:
+            self.asked.append(url)
+            return Icon("image/png", PNG) if len(self.asked) == 1 else None
+
+    services.icons = Icons()
+    async with app_client(services) as client:
+        assert (await client.get("/research/options")).json()["favicons"] is True
+        found = await client.get(path)
+        assert (found.status_code, found.content, found.headers["content-type"]) == (200, PNG, "image/png")
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert "sandbox" in found.headers["content-security-policy"]
+        assert (await client.get(path)).status_code == 404
+        gone = await client.get("/research/gone/sources/1/icon")
+        assert (gone.status_code, gone.json()["code"]) == (404, "source_not_held")
+    assert Icons.asked == [STORED_SOURCE.url] * 2
 
 
 async def test_source_text_can_be_fetched(client: httpx2.AsyncClient) -> None:

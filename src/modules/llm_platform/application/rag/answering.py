@@ -1,7 +1,5 @@
 """The context and the citations of an answer: snippets, read pages and indexed documents in, cited documents out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

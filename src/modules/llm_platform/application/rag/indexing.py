@@ -1,7 +1,5 @@
 """Indexing of documents into a collection: new and changed ones are read, chunked, embedded and stored."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Container, Sequence

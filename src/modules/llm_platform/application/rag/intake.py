@@ -1,7 +1,5 @@
 """The first stage of indexing: find the documents, read the new and changed ones, and split them into passages."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter, deque

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +26,7 @@ MAX_QUERY_TOKENS: Final = 8000  # more words do not improve a search
 PASSAGES_PER_DOCUMENT: Final = 4  # of the first search: one document often has several of the best passages
 MORE_PASSAGES_FACTOR: Final = 5  # of the next search, if the passages are of too few documents
 MAX_PASSAGES: Final = 2000
+MAX_TITLED: Final = 1000  # documents that are looked at for titles
 EMBEDDING_TIMEOUT_S: Final = 15.0  # of a question; then only its keywords are searched
 COLLECTION_TTL_S: Final = 30.0  # of the cached embedder of the collection
 SCORE_DIGITS: Final = 4
@@ -111,6 +113,22 @@ class RetrievalService:
     async def document(self, doc_id: str) -> list[dtos.Passage]:
         """All passages of a document in order; empty if it is not indexed."""
         return await self._store.passages(self.collection, doc_id)
+
+    async def titles(self, limit: int, origins: Container[str | None] | None = None) -> list[str]:
+        """Different titles of indexed documents, at most `limit`, of these origins only where they are given.
+
+        Only the first MAX_TITLED documents are looked at: the titles of a collection of many origins may be missed.
+        """
+        found: dict[str, None] = {}
+        looked_at = 0
+        async with aclosing(self._store.documents(self.collection)) as documents:  # type: ignore[type-var]  # a generator
+            async for each in documents:
+                looked_at += 1
+                if each.title and (origins is None or each.origin in origins):
+                    found[each.title] = None
+                if len(found) >= limit or looked_at >= MAX_TITLED:
+                    break
+        return list(found)
 
     async def describe(self) -> dtos.Collection:
         """The collection. Raises VectorStoreConfigError, with the message of the store, if it does not exist."""

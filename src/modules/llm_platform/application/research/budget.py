@@ -1,7 +1,5 @@
 """The budget of one report: calls, dollars and seconds, shared among its stages so that an answer is always written."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math
@@ -20,7 +18,7 @@ log = logging.getLogger(__name__)
 Phase = LLMStage | Literal["search", "read", "collect_summaries", "rank_summaries"]
 Price = Callable[[int, int], float]  # US dollars for tokens of a prompt and of its answer
 
-PRIORITY: Final[tuple[LLMStage, ...]] = ("write", "plan", "rank", "queries", "summarize", "judge")  # highest first
+PRIORITY: Final[tuple[LLMStage, ...]] = ("write", "output", "plan", "rank", "queries", "summarize", "judge")  # highest first
 DEFAULT_EXPECTED_CALLS: Final[Mapping[LLMStage, int]] = {"write": 1, "rank": 1}  # until the pipeline reports its own
 MAX_EXTRA_TRIES: Final = 2  # retries and failovers of one call
 MAX_RESERVED_SHARE: Final = 0.6  # of the dollars, for one stage: an expensive text still needs input
@@ -35,6 +33,7 @@ DEFAULT_CALL_TOKENS: Final[Mapping[LLMStage, tuple[int, int]]] = {
     "summarize": (5000, 1024),
     "write": (16_000, 4096),
     "judge": (6000, 2048),
+    "output": (6000, 4096),
 }
 
 WRITING_SHARE: Final = 0.2  # of the time
@@ -60,9 +59,11 @@ OUT_OF_MONEY = "max_cost_usd of {limit:g} does not reach for {stage}: raise it f
 def phase_end(phase: Phase, began: float, deadline: float) -> float:
     """The time by which a phase must end, on the clock of `began` and `deadline`.
 
-    Writing and judging end early enough for the fallback writer to answer before the deadline.
+    Writing and judging end early enough for the fallback writer to answer before the deadline; nothing follows the output.
     """
     allowed = max(0.0, deadline - began)
+    if phase == "output":
+        return began + allowed
     if phase in ("write", "judge"):
         return began + allowed - min(allowed * FALLBACK_SHARE, FALLBACK_MAX_S)
     return began + (allowed - min(allowed * WRITING_SHARE, WRITING_MAX_S)) * PHASE_ENDS[phase]

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 
 DEFAULT_MAX_ANSWER_TOKENS: Final = 4096  # if dollars are limited and the request sets no bound
 MESSAGE_TOKENS: Final = 8  # that a service adds to each message
-LATE = "not finished in the time that max_seconds leaves for {stage}"
+LATE = "not finished in the time that max_seconds leaves for {stage}: raise it, or RESEARCH_TIMEOUT_S"
 
 
 class BudgetedLLM(ILLMProvider):

@@ -1,7 +1,5 @@
 """The context of one research run: its request, its event sink and its egress log."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -35,7 +33,7 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class ResearchContext:
-    """One research. `began` is event loop time; `detected` is the language of the question, None if unknown.
+    """One research run. `began` is event loop time; `detected` is the language of the question, None if unknown.
 
     The query of `request` stands by itself, also for a follow-up question. `store_sources` stores the texts that quotes point
     into. `streamed`: the caller reads tokens. `owner`: who asked; empty if no API key is required.
@@ -56,6 +54,12 @@ class ResearchContext:
     def language(self) -> str:
         """The language of the answer and of its messages."""
         return self.detected or DEFAULT_LANGUAGE
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The questions of the conversation, this one as it was asked and as it was understood."""
+        follow_up = self.follow_up
+        return (self.request.query, *((follow_up.asked, *(each.question for each in follow_up.turns)) if follow_up else ()))
 
     @property
     def earlier_sources(self) -> tuple[Source, ...]:

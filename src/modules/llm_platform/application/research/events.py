@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.model_progress import ModelProgress
 
+MAX_SNIPPET_CHARS = 300  # in an event
 
-class _Event(BaseModel):
-    model_config = ConfigDict(frozen=True)
 
+class _Event(BaseModel, frozen=True):
     request_id: str
 
 
-class Started(_Event):
+class Started(_Event, frozen=True):
     """First: the request was accepted."""
 
     type: Literal["started"] = "started"
 
 
-class Planned(_Event):
+class Planned(_Event, frozen=True):
     """All questions that will be searched; emitted again when more are added.
 
     `standalone_query` is how a follow-up question was understood; None for every other one.
@@ -33,7 +34,20 @@ class Planned(_Event):
     standalone_query: str | None = None
 
 
-class Searched(_Event):
+class FoundResult(BaseModel, frozen=True):
+    """A result of a search, with the beginning of its snippet."""
+
+    url: str
+    title: str
+    snippet: str = ""
+    published: str | None = None
+
+    @classmethod
+    def of(cls, item: WebSearchResultItem) -> FoundResult:
+        return cls(url=item.url, title=item.title, snippet=item.snippet[:MAX_SNIPPET_CHARS], published=item.published_date)
+
+
+class Searched(_Event, frozen=True):
     """One search returned `count` results."""
 
     type: Literal["searched"] = "searched"
@@ -41,19 +55,18 @@ class Searched(_Event):
     provider: str
     count: int
     cached: bool
+    results: tuple[FoundResult, ...] = ()
 
 
-class RankedResult(BaseModel):
+class RankedResult(BaseModel, frozen=True):
     """A selected result; `score` is the mean of the five criteria in a report, else None."""
-
-    model_config = ConfigDict(frozen=True)
 
     url: str
     title: str
     score: float | None = None
 
 
-class Ranked(_Event):
+class Ranked(_Event, frozen=True):
     """The selected results, best first; `defaulted` counts those without a score from the model."""
 
     type: Literal["ranked"] = "ranked"
@@ -62,7 +75,7 @@ class Ranked(_Event):
     defaulted: int = 0
 
 
-class Read(_Event):
+class Read(_Event, frozen=True):
     """A page of a report was read: it has `chars` characters, or `status` is the code of the error."""
 
     type: Literal["read"] = "read"
@@ -71,14 +84,14 @@ class Read(_Event):
     chars: int
 
 
-class Summarized(_Event):
+class Summarized(_Event, frozen=True):
     """A page of a report was summarized."""
 
     type: Literal["summarized"] = "summarized"
     url: str
 
 
-class ModelProgressed(_Event):
+class ModelProgressed(_Event, frozen=True):
     """Every few seconds of a call of a language model: it reads its prompt, or writes with `tokens_per_s`.
 
     Tokens are estimates; `elapsed_s` counts from the beginning of the call.
@@ -113,28 +126,28 @@ class ModelProgressed(_Event):
         return f"{self.model} writes: {self.completion_tokens:,} tokens{speed}"
 
 
-class SourcesNumbered(_Event):
+class SourcesNumbered(_Event, frozen=True):
     """The source numbers that the answer cites; they never change."""
 
     type: Literal["sources"] = "sources"
     sources: tuple[SourceRef, ...]
 
 
-class Token(_Event):
+class Token(_Event, frozen=True):
     """The next sanitised part of the answer."""
 
     type: Literal["token"] = "token"
     text: str
 
 
-class Reset(_Event):
+class Reset(_Event, frozen=True):
     """A writer failed: the tokens so far are void."""
 
     type: Literal["reset"] = "reset"
     reason: str
 
 
-class Verified(_Event):
+class Verified(_Event, frozen=True):
     """The citations of the complete text, and how many of them the model still verifies; the last event counts."""
 
     type: Literal["verified"] = "verified"
@@ -142,14 +155,14 @@ class Verified(_Event):
     pending: int = 0
 
 
-class Done(_Event):
+class Done(_Event, frozen=True):
     """Last: the complete answer. Its `synthesis` is the tokens since the last reset."""
 
     type: Literal["done"] = "done"
     response: ResearchResponse
 
 
-class Failed(_Event):
+class Failed(_Event, frozen=True):
     """Last: why there is no answer, as a problem object (RFC 9457)."""
 
     type: Literal["failed"] = "failed"

@@ -1,7 +1,5 @@
 """Try a language model as judge of citations on labelled pairs, against the comparison of words alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

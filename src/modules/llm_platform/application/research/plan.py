@@ -1,10 +1,8 @@
-"""The plan of a research run: three search queries of a deep research (docs/reference/http.md), or up to three sub-questions of
-a report (requirement MS1).
+"""The plan of a research run: three search queries of a deep one (docs/reference/http.md), or up to three sub-questions of a
+report (requirement MS1).
 
 A model writes them; a decomposition by rules completes its list, and replaces it if no model is configured.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +15,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, cl
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import language_name, stop_words
 from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.domain.untrusted_text import one_line
@@ -60,27 +59,6 @@ _CLAUSE = re.compile(
     r"\s*[;?？；。]\s+|\s*[,，]\s*(?:(?:and|or|und|oder|et|ou|y|e|o|i|и|или|та)\s+)?|\s+(?:and|und|et|y|e|i|и|та)\s+",
     re.I,
 )
-
-
-# Aspects that a search for the bare topic misses, by language.
-_ASPECTS = {
-    "en": ("how it works", "problems and limits"),
-    "de": ("Funktionsweise", "Probleme und Grenzen"),
-    "fr": ("fonctionnement", "problèmes et limites"),
-    "es": ("cómo funciona", "problemas y límites"),
-    "it": ("come funziona", "problemi e limiti"),
-    "pt": ("como funciona", "problemas e limites"),
-    "ru": ("как это работает", "проблемы и ограничения"),
-    "zh": ("原理", "问题与局限"),
-    "ja": ("仕組み", "課題"),
-    "nl": ("hoe het werkt", "problemen en beperkingen"),
-    "pl": ("jak to działa", "problemy i ograniczenia"),
-    "uk": ("як це працює", "проблеми та обмеження"),
-    "tr": ("nasıl çalışır", "sorunlar ve sınırlar"),
-    "ko": ("작동 원리", "문제점과 한계"),
-    "ar": ("كيف يعمل", "المشاكل والقيود"),
-    "hi": ("कैसे काम करता है", "समस्याएँ और सीमाएँ"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +172,14 @@ def decompose_question(question: str, language: str) -> list[str]:
     parts = [part.strip(" ?？.!") for part in _AND.split(question)]
     parts = [_with_topic(part, topic, language) for part in parts if len(content_words(part, language)) >= 1]
     subject = (" ".join(topic[:MAX_TOPIC_WORDS]) or question)[:MAX_TOPIC_CHARS].rstrip()
-    aspects = [f"{subject} {aspect}" for aspect in _ASPECTS.get(language.partition("-")[0], _ASPECTS["en"])]
+    aspects = [f"{subject} {aspect}" for aspect in _aspects(language)]
     return [question, *(parts if len(parts) > 1 else []), *aspects]
+
+
+def _aspects(language: str) -> list[str]:
+    """Aspects that a search for the bare topic misses, in the language or in English."""
+    by_language: dict[str, list[str]] = load_data("aspects")
+    return by_language.get(language.partition("-")[0], by_language["en"])
 
 
 def aspect_questions(question: str, language: str) -> list[str]:
@@ -207,7 +191,7 @@ def aspect_questions(question: str, language: str) -> list[str]:
         mark = question[-1] if question.endswith(("?", "？")) else ""
         return [f"{part[0].upper()}{part[1:]}{mark}" for part in parts]
     bare = question.rstrip(" ?？.!。")[:MAX_TOPIC_CHARS]
-    aspects = _ASPECTS.get(language.partition("-")[0], _ASPECTS["en"])
+    aspects = _aspects(language)
     return [question, *(f"{bare}: {aspect}" for aspect in aspects if not shares_content_word(aspect, question, language))]
 
 

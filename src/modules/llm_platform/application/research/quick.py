@@ -1,15 +1,16 @@
 """Shallow and deep research: search, and write an answer from the search results (requirements RB1 and RB2)."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Self
 
 from modules.llm_platform.application.research import events, read_pages
 from modules.llm_platform.application.research.context import ResearchContext
+from modules.llm_platform.application.research.files import FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.plan import (
     LATE_PLAN,
     MAX_QUESTIONS,
@@ -32,6 +33,7 @@ from modules.llm_platform.application.research.search import (
     raw_of,
     search_questions,
 )
+from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
 from modules.llm_platform.domain.deadline import deadline_in
@@ -82,10 +84,10 @@ class _QuickRun:
 
 
 class QuickResearch:
-    """Answers from search results and the best of their pages: one search for a shallow research, three concurrent ones for a
-    deep one.
+    """Answers from search results and the best of their pages: one search if shallow, three concurrent ones if deep.
 
-    `plans` caches the questions of deep research runs; None disables the cache. `reader` reads pages; None reads none.
+    `plans` caches the questions of deep research runs; None disables the cache. `models` names those that plan, for its keys.
+    `reader` reads pages; None reads none.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class QuickResearch:
         plans: ICache[ResearchPlan] | None = None,
         judge: ICitationJudge | None = None,
         reader: IPageReader | None = None,
+        models: str = "",
     ) -> None:
         self._search = search
         self._writer = writer
@@ -107,7 +110,18 @@ class QuickResearch:
         self._plans = plans
         self._judge = judge
         self._reader = reader
+        self._models = models
         self._reserve_s = min(RESERVE_MAX_S, self._options.timeout_s * RESERVE_SHARE)
+
+    def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> Self:
+        """The same over files of the request, beside the sources or in their place."""
+        other = copy(self)
+        other._search = FilesSearch(files, self._search if beside_sources else None)
+        return other
+
+    def end(self, context: ResearchContext) -> float:
+        """Event loop time by which everything is done."""
+        return context.began + self._options.timeout_s
 
     async def answer(self, context: ResearchContext) -> None:
         """Emit all events of the research except the first one; Done is the last.
@@ -115,6 +129,7 @@ class QuickResearch:
         Raises the AppException after which nothing is left to answer from.
         """
         reading, timeout_s = self._options.reading, self._options.timeout_s
+        timeout_s -= output_seconds(context.request, timeout_s)
         deadline = context.began + timeout_s - self._reserve_s
         limit, seconds = reading.page_limit(context), reading.seconds_for(context, timeout_s)
         async with read_pages.PageReads(self._reader, context, limit, seconds, deadline) as reads:
@@ -135,7 +150,7 @@ class QuickResearch:
         response = build_response(
             ResearchResult(
                 context.request, context.request_id, context.language, planned, gathered, sources,
-                raw_of(sources, raw), written, reads=run.reads.end(),
+                raw_of(sources, raw), written, reads=run.reads.end(), asked=context.asked,
             ),
             fallback=self._fallback.name,
             egress_log=context.egress_log,
@@ -188,7 +203,7 @@ class QuickResearch:
         question, language = context.request.query, context.language
         if self._plans is None or self._planner is None or self._options.plan_ttl_s <= 0:
             return await plan(question, language, self._planner)
-        key = store_key(version=PLAN_VERSION, model=self._planner.name, language=language, deep=question)
+        key = store_key(version=PLAN_VERSION, model=self._models or self._planner.name, language=language, deep=question)
         if cached := await self._plans.get(key):
             return Plan(cached.questions)
         made = await plan(question, language, self._planner)
@@ -230,6 +245,7 @@ class QuickResearch:
                     provider=answer.provider,
                     count=len(answer.results),
                     cached=answer.cached,
+                    results=tuple(map(events.FoundResult.of, answer.results)),
                 )
             )
             urls = (item.url for item in answer.results if item.source != DOCUMENTS)
@@ -246,6 +262,7 @@ class QuickResearch:
             sources=research.sources,
             language=run.context.detected,
             time_range=research.time_range,
+            freshness=research.freshness,
             domains=research.domains,
         )
 
@@ -286,6 +303,7 @@ class QuickResearch:
             offer_deep=run.context.request.depth == "shallow",
             by_model=self._planner is not None,
             instructions=run.context.request.instructions,
+            context=run.context.request.context,
             verification=self._verification(run),
             excerpts=excerpts,
             reading=reading,

@@ -77,7 +77,7 @@ class ReadPage:
 
 
 class PageReads:
-    """The reads of one research. A context manager: what is still being read at its end is cancelled.
+    """The reads of one research run. A context manager: what is still being read at its end is cancelled.
 
     `limit` pages are read before the writing. All waits together take at most `seconds`, and none goes on after `deadline`
     (event loop time).

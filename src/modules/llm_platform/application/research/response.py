@@ -1,23 +1,31 @@
 """Builds the answer of a research run from the results of its stages (docs/reference/http.md)."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
-from modules.llm_platform.application.research.plan import Plan
+from modules.llm_platform.application.research.plan import Plan, distinct_questions
 from modules.llm_platform.application.research.read_pages import NOTHING_READ, ReadCounts
 from modules.llm_platform.application.research.search import SearchResults, providers_of
 from modules.llm_platform.application.research.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos import research_dtos as dtos
-from modules.llm_platform.domain.dtos.degraded import distinct_degraded
+from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
 from modules.llm_platform.domain.egress_log import EgressLog
+from modules.llm_platform.domain.exceptions import OutputError
+from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.untrusted_text import neutralised, one_line
+
+MAX_RELATED = 5  # questions that an answer suggests
+MAX_RELATED_CHARS = 200  # of one of them; engines send whole headlines
+TOO_SHORT = "short_message: the message is too short to search for, so there is nothing to put into the schema"
 
 
 @dataclass(frozen=True, slots=True)
 class ResearchResult:
-    """The results of all stages; `written` is None if nothing was found."""
+    """The results of all stages; `written` is None if nothing was found. `asked` are the questions of the conversation."""
 
     request: dtos.ResearchRequest
     request_id: str
@@ -29,6 +37,7 @@ class ResearchResult:
     written: WrittenAnswer | None
     spent: Spending | None = None  # by all stages, if a budget counted them
     reads: ReadCounts = NOTHING_READ
+    asked: tuple[str, ...] = ()
 
 
 def build_response(
@@ -55,31 +64,64 @@ def _metadata(
     result: ResearchResult, synthesis: dtos.Synthesis, latency_s: float, egress_log: EgressLog
 ) -> dtos.ResearchMetadata:
     writing = result.written.spent if result.written else NOTHING_SPENT
+    uncited = result.written.checked.uncited if result.written else ()
     spent = result.spent if result.spent is not None else result.planned.spent + writing
     answers = result.gathered.answers
+    correction = next((answer.correction for answer in answers if answer.correction), None)
     return dtos.ResearchMetadata(
         latency_ms=round(latency_s * 1000),
         cache_hit=synthesis.cached,
-        tokens_used=spent.tokens,
-        prompt_tokens=spent.prompt_tokens,
-        completion_tokens=spent.completion_tokens,
-        cost_usd=spent.cost_usd,
+        **spent.metadata(),
         searches=result.gathered.searches,
-        llm_calls=spent.calls,
         synthesizer=synthesis.synthesizer,
         providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
         language=result.language,
         truncated_tokens=synthesis.truncated_tokens,
         verdicts_changed=sum(_is_changed(each) for each in result.written.checked.citations) if result.written else 0,
-        uncited_sentences=result.written.checked.uncited_sentences if result.written else 0,
+        uncited_sentences=len(uncited),
+        uncited=tuple(dtos.TextSpan(start=start, end=end) for start, end in uncited),
         pages_read=result.reads.read,
         pages_failed=result.reads.failed,
         pages_late=result.reads.late,
-        correction=next((answer.correction for answer in answers if answer.correction), None),
+        correction=correction,
+        related_questions=related_questions(_suggestions(result), result.language, (*result.asked, correction or "")),
         request_id=result.request_id,
         sent_to=egress_log.sent(),
         cached_sent_to=egress_log.cached(),
     )
+
+
+def _suggestions(result: ResearchResult) -> Iterable[str]:
+    """What engines suggest, then the parts of the question; a report has a section on each of these."""
+    suggested = chain.from_iterable(answer.suggestions for answer in result.gathered.answers)
+    return suggested if result.request.depth == "report" else chain(suggested, result.planned.questions)
+
+
+def related_questions(suggested: Iterable[str], language: str, asked: Iterable[str]) -> tuple[str, ...]:
+    """The first MAX_RELATED of untrusted questions that a reader may ask next, and that find something else than those `asked`.
+
+    A text with an address, HTML, markers or control characters is left out: a click asks what it says.
+    """
+    lines = filter(lambda line: len(line) <= MAX_RELATED_CHARS, map(one_line, suggested))
+    clean = (neutralised(line) for line in lines if sanitize(line, ()) == line)
+    return distinct_questions(clean, language, taken=asked, limit=MAX_RELATED)
+
+
+def spending_of(metadata: dtos.ResearchMetadata) -> Spending:
+    return Spending(
+        calls=metadata.llm_calls,
+        prompt_tokens=metadata.prompt_tokens,
+        completion_tokens=metadata.completion_tokens,
+        cost_usd=metadata.cost_usd,
+    )
+
+
+def add_spending(
+    metadata: dtos.ResearchMetadata, spent: Spending, sent: Iterable[Sent] = ()
+) -> dtos.ResearchMetadata:
+    """The metadata with what another stage spent and sent."""
+    total = spending_of(metadata) + spent
+    return metadata.model_copy(update={**total.metadata(), "sent_to": merge_sent((*metadata.sent_to, *sent))})
 
 
 def _is_changed(citation: dtos.Citation) -> bool:
@@ -87,9 +129,21 @@ def _is_changed(citation: dtos.Citation) -> bool:
 
 
 def nothing_found_text(depth: dtos.Depth, language: str) -> str:
-    """The text of an answer without results; for a shallow research it suggests a deep one."""
+    """The text of an answer without results; for a shallow research run it suggests a deep one."""
     messages = messages_for(language)
     return messages.nothing_found if depth != "shallow" else f"{messages.nothing_found} {messages.go_deeper}"
+
+
+def short_message_response(message: dtos.ShortMessage, request_id: str, language: str) -> dtos.ResearchResponse:
+    """The answer to a message that is too short to search for: it says what can be asked."""
+    return dtos.ResearchResponse(
+        query=message.query,
+        depth=message.depth,
+        synthesis=messages_for(language).ask_more,
+        raw_results=None if message.omit_raw else (),
+        degraded=() if message.output_schema is None else (Degraded(component=OutputError.code, reason=TOO_SHORT),),
+        metadata=dtos.ResearchMetadata(latency_ms=0, language=language, request_id=request_id),
+    )
 
 
 def source_ref(source: dtos.Source) -> dtos.SourceRef:

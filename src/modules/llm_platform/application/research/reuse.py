@@ -1,6 +1,4 @@
-"""The sources of an earlier research that a follow-up question uses before, or instead of, a search."""
-
-from __future__ import annotations
+"""The sources of an earlier research run that a follow-up question uses before, or instead of, a search."""
 
 import asyncio
 from collections.abc import Sequence

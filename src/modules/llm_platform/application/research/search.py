@@ -15,11 +15,10 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source, TextKind
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
-MAX_CONCURRENT_SEARCHES = 4
 PROVIDER_SEPARATOR = "+"  # between the names of providers of one answer
 RECENT = "month"  # requirement RB17: time_range month for recent content
 RRF_K = 60  # Cormack, Clarke, Büttcher 2009: reciprocal rank fusion
@@ -149,12 +148,28 @@ def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[
     return [best[key] for key in order[:limit]]
 
 
+def fuse_answers(request: dtos.WebSearchRequest, answers: Sequence[dtos.WebSearchResponse]) -> dtos.WebSearchResponse:
+    """One answer of several providers to the same request. Of equal ranks, that of the first provider stands first."""
+    first = answers[0]
+    names = dict.fromkeys(name for answer in answers for name in providers_of(answer))  # the web may fail over to documents
+    return dtos.WebSearchResponse(
+        query=request.query,
+        results=tuple(fuse_results(answers, request.count)),
+        provider=PROVIDER_SEPARATOR.join(names),
+        degraded=tuple(entry for answer in answers for entry in answer.degraded),
+        correction=next(filter(None, (answer.correction for answer in answers)), None),
+        suggestions=next(filter(None, (answer.suggestions for answer in answers)), ()),
+        cached=all(answer.cached for answer in answers),
+        raw=first.raw if len(answers) == 1 else None,
+    )
+
+
 def number_sources(
     items: Sequence[dtos.WebSearchResultItem], known: Sequence[Source] = ()
 ) -> tuple[tuple[Source, ...], tuple[RawResult, ...]]:
     """Sources numbered from 1, and their raw results: `raw_results[n - 1].content` is the text of source n.
 
-    `known` are sources of an earlier research among the items: the text of a page that was read then is a page's text.
+    `known` are sources of an earlier research run among the items: the text of a page that was read then is a page's text.
     """
     raw = tuple(RawResult.of(item) for item in items)
     kinds = {(each.url, each.text): each.text_kind for each in known}

@@ -1,7 +1,5 @@
 """Metrics of a research run, read from its events: result, duration, and the time of each stage. Its span."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -22,13 +20,14 @@ _ENDS_OF_REPORT: Final[Mapping[str, str]] = {"planned": "plan", "ranked": "searc
 
 
 class StageTimes:
-    """Context manager around one research. Its `emit` passes events on and takes their time.
+    """Context manager around one research run. Its `emit` passes events on and takes their time.
 
-    `write` ends with the last token and `verify` with the answer. A research run without tokens after its sources has neither.
+    `write` ends with the last token, `verify` with the answer or `end_verification`, which `output` follows. A research run
+    without tokens after its sources has none of them.
     The stages of a report from the store are not counted.
     """
 
-    __slots__ = ("_began", "_depth", "_emit", "_ended", "_ends", "_last_token", "_metrics", "_traced")
+    __slots__ = ("_began", "_depth", "_emit", "_ended", "_ends", "_last_token", "_metrics", "_traced", "_verified")
 
     def __init__(self, depth: str, metrics: IMetrics, emit: EmitEvent) -> None:
         self._depth = depth
@@ -38,6 +37,7 @@ class StageTimes:
         self._ends = dict(_ENDS_OF_REPORT if depth == "report" else _ENDS)
         self._ended: list[tuple[str, float]] = []  # stage and time of its end
         self._last_token: float | None = None
+        self._verified: float | None = None
 
     def __enter__(self) -> Self:
         self._began = time.perf_counter()
@@ -52,6 +52,10 @@ class StageTimes:
             self._metrics.observe(RESEARCH_DURATION, time.perf_counter() - self._began, self._depth)
         self._traced.__exit__(kind, error, trace)
 
+    def end_verification(self) -> None:
+        """The answer is complete but for its output."""
+        self._verified = time.perf_counter()
+
     def emit(self, event: ResearchEvent) -> None:
         if event.type == "token":
             self._last_token = time.perf_counter()
@@ -60,7 +64,7 @@ class StageTimes:
         elif isinstance(event, Done):
             self._describe(event.response)
             if event.response.metadata.stored_at is None:
-                self._observe(time.perf_counter())
+                self._observe(time.perf_counter(), has_output=event.response.output is not None)
         self._emit(event)
 
     def _describe(self, response: ResearchResponse) -> None:
@@ -74,9 +78,10 @@ class StageTimes:
         if metadata.cost_usd is not None:
             span.set(COST, metadata.cost_usd)
 
-    def _observe(self, now: float) -> None:
+    def _observe(self, now: float, *, has_output: bool) -> None:
         if self._last_token is not None:
-            self._ended += [("write", self._last_token), ("verify", now)]
+            self._ended += [("write", self._last_token), ("verify", self._verified or now)]
+            self._ended += [("output", now)] if has_output else []
         began = self._began
         for stage, ended in self._ended:
             self._metrics.observe(STAGE_DURATION, max(0.0, ended - began), self._depth, stage)

@@ -1,7 +1,5 @@
 """A judge verifies the citations of an answer after the comparison of words; without a judgment the word verdicts stay."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -18,10 +16,13 @@ from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, JudgedClaims, ModelVerdict, Source
+from modules.llm_platform.domain.egress_log import log_cached, record_sent
 from modules.llm_platform.domain.exceptions import LLMException
+from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.store_key import store_key
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
 from shared.exceptions import AppException
@@ -185,6 +186,33 @@ class LLMCitationJudge(ICitationJudge):
         for place, verdict in zip(shown, parse_verdicts(answer.content, len(shown)), strict=True):
             verdicts[place] = verdict
         return JudgedClaims(verdicts=tuple(verdicts), spent=answer.spent, degraded=answer.degraded)
+
+
+class CachedCitationJudge(ICitationJudge):
+    """Stores verdicts for `ttl_s` seconds, so that a text that is used again is not judged, and paid for, a second time.
+
+    `version` is what the caller knows of the models. Without any verdict nothing is stored, unless the answer was unusable:
+    the next one would be, too.
+    """
+
+    def __init__(self, judge: ICitationJudge, cache: ICache[JudgedClaims], ttl_s: float, version: str = "") -> None:
+        self.name, self.version = judge.name, judge.version
+        self._judge, self._cache, self._ttl_s = judge, cache, ttl_s
+        self._model = f"{judge.name} {version}"
+
+    async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
+        shown = [(each.claim, each.quote, each.title) for each in claims]
+        key = store_key(version=self.version, model=self._model, language="", question=question, claims=shown)
+        if hit := await self._cache.get(key):
+            log_cached(hit.sent_to)
+            return hit
+        with record_sent() as egress_log:
+            judged = await self._judge.judge(question, claims)
+        unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
+        if any(judged.verdicts) or unusable:
+            entry = {"spent": NOTHING_SPENT, "degraded": unusable, "sent_to": egress_log.sent()}
+            await self._cache.set(key, judged.model_copy(update=entry), self._ttl_s)
+        return judged
 
 
 def build_request(

@@ -53,7 +53,7 @@ class WritingRequest:
     text stay, the fallback replaces a text without any.
 
     `by_model`: the writer calls a language model, so a late one has cost a call. `questions` are the sub-questions of a
-    report. `offer_deep`: an answer without citations suggests a deep research. `verification` judges the citations after
+    report. `offer_deep`: an answer without citations suggests a deep research run. `verification` judges the citations after
     the comparison of words; None skips it. `excerpts` is what the writer reads of the sources, where that is less than what
     its citations are checked against. `reading` has the sources whose pages are read while the text is written.
     """
@@ -69,6 +69,7 @@ class WritingRequest:
     by_model: bool = False
     questions: tuple[str, ...] = ()
     instructions: str | None = None
+    context: str | None = None
     verification: Verification | None = None
     excerpts: tuple[Source, ...] | None = None
     reading: SourcesBeingRead | None = None
@@ -81,6 +82,7 @@ class WritingRequest:
             language=self.language,
             max_tokens=self.max_tokens,
             instructions=(self.instructions or "").strip() or None,
+            context=self.context or None,
             questions=self.questions,
         )
 
@@ -281,7 +283,7 @@ async def write(
     await checker.wait_for_pages(text)
     checked = await checker.check(text, output.added)
     if not synthesis.answered:  # one sentence, or none, says so: it needs no source
-        checked = replace(checked, uncited_sentences=max(0, checked.uncited_sentences - 1))
+        checked = replace(checked, uncited=checked.uncited[1:])
     if not synthesis.answered and not render_markers(text):
         closest = await asyncio.to_thread(_closest_passages, request)
         output.add(closest and f"\n\n{closest}")

@@ -1,7 +1,5 @@
 """The answer service: a question with context in, an answer with cited documents out (requirements RC5 and RC6)."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable

@@ -4,16 +4,14 @@ Health answers "can it serve?" every few seconds; a doctor is called once, by a 
 search. The causes and remedies are the adapters' own: their errors carry them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.research.judge_trial import labelled_pairs, try_judge
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult, CheckVerdict
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
@@ -44,18 +42,6 @@ SMALL_CONTEXT = (
 
 INDEX = "index"
 NO_INDEX = "no index yet: `llm-platform index PATH` creates it"
-
-Verdict = Literal["ok", "warning", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """One line of a diagnosis: the checked part, the verdict, and what to do."""
-
-    subject: str
-    verdict: Verdict
-    text: str
-
 
 @dataclass(frozen=True, slots=True)
 class SearchProviderCheck:
@@ -146,7 +132,7 @@ class DoctorService:
         provider = check.provider
         if check.config_error:
             return [CheckResult(provider.name, "failed", check.config_error)]
-        failed: Verdict = "failed" if check.configured else "warning"
+        failed: CheckVerdict = "failed" if check.configured else "warning"
         try:
             detail = await _ping(provider)
         except AppException as error:
@@ -162,7 +148,7 @@ class DoctorService:
         return list(dict.fromkeys([CheckResult(provider.name, "ok", detail or "reachable"), *results, *lists]))
 
     async def _try_search(
-        self, check: SearchProviderCheck, kind: SourceKind, subject: str, detail: str, failed: Verdict
+        self, check: SearchProviderCheck, kind: SourceKind, subject: str, detail: str, failed: CheckVerdict
     ) -> list[CheckResult]:
         """Search one kind of source alone: engines of another kind would hide that none of this kind answers."""
         began = self._clock()
@@ -192,7 +178,7 @@ class DoctorService:
         facts += [f"the instance has disabled {_named(check.off)} (used only when named)"] if check.off else []
         working = await self._working_engines(provider, check)
         remedy = [f"engines that answer: {check.setting}={','.join(working)}"] if working else []
-        verdict: Verdict = "failed" if len(check.missing) == len(check.listed) else "warning"
+        verdict: CheckVerdict = "failed" if len(check.missing) == len(check.listed) else "warning"
         return CheckResult(f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_joined(*facts, *remedy)}")
 
     async def _working_engines(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:

@@ -1,7 +1,5 @@
 """The service of the embedder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
@@ -26,11 +24,6 @@ class EmbeddingService:
     def window_tokens(self) -> int:
         """The length of the longest text, in tokens of our count; the rest of a longer one changes nothing."""
         return self._embedder.window_tokens
-
-    @property
-    def dimension(self) -> int:
-        """The length of the vectors; 0 if it is not known before the first text is embedded."""
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         """Return one vector of length 1 for each text, None for a text without words.

@@ -1,7 +1,5 @@
 """The health check of the configured upstreams, rate-limited and with a deadline (docs/reference/http.md)."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """The service of the language models."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence

@@ -1,7 +1,5 @@
 """The service that reads pages."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from modules.llm_platform.application.research.events import Failed
+from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
 from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.api_key_label import api_key_label
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
 from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 
+Found = TypeVar("Found")
+
+log = logging.getLogger(__name__)
+
 MAX_QUEUED: Final = 1000  # research runs of one owner that wait
-MAX_PAGE: Final = 100
 EVENTS_AT_ONCE: Final = 200
 LOCAL_POLL_S: Final = 10.0  # for events of a research run that runs in this process, which also reports each change
 REMOTE_POLL_S: Final = 1.0
+TOO_SHORT: Final = "the message is too short to research in the background: send a question"
+NO_FILES: Final = "files are read for an answer that is given at once, and stored nowhere: leave out background, or the files"
 NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
 
 
@@ -52,6 +58,11 @@ class ResearchJobService:
         if store is not None and webhooks is not None:
             self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, tracer)
 
+    @property
+    def is_available(self) -> bool:
+        """Whether runs can be queued and stored."""
+        return self._worker is not None
+
     def start(self) -> None:
         """Run queued research runs in this process, also those of an earlier one."""
         if self._worker is not None:
@@ -63,50 +74,148 @@ class ResearchJobService:
             await self._worker.aclose()
 
     async def submit(
-        self, request: ResearchRequest, *, webhook: str | None = None, owner: str = "", label: str | None = None
+        self,
+        request: ResearchRequest,
+        *,
+        webhook: str | None = None,
+        owner: str = "",
+        api: str = "",
+        client_request: Mapping[str, Any] | None = None,
+        research_id: str | None = None,
+        thread_id: str | None = None,
     ) -> dtos.ResearchJobDetail:
-        """Queue a research run durably. `webhook`: an address to notify when it ends; `label`: that of the API key.
+        """Queue a research run durably. `webhook`: an address to notify when it ends.
+
+        `api`, `client_request`: the compatible API, and what it stores of the request of its client. `research_id`: its id, if
+        the caller makes it; a run of the caller with this id is returned as it is. `thread_id`: a run whose thread it joins,
+        without following it.
 
         Raises BackgroundError or WebhookError if it cannot run with these settings, ResearchQueueFullError,
         PreviousResearchNotFoundError, StoreError.
         """
         if self._store is None or self._worker is None or self._webhooks is None:
             raise exceptions.BackgroundError(NO_STORE)
+        if isinstance(request, ShortMessage):
+            raise exceptions.BackgroundError(TOO_SHORT)
+        if request.files:
+            raise exceptions.BackgroundError(NO_FILES)
         self._research.check(request)
-        if before := await self._research.turns_before(request, owner=owner):  # they may expire while the research waits
-            request = request.model_copy(update={"history": before.turns})
+        request = await self._with_turns(request, owner)  # they may expire while the research waits
         if webhook is not None:
             await self._webhooks.check(webhook)
-        fields = request.model_dump(include=set(ResearchRequest.model_fields), exclude_unset=True)
         job = dtos.NewResearchJob(
-            id=new_request_id(),
-            request=ResearchRequest.model_validate(fields),  # without the fields that an endpoint added
+            id=research_id or new_request_id(),
+            request=_plain_request(request),
             owner=owner,
-            label=api_key_label() if label is None else label,
+            label=api_key_label(),
             webhook=webhook,
             traceparent=current_trace_headers().get("traceparent", ""),
+            thread_id=thread_id,
+            api=api,
+            client_request=client_request or {},
         )
         queued = await self._store.add(job, MAX_QUEUED)
         if queued is None:
             raise exceptions.ResearchQueueFullError
         self._worker.start()
         self._worker.wake()
-        return dtos.ResearchJobDetail.model_validate({**dict(queued), "request": job.request})
+        return dtos.ResearchJobDetail.model_validate(
+            {**dict(queued), "request": job.request, "client_request": dict(job.client_request)}
+        )
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether research runs are stored: STORE_TTL_DAYS is not 0."""
+        return self._store is not None
+
+    async def record(
+        self,
+        request: ResearchRequest,
+        events: Sequence[ResearchEvent],
+        *,
+        owner: str = "",
+        api: str = "",
+        client_request: Mapping[str, Any] | None = None,
+        thread_id: str | None = None,
+    ) -> bool:
+        """Store a foreground run that has ended with Done, the last of `events`. An answer to a ShortMessage is not stored.
+
+        False, and a warning, if it fails: the answer was paid for, and is sent all the same.
+        """
+        last = events[-1]
+        if self._store is None or not isinstance(last, Done) or isinstance(request, ShortMessage):
+            return False
+        with suppress(exceptions.PreviousResearchNotFoundError):  # it expired meanwhile
+            request = await self._with_turns(request, owner)
+        job = dtos.NewResearchJob(
+            id=last.request_id,
+            request=_plain_request(request),
+            owner=owner,
+            label=api_key_label(),
+            thread_id=thread_id,
+            api=api,
+            client_request=client_request or {},
+        )
+        numbered = [dtos.JobEvent(number, each.type, each.model_dump_json()) for number, each in enumerate(events, 1)]
+        held = await self._research.held_sources(last.request_id, owner=owner)
+        try:
+            await self._store.record(job, numbered, held, last.response.metadata.latency_ms / 1000)
+        except exceptions.StoreError as error:
+            log.warning("an answer could not be stored", extra={"reason": error.message})
+            return False
+        return True
+
+    async def delete(self, research_id: str, *, owner: str = "") -> None:
+        """Stop the research run and remove all that is stored of it. Raises ResearchNotFoundError."""
+        _found(await self._store_of(research_id).delete(owner, research_id))
+        await self._forget(research_id, owner)
+
+    async def threads(
+        self, *, owner: str = "", limit: int = 20, before: str | None = None, text: str = ""
+    ) -> dtos.ResearchThreadPage:
+        """Up to `limit` threads (at most 100), the one with the newest run first; `before` is `next` of the page before.
+        `text`: only those whose title or a question contains it.
+        """
+        if self._store is None or (before is not None and not is_request_id(before)):
+            return dtos.ResearchThreadPage(threads=())
+        limit = max(1, min(limit, dtos.MAX_LISTED))
+        text = text.strip()[:dtos.MAX_SEARCH_CHARS]
+        found = await self._store.threads(owner, limit + 1, before, text or None)
+        return dtos.ResearchThreadPage(threads=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
+
+    async def thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
+        """The thread of a research run. Raises ResearchNotFoundError."""
+        return _found(await self._store_of(research_id).thread(owner, research_id))
+
+    async def rename_thread(self, research_id: str, title: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
+        """Give the thread of a research run a title. Raises ResearchNotFoundError."""
+        _found(await self._store_of(research_id).rename_thread(owner, research_id, title))
+        return await self.thread(research_id, owner=owner)
+
+    async def delete_thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
+        """Stop all runs of the thread of this one and remove all that is stored of them; returns the thread as it was.
+
+        Raises ResearchNotFoundError.
+        """
+        found = await self.thread(research_id, owner=owner)
+        for each in await self._store_of(research_id).delete_thread(owner, research_id):
+            await self._forget(each, owner)
+        return found
 
     async def get(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
         """The research, with its answer or problem when it has ended. Raises ResearchNotFoundError."""
-        store = self._store_of(research_id)
-        found = await store.get(owner, research_id)
-        if found is None:
-            raise exceptions.ResearchNotFoundError
-        return found
+        return _found(await self._store_of(research_id).get(owner, research_id))
 
-    async def list(self, *, owner: str = "", limit: int = 20, before: str | None = None) -> dtos.ResearchJobPage:
-        """Up to `limit` research runs (at most 100), newest first; `before` is `next` of the page before."""
+    async def list(
+        self, *, owner: str = "", limit: int = 20, before: str | None = None, api: str | None = None
+    ) -> dtos.ResearchJobPage:
+        """Up to `limit` research runs (at most 100), newest first; `before` is `next` of the page before. `api`: only those of
+        this compatible API.
+        """
         if self._store is None or (before is not None and not is_request_id(before)):
             return dtos.ResearchJobPage(researches=())
-        limit = max(1, min(limit, MAX_PAGE))
-        found = await self._store.page(owner, limit + 1, before)
+        limit = max(1, min(limit, dtos.MAX_LISTED))
+        found = await self._store.page(owner, limit + 1, before, api)
         return dtos.ResearchJobPage(researches=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
     async def cancel(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
@@ -114,8 +223,7 @@ class ResearchJobService:
         store = self._store_of(research_id)
         problem = exceptions.ResearchCancelledError().problem(instance=f"/research/{research_id}", request_id=research_id)
         event = Failed(request_id=research_id, problem=problem)
-        if not await store.cancel(owner, research_id, dtos.JobEvent(0, event.type, event.model_dump_json())):
-            raise exceptions.ResearchNotFoundError
+        _found(await store.cancel(owner, research_id, dtos.JobEvent(0, event.type, event.model_dump_json())))
         if self._worker is not None:
             self._worker.interrupt((owner, research_id))
         self._notify((owner, research_id))
@@ -123,10 +231,17 @@ class ResearchJobService:
 
     async def has_events(self, research_id: str, *, owner: str = "", after: int = 0) -> bool:
         """Whether there is, or will be, an event after number `after`. Raises ResearchNotFoundError."""
-        page = await self._store_of(research_id).events(owner, research_id, after, 1)
-        if page is None:
-            raise exceptions.ResearchNotFoundError
+        page = _found(await self._store_of(research_id).events(owner, research_id, after, 1))
         return bool(page.events) or not page.is_last
+
+    async def stored_events(self, research_id: str, *, owner: str = "") -> Sequence[dtos.JobEvent]:
+        """The events that are stored now. Raises ResearchNotFoundError."""
+        store, found = self._store_of(research_id), list[dtos.JobEvent]()
+        while True:
+            page = _found(await store.events(owner, research_id, found[-1].number if found else 0, EVENTS_AT_ONCE))
+            found.extend(page.events)
+            if page.is_last or not page.events:
+                return found
 
     async def events(
         self, research_id: str, *, owner: str = "", after: int = 0
@@ -138,9 +253,7 @@ class ResearchJobService:
         store, key = self._store_of(research_id), (owner, research_id)
         while True:
             changed = self._changes.setdefault(key, asyncio.Event())
-            page = await store.events(owner, research_id, after, EVENTS_AT_ONCE)
-            if page is None:
-                raise exceptions.ResearchNotFoundError
+            page = _found(await store.events(owner, research_id, after, EVENTS_AT_ONCE))
             for event in page.events:
                 yield event
                 after = event.number
@@ -153,6 +266,18 @@ class ResearchJobService:
                     async with asyncio.timeout(LOCAL_POLL_S if is_local else REMOTE_POLL_S):
                         await changed.wait()
 
+    async def _with_turns(self, request: ResearchRequest, owner: str) -> ResearchRequest:
+        """The request with the conversation that it continues. Raises PreviousResearchNotFoundError."""
+        before = await self._research.turns_before(request, owner=owner)
+        return request.model_copy(update={"history": before.turns}) if before else request
+
+    async def _forget(self, research_id: str, owner: str) -> None:
+        """Stop a run that was removed from the store."""
+        if self._worker is not None:
+            self._worker.interrupt((owner, research_id))
+        self._notify((owner, research_id))
+        await self._research.forget(research_id, owner=owner)
+
     def _notify(self, key: JobKey) -> None:
         changed = self._changes.pop(key, None)
         if changed is not None:
@@ -162,3 +287,17 @@ class ResearchJobService:
         if self._store is None or not is_request_id(research_id):
             raise exceptions.ResearchNotFoundError
         return self._store
+
+
+def _found(result: Found | None) -> Found:
+    """What the store returned. None or False: it has no such research."""
+    if not result:
+        raise exceptions.ResearchNotFoundError
+    return result
+
+
+def _plain_request(request: ResearchRequest) -> ResearchRequest:
+    """The request without the fields that an endpoint added, and without files, which are never stored."""
+    return ResearchRequest.model_validate(
+        request.model_dump(include=set(ResearchRequest.model_fields) - {"files"}, exclude_unset=True)
+    )

@@ -1,7 +1,5 @@
 """Carries out the runs of the background store in this process: a bounded number at once, each under a lease."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import uuid
@@ -34,6 +32,7 @@ JobKey = tuple[str, str]  # owner and id
 INTERRUPTED: Final = "interrupted"  # reason of the event `reset` when a research run begins again
 MAX_ATTEMPTS: Final = 5  # that ended without a result, as when the process was killed
 RETRIES_PER_LEASE: Final = 3
+QUICK_PER_REPORT: Final = 4  # quick and deep runs take seconds, and do not wait for reports
 CLEAN_EVERY_S: Final = 3600.0  # expired research runs are removed
 STORE_RETRY_S: Final = 1.0
 STORE_RETRIES: Final = 300  # of one write; then the research ends, and its lease runs out
@@ -44,8 +43,8 @@ _COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summar
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """`max_running`: research runs at once; 0: this process runs none. Times are in seconds; `flush_s` is the delay in which
-    events are stored together.
+    """`max_running`: reports at once, and QUICK_PER_REPORT times as many other runs; 0: this process runs none. Times are in
+    seconds; `flush_s` is the delay in which events are stored together.
     """
 
     max_running: int = 4
@@ -136,8 +135,16 @@ class ResearchJobWorker:
                     await self._work.wait()
 
     async def _claim_all(self) -> None:
-        while not self._is_closing and len(self._running) < self._options.max_running:
-            job = await self._store.claim(uuid.uuid4().hex, self._options.lease_s)
+        most = self._options.max_running
+        await self._claim(is_report=False, most=QUICK_PER_REPORT * most)
+        await self._claim(is_report=True, most=most)
+
+    async def _claim(self, *, is_report: bool, most: int) -> None:
+        def count() -> int:
+            return sum((job.request.depth == "report") is is_report for job, _ in self._running.values())
+
+        while not self._is_closing and count() < most:
+            job = await self._store.claim(uuid.uuid4().hex, self._options.lease_s, is_report)
             if job is None:
                 return
             key = (job.owner, job.id)

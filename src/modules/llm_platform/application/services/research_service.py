@@ -1,28 +1,45 @@
 """The research service: a question in, a cited answer out (requirements RB1, RB2 and RB15; docs/reference/http.md)."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import NamedTuple, Self
 
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, request_language
-from modules.llm_platform.application.research.follow_up import FollowUps, describing, owner_key, planned, within_limits
+from modules.llm_platform.application.research.files import OpenedFiles, OpenFiles
+from modules.llm_platform.application.research.follow_up import (
+    NO_TURNS,
+    FollowUps,
+    describing,
+    is_part_of_context,
+    owner_key,
+    planned,
+    within_limits,
+)
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.reporter import Reporter
+from modules.llm_platform.application.research.response import short_message_response
 from modules.llm_platform.application.research.stage_times import StageTimes
+from modules.llm_platform.application.research.structured_output import StructuredOutput
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.egress_log import open_egress_log
-from modules.llm_platform.domain.exceptions import SourceNotHeldError
+from modules.llm_platform.domain.exceptions import (
+    LLMRequestError,
+    OutputSchemaError,
+    SourceNotHeldError,
+    UploadedFileError,
+)
 from modules.llm_platform.domain.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -32,29 +49,86 @@ SOURCES_TTL_S = 3600.0
 StoreSources = Callable[[tuple[dtos.Source, ...]], Awaitable[None]]
 
 
+class ResearchParts(NamedTuple):
+    """What the runs of some language models are made with. `output` fills the schema of a request; None without a model."""
+
+    quick: QuickResearch
+    reporter: Reporter
+    follow_ups: FollowUps
+    output: StructuredOutput | None = None
+
+    @asynccontextmanager
+    async def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> AsyncIterator[Self]:
+        """The parts of one run over files of its request, beside the sources or in their place."""
+        quick = self.quick.with_files(files, beside_sources=beside_sources)
+        reporter = self.reporter.with_files(files, beside_sources=beside_sources)
+        try:
+            yield self._replace(quick=quick, reporter=reporter)
+        finally:
+            await reporter.aclose()
+
+
+class ResearchVariants(NamedTuple):
+    """Parts for some requests. `models` can be chosen; `make` returns the parts of one of them (None: of all together), with
+    True those that put nothing into caches and stores.
+    """
+
+    models: tuple[str, ...]
+    make: Callable[[str | None, bool], ResearchParts]
+
+
 class ResearchService:
     """Researches a question: `stream` yields the events as they happen, `research` returns the answer of the same stream."""
 
     def __init__(
         self,
-        quick: QuickResearch,
-        reporter: Reporter,
+        parts: ResearchParts,
         sources: ICache[dtos.HeldSources],
         metrics: IMetrics = NO_METRICS,
         jobs: IResearchJobStore | None = None,
-        *,
-        follow_ups: FollowUps,
+        variants: ResearchVariants | None = None,
+        open_files: OpenFiles | None = None,
     ) -> None:
-        self._quick = quick
-        self._reporter = reporter
+        """`parts` are those of requests that choose nothing, `variants` those of the others."""
+        self._parts = parts
         self._sources = sources
         self._metrics = metrics
         self._jobs = jobs
-        self._follow_ups = follow_ups
+        self._follow_ups = parts.follow_ups  # stores the turns of all runs
+        self._variants = variants or ResearchVariants((), lambda model, is_unstored: parts)
+        self._open_files = open_files
 
     def check(self, request: dtos.ResearchRequest) -> None:
         """Raise the error of a request that cannot be answered with these settings."""
-        self._reporter.check(request)
+        parts = self._parts_of(request)
+        if request.output_schema is not None and parts.output is None:
+            raise OutputSchemaError
+        parts.reporter.check(request)
+
+    def _parts_of(self, request: dtos.ResearchRequest) -> ResearchParts:
+        """The parts for the model that the request names, else for all. Raises LLMRequestError for another model."""
+        if request.model is None and not request.files:
+            return self._parts
+        if request.model is not None and request.model not in self._variants.models:
+            raise LLMRequestError(_not_configured(self._variants.models), field="model")
+        return self._variants.make(request.model, bool(request.files))
+
+    @asynccontextmanager
+    async def _opened(self, request: dtos.ResearchRequest) -> AsyncIterator[tuple[ResearchParts, dtos.ResearchRequest]]:
+        """The parts for the request, and the request with its files as sources. Raises UploadedFileError."""
+        parts = self._parts_of(request)
+        if not request.files:
+            yield parts, request
+            return
+        if self._open_files is None:
+            raise UploadedFileError
+        has_sources = "sources" in request.model_fields_set
+        changes: dict[str, object] = {"files": ()} if has_sources else {"files": (), "sources": (DOCUMENTS,)}
+        async with (
+            self._open_files(request.files) as files,
+            parts.with_files(files, beside_sources=has_sources) as own_parts,
+        ):
+            yield own_parts, request.model_copy(update=changes)
 
     async def research(
         self,
@@ -63,14 +137,17 @@ class ResearchService:
         request_id: str | None = None,
         owner: str = "",
         on_event: Callable[[research_events.ResearchEvent], None] | None = None,
+        is_stored: bool = False,
     ) -> dtos.ResearchResponse:
         """The answer. Raises the AppException after which nothing was left to answer from.
 
         `on_event` is called with each event before the last. `owner`: who may request the stored sources; `source` finds
-        them for the same owner only.
+        them for the same owner only. `is_stored`: the caller stores the answer; else the sources of a run over files of the
+        request are not held.
         """
         request_id = request_id or new_request_id()
-        async with aclosing(self._events(request, request_id, owner, None, streamed=False)) as events:
+        hold = _Holding(None, holds=is_stored or not request.files)
+        async with aclosing(self._events(request, request_id, owner, hold, streamed=False)) as events:
             async for event in events:
                 if isinstance(event, research_events.Done):
                     return event.response
@@ -85,14 +162,17 @@ class ResearchService:
         request_id: str | None = None,
         owner: str = "",
         store_sources: StoreSources | None = None,
+        is_stored: bool = False,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Yield Started first, Done or Failed last. Closing the iterator stops the research and closes its connections.
 
         An error of the request itself is raised before the first event. `store_sources` also gets the texts of the sources.
+        `is_stored`: as of `research`.
         """
         request_id = request_id or new_request_id()
         started = False
-        async with aclosing(self._events(request, request_id, owner, store_sources, streamed=True)) as events:
+        hold = _Holding(store_sources, holds=is_stored or not request.files)
+        async with aclosing(self._events(request, request_id, owner, hold, streamed=True)) as events:
             try:
                 async for event in events:
                     started = True
@@ -108,29 +188,32 @@ class ResearchService:
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
         """The sub-questions of a report, for review; the edited ones go into `plan` of a request.
 
-        Raises PreviousResearchNotFoundError.
+        Raises PreviousResearchNotFoundError, LLMRequestError for a model that is not configured.
         """
         asked = dtos.ResearchRequest(
             query=request.query,
             depth="report",
             language=request.language,
+            context=request.context,
+            model=request.model,
             previous_id=request.previous_id,
             history=request.history,
         )
+        parts = self._parts_of(asked)
         before = await self.turns_before(asked, owner=owner)
-        if before is None:
-            return await self._reporter.planner.plan(request)
-        follow_up = await self._follow_ups.understand(asked, before, None)
+        if before is None and not is_part_of_context(asked):
+            return await parts.reporter.planner.plan(request)
+        follow_up = await parts.follow_ups.understand(asked, before or NO_TURNS, None)
         understood = {"query": follow_up.query, "language": follow_up.language}
-        return planned(follow_up, await self._reporter.planner.plan(request.model_copy(update=understood)))
+        return planned(follow_up, await parts.reporter.planner.plan(request.model_copy(update=understood)))
 
     async def accept_plan(self, request: PlanRequest, questions: Sequence[str]) -> None:
         """Store, for `STORE_TTL_DAYS`, the sub-questions that a person accepted."""
-        await self._reporter.planner.accept(request, questions)
+        await self._parts.reporter.planner.accept(request, questions)
 
     async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:
         """The sub-questions accepted last for this question in this language; None if there are none."""
-        return await self._reporter.planner.accepted(request)
+        return await self._parts.reporter.planner.accepted(request)
 
     async def source(self, request_id: str, index: int, *, owner: str = "") -> dtos.HeldSource:
         """The stored text of one source of a finished research.
@@ -147,6 +230,11 @@ class ResearchService:
         """The stored texts of a research run of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
 
+    async def forget(self, request_id: str, *, owner: str = "") -> None:
+        """Remove what the caches hold of a finished research run: nothing follows it up any more."""
+        await self._sources.set(owner_key(owner, request_id), dtos.HeldSources(sources=()), 0.0)
+        await self._follow_ups.forget(owner, request_id)
+
     async def turns_before(self, request: dtos.ResearchRequest, *, owner: str = "") -> dtos.StoredTurns | None:
         """The conversation that the request continues, None if it continues none. Raises PreviousResearchNotFoundError."""
         if request.previous_id is None and not request.history:
@@ -162,12 +250,13 @@ class ResearchService:
         return sources
 
     async def _events(
-        self, request: dtos.ResearchRequest, request_id: str, owner: str, keep: StoreSources | None, *, streamed: bool
+        self, request: dtos.ResearchRequest, request_id: str, owner: str, hold: "_Holding", *, streamed: bool
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         async def store_sources(sources: tuple[dtos.Source, ...]) -> None:
-            await self._sources.set(owner_key(owner, request_id), dtos.HeldSources(sources=sources), SOURCES_TTL_S)
-            if keep is not None:
-                await keep(sources)
+            if hold.holds:
+                await self._sources.set(owner_key(owner, request_id), dtos.HeldSources(sources=sources), SOURCES_TTL_S)
+            if hold.store is not None:
+                await hold.store(sources)
 
         events: asyncio.Queue[research_events.ResearchEvent | None] = asyncio.Queue()
         before = await self.turns_before(request, owner=owner)
@@ -177,8 +266,11 @@ class ResearchService:
         try:
             while (event := await events.get()) is not None:
                 if isinstance(event, research_events.Done):
-                    turns = before.turns if before else ()
-                    await self._follow_ups.store(owner, request, turns, event.response)
+                    if request.files:
+                        event = _naming_files(event, request)
+                    else:
+                        turns = before.turns if before else ()
+                        await self._follow_ups.store(owner, request, turns, event.response)
                 yield event
             task.result()
         finally:
@@ -196,34 +288,110 @@ class ResearchService:
         streamed: bool,
     ) -> None:
         began = asyncio.get_running_loop().time()
-        self._reporter.check(request)
-        emit(research_events.Started(request_id=request_id))
-        with (
-            receive_model_progress(lambda progress: emit(research_events.ModelProgressed.of(request_id, progress))),
-            StageTimes(request.depth, self._metrics, emit) as stage_times,
-            open_egress_log() as egress_log,
-        ):
-            follow_up, detected, emit = None, request_language(request), stage_times.emit
-            if before is not None:
-                earlier = request.previous_id and await self._stored_sources(owner, request.previous_id)
-                follow_up = await self._follow_ups.understand(request, before, earlier or None)
-                request, detected = within_limits(request, follow_up), follow_up.language
-                emit = describing(follow_up, emit, egress_log)
-                if request.depth == "shallow":
-                    emit(research_events.Planned(request_id=request_id, questions=(request.query,)))
-            context = ResearchContext(
-                request=request,
-                request_id=request_id,
-                detected=detected,
-                emit=emit,
-                store_sources=store_sources,
-                streamed=streamed,
-                began=began,
-                egress_log=egress_log,
-                follow_up=follow_up,
-                owner=owner,
-            )
-            await (self._reporter.report(context) if request.depth == "report" else self._quick.answer(context))
+        if isinstance(request, dtos.ShortMessage):
+            _answer_in_words(request, request_id, before, emit)
+            return
+        self.check(request)
+        async with self._opened(request) as (parts, request):
+            emit(research_events.Started(request_id=request_id))
+            with (
+                receive_model_progress(lambda progress: emit(research_events.ModelProgressed.of(request_id, progress))),
+                StageTimes(request.depth, self._metrics, emit) as stage_times,
+                open_egress_log() as egress_log,
+            ):
+                asked, final = request, _FinalEvent(stage_times, store_sources)
+                follow_up, detected, emit = None, request_language(request), final.emit
+                if before is not None or is_part_of_context(request):
+                    earlier = before and request.previous_id and await self._stored_sources(owner, request.previous_id)
+                    follow_up = await parts.follow_ups.understand(request, before or NO_TURNS, earlier or None)
+                    request, detected = within_limits(request, follow_up), follow_up.language
+                    emit = describing(follow_up, emit, egress_log)
+                    if request.depth == "shallow":
+                        emit(research_events.Planned(request_id=request_id, questions=(request.query,)))
+                context = ResearchContext(
+                    request=request,
+                    request_id=request_id,
+                    detected=detected,
+                    emit=emit,
+                    store_sources=final.store_sources,
+                    streamed=streamed,
+                    began=began,
+                    egress_log=egress_log,
+                    follow_up=follow_up,
+                    owner=owner,
+                )
+                await (parts.reporter.report(context) if request.depth == "report" else parts.quick.answer(context))
+                if final.done is not None:
+                    stage_times.emit(await _with_output(parts, final.done, asked, context, has_sources=final.has_sources))
+
+
+class _Holding(NamedTuple):
+    """What becomes of the texts of the sources: a caller's `store` gets them, and they are held for `source` or not."""
+
+    store: StoreSources | None
+    holds: bool
+
+
+async def _with_output(
+    parts: ResearchParts,
+    done: research_events.Done,
+    asked: dtos.ResearchRequest,
+    context: ResearchContext,
+    *,
+    has_sources: bool,
+) -> research_events.Done:
+    """The last event, with the output where the request has a schema. `asked` has its limits as they were sent."""
+    if parts.output is None or asked.output_schema is None:
+        return done
+    until = parts.reporter.end(context) if asked.depth == "report" else parts.quick.end(context)
+    response = await parts.output.add_to(done.response, asked, has_sources=has_sources, until=until)
+    latency_ms = round((asyncio.get_running_loop().time() - context.began) * 1000)
+    metadata = response.metadata.model_copy(update={"latency_ms": latency_ms})
+    return done.model_copy(update={"response": response.model_copy(update={"metadata": metadata})})
+
+
+def _naming_files(done: research_events.Done, request: dtos.ResearchRequest) -> research_events.Done:
+    files = tuple(file.name for file in request.files)
+    metadata = done.response.metadata.model_copy(update={"files": files})
+    return done.model_copy(update={"response": done.response.model_copy(update={"metadata": metadata})})
+
+
+def _not_configured(models: Iterable[str]) -> str:
+    names = ", ".join(models)
+    remedy = f"choose one of {names}" if names else "leave model out, or set LLM_API_KEY with LLM_MODEL"
+    return f"model is not configured: {remedy}"
+
+
+class _FinalEvent:
+    """Holds back the last event of a research run, to which the output is added; passes on everything else."""
+
+    def __init__(self, stage_times: StageTimes, store_sources: StoreSources) -> None:
+        self.done: research_events.Done | None = None
+        self.has_sources = False
+        self._stage_times, self._store_sources = stage_times, store_sources
+
+    def emit(self, event: research_events.ResearchEvent) -> None:
+        if isinstance(event, research_events.Done):
+            self.done = event
+            self._stage_times.end_verification()
+        else:
+            self._stage_times.emit(event)
+
+    async def store_sources(self, sources: tuple[dtos.Source, ...]) -> None:
+        self.has_sources = bool(sources)
+        await self._store_sources(sources)
+
+
+def _answer_in_words(
+    message: dtos.ShortMessage, request_id: str, before: dtos.StoredTurns | None, emit: EmitEvent
+) -> None:
+    """Emit the events of an answer that takes neither a search nor a model."""
+    language = request_language(message) or (before and before.language) or DEFAULT_LANGUAGE
+    response = short_message_response(message, request_id, language)
+    emit(research_events.Started(request_id=request_id))
+    emit(research_events.SourcesNumbered(request_id=request_id, sources=()))
+    emit(research_events.Token(request_id=request_id, text=response.synthesis))
+    emit(research_events.Done(request_id=request_id, response=response))
 
 
 def _end(task: asyncio.Task[None], events: asyncio.Queue[research_events.ResearchEvent | None]) -> None:

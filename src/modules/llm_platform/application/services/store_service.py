@@ -1,7 +1,5 @@
 """The service of the research store."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Protocol

@@ -1,22 +1,18 @@
 """The service of web search."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
 
 from modules.llm_platform.domain.canonical_url import is_openable
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchError
-from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-MAX_CONCURRENT_SEARCHES: Final = 5  # of one search_multi
 UNEXPECTED_ERROR = "The search provider raised an unexpected error: see the log"
 
 
@@ -24,7 +20,8 @@ class WebSearchService(IWebSearchProvider):
     """Searches with the configured provider and logs each search (requirement WS4).
 
     It is an IWebSearchProvider itself: the research stages search through the port and are logged in the same way.
-    The log holds the length of a query, and its text only with `log_queries`.
+    The log holds the length of a query, and its text only with `log_queries`. `source_kinds`: those that each configured
+    provider supports, by its name.
     """
 
     def __init__(
@@ -33,7 +30,9 @@ class WebSearchService(IWebSearchProvider):
         clock: Callable[[], float] = time.perf_counter,
         *,
         log_queries: bool = False,
+        source_kinds: Mapping[str, Sequence[SourceKind]] | None = None,
     ) -> None:
+        self.source_kinds = {name: tuple(kinds) for name, kinds in (source_kinds or {}).items()}
         self.name = provider.name
         self._provider = provider
         self._clock = clock

@@ -1,7 +1,5 @@
 """Webhooks: a signed message when a background run ends, delivered at least once (Standard Webhooks 1.0)."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
@@ -12,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.dtos.research_job_dtos import WebhookDelivery, WebhookStatus
@@ -48,12 +47,14 @@ def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: b
 
 
 class WebhookService:
-    """Delivers the due webhooks of the store while it runs. `clock`: seconds since 1970."""
+    """Delivers the due webhooks of the store while it runs. `open_sender` is called before the first message, as most processes
+    send none. `clock`: seconds since 1970.
+    """
 
     def __init__(
         self,
         store: IResearchJobStore,
-        sender: IWebhookSender,
+        open_sender: Callable[[], IWebhookSender],
         secrets: Sequence[bytes],
         metrics: IMetrics = NO_METRICS,
         delays_s: Sequence[float] = RETRY_DELAYS_S,
@@ -61,13 +62,17 @@ class WebhookService:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._sender = sender
+        self._open_sender = open_sender
         self._secrets = secrets
         self._metrics = metrics
         self._delays_s = delays_s
         self._redact = redact
         self._clock = clock
         self._due = asyncio.Event()
+
+    @cached_property
+    def _sender(self) -> IWebhookSender:
+        return self._open_sender()
 
     async def check(self, url: str) -> None:
         """Raise WebhookError if no webhook can be sent there."""

@@ -1,7 +1,5 @@
 """Index the sentences of a source, and find the passage that shares most with a sentence of the answer."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections import defaultdict

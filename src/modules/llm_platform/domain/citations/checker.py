@@ -3,8 +3,6 @@
 Words, numbers, names, dates and negations are compared; meaning is not understood.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
@@ -15,7 +13,7 @@ from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.claims import Claim
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.citations.verdicts import Judgement, judge
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import CellVerdict, Citation, Source, Verdict
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
@@ -30,14 +28,18 @@ _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer:
-    """The result: `uncited_sentences` counts statements without a citation, `cited` holds the numbers of the cited sources.
+    """The result: `uncited` are the places of statements without a citation, `cited` holds the numbers of the cited sources.
 
     An answer that contains nothing but words like "Yes." is a statement, too.
     """
 
     citations: tuple[Citation, ...]
-    uncited_sentences: int
+    uncited: tuple[Span, ...]
     cited: frozenset[int]
+
+    @property
+    def uncited_sentences(self) -> int:
+        return len(self.uncited)
 
     @property
     def is_cited_by_author(self) -> bool:
@@ -85,9 +87,13 @@ class CitationChecker:
             for number in sources
             if number in self._sources
         )
-        uncited = [each for each, sources in zip(text.sentences, numbers, strict=True) if not sources]
-        count = sum(map(self.is_statement, uncited))
-        return CheckedAnswer(citations, count or (0 if citations else sum(map(self._says, uncited))), frozenset(cited))
+        unmarked = [
+            sentence
+            for place, (sentence, sources) in enumerate(zip(text.sentences, numbers, strict=True))
+            if not sources and place not in text.labels
+        ]
+        uncited = list(filter(self.is_statement, unmarked)) or ([] if citations else list(filter(self._says, unmarked)))
+        return CheckedAnswer(citations, tuple((each.start, each.end) for each in uncited), frozenset(cited))
 
     def check_early(self, part: AnswerText) -> None:
         """Judge the sentences of a part of an answer, so that `check` finds them judged."""
@@ -143,9 +149,10 @@ class CitationChecker:
 
     def _judgement(self, sentence: AnswerSentence, number: int) -> tuple[Span, Judgement]:
         """The quote and the verdict of a prepared source."""
-        key = (sentence.claim, sentence.cells, number)
+        texts = tuple((each.text, each.told) for each in sentence.cells_for(number))
+        key = (sentence.claim, texts, number)
         if key not in self._judged:
-            cells = [(self._claim(cell), self._claim(told)) for cell, told in sentence.cells]
+            cells = [(self._claim(cell), self._claim(told)) for cell, told in texts]
             self._judged[key] = judge(self._claim(sentence.claim), self._prepared[number], self._language, cells)
         return self._judged[key]
 
@@ -170,6 +177,10 @@ class CitationChecker:
             quote=quote, quote_start=start, quote_end=end,
             verdict=_verdict_on(source, judgement), score=judgement.score, cited_by="model" if is_by_author else "platform",
             checked_against=source.text_kind, quote_url=quote_url(source.url, quote),
+            cells=tuple(
+                CellVerdict(start=cell.start, end=cell.end, verdict=_verdict_on(source, judged))
+                for cell, judged in zip(sentence.cells_for(number), judgement.cells, strict=False)
+            ),
         )
 
 

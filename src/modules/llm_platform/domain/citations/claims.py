@@ -1,7 +1,5 @@
 """Prepare a sentence of an answer and a part of a source for comparison: words with weights, numbers, names, negations."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from bisect import bisect_left

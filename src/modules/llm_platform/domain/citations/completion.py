@@ -1,7 +1,5 @@
 """Add the markers that the author of an answer left out: where a source supports a sentence without one."""
 
-from __future__ import annotations
-
 import re
 from copy import copy
 

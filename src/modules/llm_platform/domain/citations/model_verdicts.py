@@ -4,8 +4,6 @@ A model reads untrusted text and may follow instructions in it. It may lower any
 number or identifier: such a sentence is at best partial.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence
@@ -41,7 +39,9 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
     final: Verdict = min(verdict, highest, key=_RANK.__getitem__)
     if citation.verdict == "unchecked" and final == "unsupported":
         final = "unchecked"  # an excerpt, or a text in another language: the page may say it elsewhere
-    return citation.model_copy(update={"verdict": final, "checked_by": "model", "word_verdict": citation.verdict})
+    cells = () if final == "supported" else citation.cells
+    judged = {"verdict": final, "checked_by": "model", "word_verdict": citation.verdict, "cells": cells}
+    return citation.model_copy(update=judged)
 
 
 def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:

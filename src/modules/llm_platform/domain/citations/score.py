@@ -3,8 +3,6 @@
 `scripts/fit_citation_check.py` fits the weights of `citation_weights.json` to labelled sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from math import exp, log1p

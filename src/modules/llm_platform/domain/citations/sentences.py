@@ -4,8 +4,6 @@ A marker cites the sentence that it stands in or directly behind. One behind a p
 line of its own, or as `Sources: [1]`) belongs to all of it: `Trailing`.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from bisect import bisect_right
@@ -17,7 +15,7 @@ from operator import itemgetter
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
 from modules.llm_platform.domain.markdown.markers import CODE_SPAN, LINE, LINK_TARGET, render_markers
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
-from modules.llm_platform.domain.text.sentences import Span, sentence_spans
+from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, sentence_spans
 
 MAX_TRAILED_SENTENCES = 200  # before a marker that belongs to several, the last ones
 
@@ -32,9 +30,25 @@ _BEFORE_MARK = " \t,;"
 _EMPHASIS_SIGNS = frozenset("`*_~")
 _EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # not in code: `_name`
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
+_BAR = re.compile(r"(?<!\\)\|")
+_LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
 _NO_STATEMENT = re.compile(rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?)?", re.I)
 
 Marker = tuple[int, int, int]  # start, end, number
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """A cell that is not empty: its place without markers at its end, its text, and the same together with its two heads.
+
+    `cited` are its own markers in a row where another cell has some, too.
+    """
+
+    start: int
+    end: int
+    text: str
+    told: str
+    cited: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,7 @@ class AnswerSentence:
     """A sentence, list item or table row. `end` is before the markers at its end; `claim` is its text without markup.
 
     `found` are those of the `cited` sources whose markers the platform added. `cells` are those of a table row without its
-    first one, which is the row's head: each as it stands there, and together with its two heads.
+    first one, which is the row's head.
     """
 
     start: int
@@ -50,7 +64,11 @@ class AnswerSentence:
     claim: str
     cited: tuple[int, ...]
     found: frozenset[int] = frozenset()
-    cells: tuple[tuple[str, str], ...] = ()
+    cells: tuple[TableCell, ...] = ()
+
+    def cells_for(self, number: int) -> tuple[TableCell, ...]:
+        """The cells that a source is cited for: those with its marker where several have one, else all."""
+        return tuple(each for each in self.cells if number in each.cited) or self.cells
 
     @property
     def cited_by_author(self) -> tuple[int, ...]:
@@ -68,10 +86,14 @@ class Trailing:
 
 @dataclass(slots=True)
 class AnswerText:
-    """The sentences of an answer in order, and the markers that belong to more than one of them."""
+    """The sentences of an answer in order, and the markers that belong to more than one of them.
+
+    `labels` are the places of sentences that name a list: bold, without a full stop, before an item.
+    """
 
     sentences: list[AnswerSentence] = field(default_factory=list)
     trailing: list[Trailing] = field(default_factory=list)
+    labels: set[int] = field(default_factory=set)
 
 
 def read_answer(
@@ -92,28 +114,49 @@ def read_answer(
 
 def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
     """The sentences, those that are rows of a table with their cells."""
-    heads_at: list[tuple[int, list[str]]] = []  # the heads of its table, by the end of each line
+    rows: list[tuple[int, int, list[str]]] = []  # the end of each line, where its text begins, and the heads of its table
     before, heads = "", list[str]()
     for found in LINE.finditer(answer):
-        line = found[0].strip()
+        begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # matches nothing too
+        line = answer[begin : found.end()].strip()
         if _DELIMITERS.match(line) and "|" in before:
-            heads = _cells(_without_markup(before))
+            heads = [_told(before, place) for place in _cell_places(before)]
         before, heads = line, heads if "|" in line else []
-        heads_at.append((found.end(), heads))
-    lines = (heads_at[bisect_right(heads_at, each.start, key=itemgetter(0))][1] for each in sentences)
+        rows.append((found.end(), begin, heads))
+    lines = (rows[bisect_right(rows, each.start, key=itemgetter(0))] for each in sentences)
     return [
-        replace(each, cells=_told_cells(_cells(each.claim), heads)) if heads else each
-        for each, heads in zip(sentences, lines, strict=True)
+        replace(each, cells=_cells(answer, begin, end, heads)) if heads else each
+        for each, (end, begin, heads) in zip(sentences, lines, strict=True)
     ]
 
 
-def _cells(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip(" |").split("|")]
+def _cell_places(row: str) -> list[Span]:
+    """The parts between the bars of a row, which may begin and end with one."""
+    bars = [found.start() for found in _BAR.finditer(row)]
+    begin, end = len(row) - len(row.lstrip()), len(row.rstrip())
+    first, last = [] if begin in bars[:1] else [begin - 1], [] if end - 1 in bars[-1:] else [end]
+    return [(start + 1, end) for start, end in pairwise([*first, *bars, *last])]
 
 
-def _told_cells(cells: Sequence[str], heads: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    pairs = zip(cells[1:], heads[1:], strict=False)
-    return tuple((cell, f"{cells[0]}, {head}: {cell}") for cell, head in pairs if cell)
+def _cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[TableCell, ...]:
+    """The cells of the row between two places of the answer, without its head, which is the first one."""
+    row = answer[start:end]
+    head, *cells = _cell_places(row)
+    marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
+    is_by_cell = sum(map(bool, marked)) > 1
+    name = _told(row, head)
+    told = []
+    for place, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
+        if text := _told(row, place):
+            begin = place[0] + len(row[slice(*place)]) - len(row[slice(*place)].lstrip())
+            last = begin + len(_without_tail(row[begin : place[1]].rstrip()).rstrip())
+            cited = tuple(dict.fromkeys(number for _, _, number in markers)) if is_by_cell else ()
+            told.append(TableCell(start + begin, start + last, text, f"{name}, {column}: {text}", cited))
+    return tuple(told)
+
+
+def _told(row: str, place: Span) -> str:
+    return _without_markup(_MARKS.sub("", row[slice(*place)])).replace("\\|", "|")
 
 
 def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
@@ -199,6 +242,7 @@ class _Reader:
                 if "\n\n" in self._masked[end : span[0]] or not self._firsts:
                     self._start_block(span[0])
                 self._text.sentences.append(sentence)
+                self._note_label()
             self._add_trailing(tuple(dict.fromkeys(marker[2] for marker in alone)))
             end = span[1]
         self._add_ends_of_paragraphs()
@@ -222,6 +266,14 @@ class _Reader:
 
     def _line_before(self, at: int) -> str:
         return self._answer[self._answer.rfind("\n", 0, at) + 1 : at]
+
+    def _note_label(self) -> None:
+        """The last sentence but one is a label if it is bold to its end and the last one is an item of a list."""
+        place = len(self._text.sentences) - 2
+        if place >= 0 and self._in_list:
+            before = self._text.sentences[place]
+            if _LABEL.fullmatch(self._answer, before.start, before.end):
+                self._text.labels.add(place)
 
     def _start_block(self, at: int) -> None:
         is_item = _ITEM.match(self._line_before(at)) is not None
@@ -271,9 +323,5 @@ def _without_markup(text: str) -> str:
     if "](" in text:
         text = LINK_TARGET.sub("", text).replace("[", "")
     if not _EMPHASIS_SIGNS.isdisjoint(text):
-        text = _EMPHASIS.sub(_code_only, text)
+        text = _EMPHASIS.sub(r"\1", text)
     return " ".join(text.split())
-
-
-def _code_only(found: re.Match[str]) -> str:
-    return found[1] or ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
@@ -32,11 +32,15 @@ DENIAL_REACH_CHARS: Final = 40  # before and behind a copied sentence
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`score` is the probability that the source supports the sentence, 0..1. `is_refuted`: a fact of it was changed."""
+    """`score` is the probability that the source supports the sentence, 0..1. `is_refuted`: a fact of it was changed.
+
+    `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
+    """
 
     verdict: Verdict
     score: float
     is_refuted: bool = False
+    cells: tuple[Judgement, ...] = ()
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
@@ -75,11 +79,12 @@ def judge(
 ) -> tuple[Span, Judgement]:
     """The quote and the verdict. `language` is that of the answer.
 
-    `cells` of a table row: each as it stands there, and together with its heads.
+    `cells` of a table row: each as it stands there, and together with its heads. Their weakest verdict is that of the row.
     """
     span, judgement = _judge(claim, source, language)
     if cells and judgement.verdict in ("partial", "unsupported"):
-        judgement = min((_judge_cell(*cell, source, language) for cell in cells), key=lambda each: RANK[each.verdict])
+        judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
+        judgement = replace(min(judged, key=lambda each: RANK[each.verdict]), cells=judged)
     return span, judgement
 
 

@@ -6,17 +6,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from shared.exceptions import AppException
 
 UNUSABLE_ANSWER: Final = "llm_provider: its "  # begins the reason where a model answered and nothing of it could be used
 
 
-class Degraded(BaseModel):
+class Degraded(BaseModel, frozen=True):
     """One part that failed or did less than requested: the component (`searxng/google`), the reason, and the end if known."""
-
-    model_config = ConfigDict(frozen=True)
 
     component: str
     reason: str

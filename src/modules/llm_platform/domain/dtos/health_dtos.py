@@ -1,21 +1,28 @@
 """How the platform and the services it asks are doing (docs/reference/http.md)."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 ComponentKind = Literal["search", "llm", "store"]
 ComponentStatus = Literal["healthy", "unhealthy", "unknown"]
 OverallStatus = Literal["healthy", "degraded", "unhealthy"]
+CheckVerdict = Literal["ok", "warning", "failed"]
 
 
-class ComponentHealth(BaseModel):
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One line of a diagnosis: the checked part, the verdict, and what to do."""
+
+    subject: str
+    verdict: CheckVerdict
+    text: str
+
+
+class ComponentHealth(BaseModel, frozen=True):
     """One configured upstream. `unknown`: it cannot be asked without spending money, so it counts as able to answer."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: ComponentKind
     status: ComponentStatus
@@ -23,10 +30,8 @@ class ComponentHealth(BaseModel):
     checked_at: datetime
 
 
-class HealthReport(BaseModel):
+class HealthReport(BaseModel, frozen=True):
     """unhealthy: no search provider can answer; degraded: a configured upstream cannot; else healthy."""
-
-    model_config = ConfigDict(frozen=True)
 
     status: OverallStatus
     searxng_connected: bool

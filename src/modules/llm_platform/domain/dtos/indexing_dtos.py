@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 ORIGIN_FIELD: Final = "llm-platform:origin"  # a filter that every passage with an origin has
 
@@ -56,18 +56,14 @@ class FoundDocument:
     qualified: Callable[[], FoundDocument] | None = None
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class IndexProblem(_Value):
+class IndexProblem(BaseModel, frozen=True):
     """A file or a line that was left out, or read in part."""
 
     where: str
     reason: str
 
 
-class IndexProgress(_Value):
+class IndexProgress(BaseModel, frozen=True):
     """How far an indexing is: documents looked at, passages written, and bytes gone through of all."""
 
     documents: int
@@ -76,7 +72,7 @@ class IndexProgress(_Value):
     total_bytes: int
 
 
-class IndexReport(_Value):
+class IndexReport(BaseModel, frozen=True):
     """What an indexing did. `unchanged` documents cost nothing, `failed` ones were left out, `removed` ones were pruned;
     `passages` were written. `problems` tells the first of them, `problem_count` is the number of all.
 

@@ -1,21 +1,17 @@
 """A page of the web as it was read."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 
-class Page(BaseModel):
+class Page(BaseModel, frozen=True):
     """The text of a page, and where it comes from.
 
     `url` is the address after redirects. `text` is Markdown or plain text without what a reader of the page would not see;
     quotes point into it, and `sha256` is the hash of its UTF-8 bytes. `reader` names who read it, `published` is the
     date as the page states it, `warning` says what is missing or was guessed.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     url: str
     title: str

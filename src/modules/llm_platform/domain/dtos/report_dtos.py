@@ -1,7 +1,5 @@
 """The values that the stages of a report exchange and store (requirements MS1 to MS8)."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 
@@ -13,27 +11,27 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchResultItem
 
 # LLM_STAGES can set a model for each.
-LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge"]
+LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge", "output"]
 ScoredBy = Literal["model", "keywords", "default"]
 
 MAX_OTHER_THAN = 30  # sub-questions; they all stand in the prompt
 
 
-class _Value(BaseModel):
+class PlanRequest(BaseModel):
+    """A question to plan. `other_than` are rejected sub-questions; the other fields are those of a ResearchRequest."""
+
     model_config = ConfigDict(frozen=True)
-
-
-class PlanRequest(_Value):
-    """A question to plan. `other_than` are rejected sub-questions; `previous_id` and `history` as in a ResearchRequest."""
 
     query: dtos.Question
     language: Language | None = None
     other_than: tuple[dtos.Question, ...] = Field(default=(), max_length=MAX_OTHER_THAN)
+    context: dtos.Context | None = None
+    model: dtos.ModelName | None = None
     previous_id: dtos.PreviousId | None = None
     history: tuple[dtos.Turn, ...] = Field(default=(), max_length=dtos.MAX_TURNS)
 
 
-class ResearchPlan(_Value):
+class ResearchPlan(BaseModel, frozen=True):
     """Up to three sub-questions in the language of the question. `planner` is the model, or "decomposition"; `spent` is the
     cost of this plan, nothing for a cached one. `standalone_query` is how a follow-up question was understood, else None.
     """
@@ -47,7 +45,7 @@ class ResearchPlan(_Value):
     spent: Spending = NOTHING_SPENT
 
 
-class AcceptedPlan(_Value):
+class AcceptedPlan(BaseModel, frozen=True):
     """The sub-questions that a person accepted, stored so that an interrupted report can use them again."""
 
     query: str
@@ -55,7 +53,7 @@ class AcceptedPlan(_Value):
     accepted_at: datetime
 
 
-class SearchQueries(_Value):
+class SearchQueries(BaseModel, frozen=True):
     """The search queries of one sub-question."""
 
     question: str
@@ -63,7 +61,7 @@ class SearchQueries(_Value):
     degraded: tuple[Degraded, ...] = ()
 
 
-class Candidate(_Value):
+class Candidate(BaseModel, frozen=True):
     """A result, the sub-question that found it first, and all queries that found it."""
 
     item: WebSearchResultItem
@@ -71,7 +69,7 @@ class Candidate(_Value):
     queries: tuple[str, ...]
 
 
-class Score(_Value):
+class Score(BaseModel, frozen=True):
     """The mean of the five criteria, 0 to 10 with one decimal, and its origin."""
 
     value: float
@@ -79,14 +77,14 @@ class Score(_Value):
     criteria: tuple[float, ...] = ()
 
 
-class RankedCandidate(_Value):
+class RankedCandidate(BaseModel, frozen=True):
     """A result with its score."""
 
     candidate: Candidate
     score: Score
 
 
-class Summary(_Value):
+class Summary(BaseModel, frozen=True):
     """The summary of a page. `cut_tokens` counts the tokens of the page that it omits; `by` is a model or "extractive"."""
 
     url: str
@@ -97,7 +95,7 @@ class Summary(_Value):
     degraded: tuple[Degraded, ...] = ()
 
 
-class RankedBatch(_Value):
+class RankedBatch(BaseModel, frozen=True):
     """The stored scores of one call. `version` covers everything that the scores depend on, except the results."""
 
     version: str
@@ -105,7 +103,7 @@ class RankedBatch(_Value):
     scores: tuple[Score, ...]
 
 
-class RankedSummaries(_Value):
+class RankedSummaries(BaseModel, frozen=True):
     """The scores of summaries, in the order of their addresses."""
 
     urls: tuple[str, ...]
@@ -113,7 +111,7 @@ class RankedSummaries(_Value):
     degraded: tuple[Degraded, ...] = ()
 
 
-class KeptSynthesis(_Value):
+class KeptSynthesis(BaseModel, frozen=True):
     """A stored text, so that an interrupted report does not pay for it again."""
 
     synthesis: dtos.Synthesis

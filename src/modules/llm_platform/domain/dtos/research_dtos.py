@@ -1,18 +1,28 @@
 """A research run: the question, the answer, and for each sentence where it stands (requirements RB14 and RB15)."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import datetime
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    computed_field,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.freshness import parse_freshness
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, UploadedFile, with_clean_names
+from modules.llm_platform.domain.output_schema import InvalidSchemaError, check_output_schema
 from modules.llm_platform.domain.request_id import REQUEST_ID_PATTERN
 
 Depth = Literal["shallow", "deep", "report"]
@@ -30,11 +40,12 @@ Question = Annotated[
     AfterValidator(dtos.clean_query),
 ]
 
-
+MAX_CONTEXT_CHARS = 32_000
 MAX_PLAN_QUESTIONS = 10  # of a person's own; a model proposes three
 MAX_URLS = 20
 MAX_URL_CHARS = 2000
 MAX_INSTRUCTION_CHARS = 2000
+MAX_MODEL_CHARS = 320
 MAX_LLM_CALLS = 10_000
 LONGEST_RESEARCH_S = 86_400
 MAX_TURNS = 10  # of a request; the first and the last, MAX_STORED_TURNS together, are used
@@ -58,13 +69,38 @@ GivenUrl = Annotated[
 ]
 
 
+def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    try:
+        check_output_schema(schema)
+    except InvalidSchemaError as error:
+        raise PydanticCustomError("output_schema", "{reason}", {"reason": str(error)}) from None
+    return schema
+
+
+OutputSchema = Annotated[dict[str, Any], AfterValidator(_checked_schema)]
+
+
+def _without_nul(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("must not contain a NUL character")
+    return text
+
+
+def _checked_freshness(text: str) -> str:
+    parse_freshness(text)
+    return text
+
+
+Freshness = Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_checked_freshness)]
+Context = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=MAX_CONTEXT_CHARS), AfterValidator(_without_nul)
+]
+ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MODEL_CHARS)]
 PreviousId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=REQUEST_ID_PATTERN)]
 
 
-class Turn(BaseModel):
+class Turn(BaseModel, frozen=True):
     """An earlier question of a conversation and its answer."""
-
-    model_config = ConfigDict(frozen=True)
 
     question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=dtos.MAX_QUERY_CHARS)]
     answer: str = Field(default="", max_length=MAX_TURN_CHARS)
@@ -74,12 +110,25 @@ class ResearchRequest(BaseModel):
     """A question. shallow: one search and one synthesis; deep: three searches side by side and one synthesis; report: the
     pages behind the results are ranked, read, summarised and written up (requirements MS1 to MS8).
 
+    `context` is what the caller wrote beyond the question, for a model to read when it writes: untrusted data, in which no
+    address is opened. A question that was taken from there is understood with it before it is searched.
+
+    `freshness` is a limit on the age of what the web says: oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range
+    of dates (2026-03-01..2026-03-31). It overrides `time_range`.
+
     `instructions` are wishes for the text, for a model to follow. `previous_id` is the `metadata.request_id` of an earlier
     research of the same caller, `history` a conversation, oldest turn first: the question is understood in their context.
     With both, `history` is used where the earlier research is no longer stored.
 
+    `files` are read for this answer and searched beside the `sources` that are given; without `sources` they are all that is
+    searched. Nothing of them is stored, except what the answer shows where the caller stores it.
+
+    `model` is a configured language model, `PROVIDER/MODEL`, for all stages of this run; no other one takes its place.
+
     `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 5; 0 reads none. Up to
     twice as many more are read while a model writes.
+
+    `output_schema` is the JSON Schema of an object that a model fills from the finished text: `output` of the answer.
 
     The fields from `plan` on belong to a report. `plan`
     replaces the sub-questions of the model. `urls` are pages to research: alone they are all that is read; where `sources`
@@ -87,7 +136,7 @@ class ResearchRequest(BaseModel):
     take. `fresh` takes nothing from the store.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True)  # its subclasses are not declared as frozen
 
     query: Question
     depth: Depth = "shallow"
@@ -95,11 +144,16 @@ class ResearchRequest(BaseModel):
     language: dtos.Language | None = None
     omit_raw: bool = Field(default=False, strict=True)
     time_range: dtos.TimeRange | None = None
+    freshness: Freshness | None = None
     domains: tuple[dtos.Domain, ...] = Field(default=(), max_length=dtos.MAX_DOMAINS)
+    context: Context | None = None
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
+    model: ModelName | None = None
+    files: Annotated[tuple[UploadedFile, ...], AfterValidator(with_clean_names)] = Field(default=(), max_length=MAX_FILES)
     pages: int | None = Field(default=None, ge=0, le=MAX_PAGES, strict=True)
     previous_id: PreviousId | None = None
     history: tuple[Turn, ...] = Field(default=(), max_length=MAX_TURNS)
+    output_schema: OutputSchema | None = None
     plan: tuple[Question, ...] | None = Field(default=None, min_length=1, max_length=MAX_PLAN_QUESTIONS)
     urls: tuple[GivenUrl, ...] = Field(default=(), max_length=MAX_URLS)
     max_llm_calls: int | None = Field(default=None, ge=0, le=MAX_LLM_CALLS, strict=True)
@@ -116,7 +170,6 @@ class ResearchRequest(BaseModel):
             raise PydanticCustomError("report_only", "belongs to a report: add depth report, or leave it out")
         return value
 
-
     @field_validator("pages")
     @classmethod
     def _belongs_to_an_answer(cls, value: int | None, info: ValidationInfo) -> int | None:
@@ -125,13 +178,21 @@ class ResearchRequest(BaseModel):
         return value
 
 
-class Source(BaseModel):
+class ShortMessage(ResearchRequest):
+    """A message of a chat that is too short to search for, such as `hi`. It is answered in words."""
+
+    query: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=MIN_QUESTION_CHARS - 1),
+        AfterValidator(dtos.clean_query),
+    ]
+
+
+class Source(BaseModel, frozen=True):
     """A numbered text that an answer may cite. Offsets of quotes point into `text`, in Unicode code points.
 
     `text_kind`: the page that was read, an excerpt of it by a search engine, or a document of the operator.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     index: int
     title: str
@@ -141,17 +202,23 @@ class Source(BaseModel):
     text_kind: TextKind = "page"
 
 
-class SourceRef(BaseModel):
+class SourceRef(BaseModel, frozen=True):
     """A source as an answer lists it."""
-
-    model_config = ConfigDict(frozen=True)
 
     index: int
     title: str
     url: str
 
 
-class Citation(BaseModel):
+class CellVerdict(BaseModel, frozen=True):
+    """The verdict on a cell of a table row, and where the cell stands in the answer."""
+
+    start: int
+    end: int
+    verdict: Verdict
+
+
+class Citation(BaseModel, frozen=True):
     """One sentence of the answer and one source that it cites.
 
     `start`, `end` delimit the sentence in the answer without the markers at its end, `quote_start`, `quote_end` the best
@@ -165,9 +232,10 @@ class Citation(BaseModel):
 
     `checked_against` is the kind of text that the sentence was compared with. `quote_url` is the address of the page with a
     text fragment, at which a browser shows the quote; None without a quote or a page on the web.
-    """
 
-    model_config = ConfigDict(frozen=True)
+    `cells` are those of a table row that the source does not support as one sentence, without the first one, which is its
+    head; where several cells have markers, those with one of this source. `verdict` is the weakest of theirs.
+    """
 
     start: int
     end: int
@@ -182,22 +250,19 @@ class Citation(BaseModel):
     cited_by: CitedBy = "model"
     checked_against: TextKind = "page"
     quote_url: str | None = None
+    cells: tuple[CellVerdict, ...] = ()
 
 
-class CitedClaim(BaseModel):
+class CitedClaim(BaseModel, frozen=True):
     """A sentence of an answer, without markers, and the quote that it rests on; `title` is that of the quote's source."""
-
-    model_config = ConfigDict(frozen=True)
 
     claim: str
     quote: str
     title: str = ""
 
 
-class JudgedClaims(BaseModel):
+class JudgedClaims(BaseModel, frozen=True):
     """What a judge says of claims, in their order; None where it says nothing of one. Caches set `sent_to`."""
-
-    model_config = ConfigDict(frozen=True)
 
     verdicts: tuple[ModelVerdict | None, ...]
     sent_to: tuple[Sent, ...] = ()
@@ -205,13 +270,11 @@ class JudgedClaims(BaseModel):
     degraded: tuple[Degraded, ...] = ()
 
 
-class Synthesis(BaseModel):
+class Synthesis(BaseModel, frozen=True):
     """What a writer made of the sources. `answered` is False when it says that the sources do not answer.
 
     `sent_to` is set by caches: what was sent when the text was written.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     text: str
     synthesizer: str
@@ -228,18 +291,14 @@ class Synthesis(BaseModel):
         return self.model_copy(update={"spent": spent + self.spent, "degraded": (*degraded, *self.degraded)})
 
 
-class SynthesisToken(BaseModel):
+class SynthesisToken(BaseModel, frozen=True):
     """The next piece of an answer that is being written, not sanitised yet."""
-
-    model_config = ConfigDict(frozen=True)
 
     text: str
 
 
-class SynthesisReset(BaseModel):
+class SynthesisReset(BaseModel, frozen=True):
     """A writer failed half-way: what it wrote is void, the next one begins."""
-
-    model_config = ConfigDict(frozen=True)
 
     reason: str
 
@@ -247,10 +306,8 @@ class SynthesisReset(BaseModel):
 SynthesisPart = SynthesisToken | SynthesisReset | Synthesis
 
 
-class RawResult(BaseModel):
+class RawResult(BaseModel, frozen=True):
     """One hit as the answer shows it; `content` is the stored text that quotes point into (requirement RB14)."""
-
-    model_config = ConfigDict(frozen=True)
 
     title: str
     url: str
@@ -267,20 +324,27 @@ class RawResult(BaseModel):
         )
 
 
-class ResearchMetadata(BaseModel):
+class TextSpan(BaseModel, frozen=True):
+    """A part of an answer, in code points of `synthesis`."""
+
+    start: int
+    end: int
+
+
+class ResearchMetadata(BaseModel, frozen=True):
     """What the answer took. `searches` counts requests to providers; `cost_usd` is None when a price is not known.
 
     `sent_to` is the ledger of what left this process, `cached_sent_to` that of the time when the parts of the answer were made
-    that come from a cache or from the store. `standalone_query` is how a follow-up question was understood, None for
-    every other one. `pages_read`, `pages_failed` and `pages_late` count the pages that were read before and during the
-    writing, those that could not be read, and those that were not read in time. `verdicts_changed` counts the citations on
-    which a model decided otherwise than the words.
+    that come from a cache or from the store. `standalone_query` is how a question was understood that is a follow-up or was
+    taken from a longer text, None for every other one. `pages_read`, `pages_failed` and `pages_late` count the pages that
+    were read before and during the writing, those that could not be read, and those that were not read in time.
+    `verdicts_changed` counts the citations on which a model decided otherwise than the words. `uncited` are the statements of
+    the text that cite no source, counted by `uncited_sentences`. `related_questions` are up to five that engines suggest or
+    that the plan searched, and that were not asked. `files` are the names of the files of the request, which are not stored.
 
     Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
     was finished where it came from there.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     latency_ms: int
     cache_hit: bool = False
@@ -295,9 +359,12 @@ class ResearchMetadata(BaseModel):
     language: str = "en"
     truncated_tokens: int = 0
     uncited_sentences: int = 0
+    uncited: tuple[TextSpan, ...] = ()
     verdicts_changed: int = 0
     correction: str | None = None
+    related_questions: tuple[str, ...] = ()
     request_id: str = ""
+    files: tuple[str, ...] = ()
     standalone_query: str | None = None
     pages_read: int = 0
     pages_failed: int = 0
@@ -308,15 +375,24 @@ class ResearchMetadata(BaseModel):
     topic: str | None = None
     stored_at: datetime | None = None
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def understood_question(self) -> str | None:
+        """What was searched where that is not the question as it was sent: `standalone_query` by the name that fits both."""
+        return self.standalone_query
 
-class ResearchResponse(BaseModel):
-    """The answer. `sources` keeps those that the text cites, under the numbers given before the first word was written."""
 
-    model_config = ConfigDict(frozen=True)
+class ResearchResponse(BaseModel, frozen=True):
+    """The answer. `sources` keeps those that the text cites, under the numbers given before the first word was written.
+
+    `output` is the text as an object of the request's `output_schema`; None without a schema, and where `degraded` names
+    `output`: the model did not fill the schema, and the text is all there is.
+    """
 
     query: str
     depth: Depth
     synthesis: str
+    output: dict[str, Any] | None = None
     sources: tuple[SourceRef, ...] = ()
     raw_results: tuple[RawResult, ...] | None = None
     citations: tuple[Citation, ...] = ()
@@ -327,10 +403,8 @@ class ResearchResponse(BaseModel):
 # The stored texts that the quotes of an answer point into.
 
 
-class HeldSource(BaseModel):
+class HeldSource(BaseModel, frozen=True):
     """One source as it was read; `sha256` is the hex digest of the text in UTF-8."""
-
-    model_config = ConfigDict(frozen=True)
 
     index: int
     url: str
@@ -340,10 +414,8 @@ class HeldSource(BaseModel):
     sha256: str
 
 
-class HeldSources(BaseModel):
-    """All sources of one research."""
-
-    model_config = ConfigDict(frozen=True)
+class HeldSources(BaseModel, frozen=True):
+    """All sources of one research run."""
 
     sources: tuple[Source, ...]
 
@@ -359,16 +431,14 @@ class HeldSources(BaseModel):
         return None
 
 
-# What a follow-up question needs of an earlier research.
+# What a follow-up question needs of an earlier research run.
 
 
-class StoredTurns(BaseModel):
+class StoredTurns(BaseModel, frozen=True):
     """The last turns of a conversation, oldest first. Each question is as it was understood, each answer shortened.
 
     `scope` says where the last research searched; None if the caller sent the turns.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     turns: tuple[Turn, ...]
     language: str | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
 
@@ -15,14 +16,13 @@ ResearchStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 FinalStatus = Literal["done", "failed"]
 WebhookStatus = Literal["pending", "delivered", "failed"]
 
+MAX_LISTED = 100  # research runs of one page
+MAX_TITLE_CHARS = 500  # of a thread, as of a question
+MAX_SEARCH_CHARS = 200  # of the text that threads are searched for
 LAST_EVENTS = frozenset({"done", "failed"})  # types of the last event of a research run
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class ResearchProgress(_Value):
+class ResearchProgress(BaseModel, frozen=True):
     """What the current attempt has done so far. `step` is the type of its last event; `planned` counts sub-questions."""
 
     step: str | None = None
@@ -32,15 +32,20 @@ class ResearchProgress(_Value):
     summarized: int = 0
 
 
-class WebhookState(_Value):
+class WebhookState(BaseModel, frozen=True):
     """`pending`: not delivered yet, after this many attempts; `failed`: given up."""
 
     status: WebhookStatus
     attempts: int = 0
 
 
-class ResearchJob(_Value):
-    """A research run in the background. `attempts` counts starts: more than one after a crash of a server."""
+class ResearchJob(BaseModel, frozen=True):
+    """A stored research run. `attempts` counts starts: more than one after a crash of a server.
+
+    `api` names the compatible API that it was submitted through; such an API stores foreground answers too. Empty: POST
+    /research, the command line, or Python. A thread is a question with its follow-up questions: `previous_id` is the
+    run that this one follows, `thread_id` the first one of the thread that is stored.
+    """
 
     id: str
     status: ResearchStatus
@@ -52,26 +57,68 @@ class ResearchJob(_Value):
     attempts: int = 0
     progress: ResearchProgress = ResearchProgress()
     webhook: WebhookState | None = None
+    api: str = ""
+    previous_id: str | None = None
+    thread_id: str = ""
 
 
-class ResearchJobDetail(ResearchJob):
-    """A research run with its request, and its answer (`done`) or its problem (`failed`, `cancelled`)."""
+class ResearchJobDetail(ResearchJob, frozen=True):
+    """A research run with its request, and its answer (`done`) or its problem (`failed`, `cancelled`).
+
+    `client_request` is what `api` stored of the request of its client, and not part of the JSON.
+    """
 
     request: ResearchRequest
+    client_request: SkipJsonSchema[dict[str, Any]] = Field(default={}, exclude=True)
     response: ResearchResponse | None = None
     problem: dict[str, Any] | None = None
 
 
-class ResearchJobPage(_Value):
+class ResearchJobPage(BaseModel, frozen=True):
     """Research runs, newest first. `next` is the `before` of the next page; None: there is none."""
 
     researches: tuple[ResearchJob, ...]
     next: str | None = Field(default=None)
 
 
+class ResearchThread(BaseModel, frozen=True):
+    """A question with its follow-up questions. `title` is the first question unless it was renamed, `status` that of the newest
+    run, `running` the number of runs that have not ended.
+    """
+
+    id: str
+    title: str
+    status: ResearchStatus
+    created_at: datetime
+    updated_at: datetime
+    runs: int = 1
+    running: int = 0
+
+
+class ResearchThreadDetail(ResearchThread, frozen=True):
+    """A thread with its research runs, the oldest first; of a longer one the newest MAX_LISTED."""
+
+    researches: tuple[ResearchJob, ...]
+
+
+class ResearchThreadPage(BaseModel, frozen=True):
+    """Threads, the one with the newest run first. `next` is the `before` of the next page; None: there is none."""
+
+    threads: tuple[ResearchThread, ...]
+    next: str | None = Field(default=None)
+
+
+class ThreadChange(BaseModel):
+    """A new title of a thread."""
+
+    model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
+
+    title: str = Field(min_length=1, max_length=MAX_TITLE_CHARS)
+
+
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """A stored event of a research. `number` counts up from 1; `data` is its JSON."""
+    """A stored event of a research run. `number` counts up from 1; `data` is its JSON."""
 
     number: int
     type: str
@@ -91,7 +138,11 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class NewResearchJob:
-    """A research run to store. `owner` is who may see it, `label` that of the API key, `traceparent` W3C's of the request."""
+    """A research run to store. `owner` is who may see it, `label` that of the API key, `traceparent` W3C's of the request.
+
+    `thread_id` is a run whose thread it joins; without one it joins that of the run that it follows. `api` and
+    `client_request`: see ResearchJobDetail.
+    """
 
     id: str
     request: ResearchRequest
@@ -99,6 +150,9 @@ class NewResearchJob:
     label: str = ""
     webhook: str | None = None
     traceparent: str = ""
+    thread_id: str | None = None
+    api: str = ""
+    client_request: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

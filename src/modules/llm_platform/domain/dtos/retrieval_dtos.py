@@ -1,12 +1,10 @@
 """Passages of indexed documents, what is asked of them, and what is answered from them (requirements RC3 to RC6)."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
@@ -17,11 +15,7 @@ Vector = Sequence[float]
 RagStage = Literal["search", "answer"]
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Passage(_Value):
+class Passage(BaseModel, frozen=True):
     """A stretch of a document. `id` is a UUID that stays the same while document and text do; `start` is its place in the
     document in code points. `fields` are what can be filtered by: every scalar or list field of the document, as text.
 
@@ -54,14 +48,14 @@ class EmbeddedPassage:
     vector: Vector | None
 
 
-class FoundPassage(_Value):
+class FoundPassage(BaseModel, frozen=True):
     """A passage that was found, with a score from 0 to 1."""
 
     passage: Passage
     score: float
 
 
-class IndexedDocument(_Value):
+class IndexedDocument(BaseModel, frozen=True):
     """What a collection knows of a document: enough to see whether it changed, and to cite it. `origin` is the folder
     that it came from, see `FoundDocument`. `embedded` is false while its passages wait for their vectors.
     `form` is the version of the rules that made its passages; empty where an older version stored it.
@@ -81,7 +75,7 @@ class IndexedDocument(_Value):
         return self.origin is not None and self.origin not in origins
 
 
-class Collection(_Value):
+class Collection(BaseModel, frozen=True):
     """A collection's own facts: which embedder made its vectors, their length, and the mean that is subtracted from them."""
 
     name: str
@@ -90,7 +84,7 @@ class Collection(_Value):
     mean: tuple[float, ...] = ()
 
 
-class Hit(_Value):
+class Hit(BaseModel, frozen=True):
     """One document that was found, with its best passage as snippet."""
 
     doc_id: str
@@ -101,7 +95,7 @@ class Hit(_Value):
     url: str | None = None
 
 
-class RagSearch(_Value):
+class RagSearch(BaseModel, frozen=True):
     """What to look for. `top_k` None: the platform's own. `keyword_fallback`: words may serve alone where no vector could be
     made; not for an outcome that is kept for good.
     """
@@ -112,7 +106,7 @@ class RagSearch(_Value):
     keyword_fallback: bool = True
 
 
-class RagHits(_Value):
+class RagHits(BaseModel, frozen=True):
     """One hit for each document, best first. `query_cut` says that the embedder read only the query's beginning."""
 
     hits: tuple[Hit, ...]
@@ -120,7 +114,7 @@ class RagHits(_Value):
     degraded: tuple[Degraded, ...] = ()
 
 
-class ContextItem(_Value):
+class ContextItem(BaseModel, frozen=True):
     """A piece of context that the asker brings: words, or an address to read (requirement RC1)."""
 
     doc_id: str | None = None
@@ -128,7 +122,7 @@ class ContextItem(_Value):
     url: str | None = None
 
 
-class RagQuestion(_Value):
+class RagQuestion(BaseModel, frozen=True):
     """What to answer. Context that is given comes first; retrieval fills up to `top_k` (None: the platform's own)."""
 
     question: str
@@ -138,7 +132,7 @@ class RagQuestion(_Value):
     language: Language | None = None
 
 
-class RagCitation(_Value):
+class RagCitation(BaseModel, frozen=True):
     """A document that a checked sentence of the answer cites."""
 
     doc_id: str | None = None
@@ -146,7 +140,7 @@ class RagCitation(_Value):
     url: str | None = None
 
 
-class RagAnswer(_Value):
+class RagAnswer(BaseModel, frozen=True):
     """The answer, the documents that it cites, and what it took. `[n]` in the text is the n-th of the citations."""
 
     answer: str

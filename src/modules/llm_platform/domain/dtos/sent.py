@@ -1,21 +1,17 @@
 """What a research run sent out, and to whom: the entries of its ledger (docs/reference/http.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 SentKind = Literal["query", "url", "page text"]
 
 
-class Sent(BaseModel):
+class Sent(BaseModel, frozen=True):
     """One kind of data that one host was sent: in how many requests, and how many bytes of it in all. `via` is the proxy
     that they went through (UPSTREAM_PROXY), None where there was none.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     host: str
     kind: SentKind

@@ -1,33 +1,27 @@
 """What the research store tells about itself."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 StoreStage = Literal[
     "search_queries", "search_results", "ranked_results", "docs", "summaries", "ranked_summaries", "answers"
 ]
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Topic(_Value):
+class Topic(BaseModel, frozen=True):
     """What a research run is kept under: `name` is a readable slug and a hash, `query` the question as it was asked."""
 
     name: str
     query: str
 
 
-class EndsTopic(BaseModel):
+class EndsTopic(BaseModel, frozen=True):
     """What a topic is finished with: a value of this kind is kept when nothing is left to do."""
 
 
-class StoredTopic(_Value):
+class StoredTopic(BaseModel, frozen=True):
     """A topic with what is kept of it; `finished` says whether a report of it was finished."""
 
     name: str
@@ -39,7 +33,7 @@ class StoredTopic(_Value):
     finished: bool
 
 
-class StoredEntry(_Value):
+class StoredEntry(BaseModel, frozen=True):
     """One entry of a topic."""
 
     stage: StoreStage
@@ -48,7 +42,7 @@ class StoredEntry(_Value):
     bytes: int
 
 
-class StageStats(_Value):
+class StageStats(BaseModel, frozen=True):
     """One stage over all topics. `hits` and `misses` count what was asked for since the store was made: each value
     that was given, each question that had none."""
 
@@ -61,7 +55,7 @@ class StageStats(_Value):
     misses: int
 
 
-class StoreStats(_Value):
+class StoreStats(BaseModel, frozen=True):
     """The whole store; `damaged` counts entries that were set aside."""
 
     stages: tuple[StageStats, ...]
@@ -69,7 +63,7 @@ class StoreStats(_Value):
     damaged: int
 
 
-class Imported(_Value):
+class Imported(BaseModel, frozen=True):
     """Counts of an import: entries added, those skipped because the stored one is as new, and those older than the TTL."""
 
     added: int

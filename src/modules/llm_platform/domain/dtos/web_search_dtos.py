@@ -1,12 +1,10 @@
 """A web search as every layer sees it (requirement WS2; docs/howto/use-from-python.md)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.sent import Sent
@@ -61,15 +59,13 @@ Domain = Annotated[
 ]
 
 
-class WebSearchRequest(BaseModel):
+class WebSearchRequest(BaseModel, frozen=True):
     """What to look for. A wrong field raises pydantic's ValidationError here, where the caller made the mistake.
 
     `freshness` is oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range of dates (`domain.freshness` knows what
     is valid; a wrong one is a WebSearchRequestError of the adapter). `domains` keeps results of these sites, or leaves out
     those that begin with a minus. `engines` names search engines of a provider that has several.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     query: Query
     freshness: str | None = None
@@ -87,7 +83,7 @@ class WebSearchRequest(BaseModel):
         return self.model_copy(update=changes)
 
 
-class VerbatimWebSearchRequest(WebSearchRequest):
+class VerbatimWebSearchRequest(WebSearchRequest, frozen=True):
     """A search whose query goes out as written, with the syntax of the provider (`!gon`, `:en`): the pass-through route.
 
     `categories` are the provider's own groups of engines, sent as they are; `sources` is what another provider is asked for.
@@ -98,10 +94,8 @@ class VerbatimWebSearchRequest(WebSearchRequest):
     safesearch: SafeSearch | None = None
 
 
-class WebSearchResultItem(BaseModel):
+class WebSearchResultItem(BaseModel, frozen=True):
     """One hit. Times are ISO 8601 as the provider knew them; `source` is the engine or provider, `score` its own measure."""
-
-    model_config = ConfigDict(frozen=True)
 
     title: str
     url: str
@@ -118,13 +112,11 @@ class WebSearchResultItem(BaseModel):
         return self.summary if self.summary and len(self.summary) > len(self.snippet) else self.snippet
 
 
-class WebSearchResponse(BaseModel):
+class WebSearchResponse(BaseModel, frozen=True):
     """What was found, best first. `raw` is the provider's own answer where it has one; `total_matches` is its guess.
 
     `sent_to` is set by caches: what was sent when the provider was asked.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     query: str
     total_matches: int | None = None

@@ -1,7 +1,5 @@
 """Read the blocks of a source's text, Markdown or plain: paragraphs, list items, code, headings, tables."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Detect why sources give no single answer: they contradict each other, or the question is ambiguous."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

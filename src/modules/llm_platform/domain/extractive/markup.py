@@ -1,7 +1,5 @@
 """Remove the markup of a piece of Markdown or reStructuredText, so that its words can be quoted."""
 
-from __future__ import annotations
-
 import re
 
 _DATE_BEFORE = re.compile(r"^(?:\d{1,2}\.? )?[A-Z][a-zé]{2,8}\.? (?:\d{1,2}, )?\d{4}\s+[—–·-]+\s+")

@@ -1,7 +1,5 @@
 """Parse a question: its terms, its parts, and whether it asks for a way or for a definition."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,6 +28,15 @@ _PART_END = re.compile(
     r"(?=\s*(?:what|how|why|when|where|who|which|is|are|can|does|do|was|wie|warum|wann|wo|wer|welche\w*|kann|ist|hoe|waarom"
     r"|comment|pourquoi|quand|où|qui|quel\w*|cómo|qué|cuándo|dónde|come|perché|quando|como|jak|dlaczego|kiedy"
     r"|что|как|почему|зачем|когда|где|кто|який|як|чому|коли|де|什么|怎么|如何|怎样|为什么|何|どう|なぜ|いつ|어떻게|왜|언제)\b)",
+    re.IGNORECASE,
+)
+# A request in front of an indirect question, whose words are no terms of what is asked: `Find out when the port opened.`
+_REQUEST = re.compile(
+    r"\s*(?:please |bitte |(?:can|could|would) you (?:please )?)?"
+    r"(?:(?:find out|tell me|tell us|explain(?: to me)?|let me know|i(?: would|['’]d) like to know|i want to know) "
+    r"(?:(?:whether|if) |(?=(?:what|how|why|when|where|whom?|whose|which)\b))"
+    r"|(?:sag(?:e|en sie)? mir|erklär(?:e|en sie)?(?: mir)?|finde heraus|ich (?:möchte|will) wissen),? "
+    r"(?:ob |(?=(?:was|wie|warum|wann|wo|wer|wem|wen|welche\w*)\b)))",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"(?<=\s)[\"“'(]?[^\W\d_a-z]*[A-ZА-ЯЁÀ-Þ][\w.+#-]*|\w*\d\w*|\w+[._]\w+|`[^`]+`")
@@ -82,15 +89,17 @@ class Question:
 
 def read_question(text: str, language: str) -> Question:
     """The question's terms in order, without function words, and the parts that they belong to."""
-    name_patterns = [_NAME, _LATIN] if _NOT_LATIN.search(text) else [_NAME]
-    found = (name.group() for pattern in name_patterns for name in pattern.finditer(" " + text))
+    request = _REQUEST.match(text)
+    asked = text[request.end() :] if request else text
+    name_patterns = [_NAME, _LATIN] if _NOT_LATIN.search(asked) else [_NAME]
+    found = (name.group() for pattern in name_patterns for name in pattern.finditer(" " + asked))
     names = {word for name in found for word in _term_words(name, frozenset())}
     exact = set(map(fold, _IDENTIFIER.findall(text)))
     stop = stop_words(language) | stop_words("en")  # a German question quotes English words, and code is English
     terms: dict[str, Term] = {}
     parts: list[frozenset[int]] = []
     index: dict[str, int] = {}
-    for piece in filter(str.strip, _PART_END.split(text)):
+    for piece in filter(str.strip, _PART_END.split(asked)):
         own = set()
         for word in _term_words(piece, stop):
             if word not in terms and len(terms) < MAX_TERMS:

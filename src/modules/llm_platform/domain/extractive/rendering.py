@@ -1,7 +1,5 @@
 """Render selected quotes as Markdown, each with its citation marker."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence
@@ -54,12 +52,8 @@ def _blocks(question: Question, extraction: Extraction, messages: Messages) -> l
     conflict = find_conflict(extraction.candidates)
     if conflict is None:
         return render_passage(quotes)
-    quotes_left = [quote for quote in quotes if not any(_repeats(quote, side) for side in conflict)]
+    quotes_left = [quote for quote in quotes if not any(quote.sentence is side.sentence for side in conflict)]
     return [render_conflict(conflict, messages), *render_passage(quotes_left)]
-
-
-def _repeats(quote: Quote, side: Candidate) -> bool:
-    return quote.sentence is side.sentence
 
 
 def _render_readings(readings: Readings, messages: Messages) -> str:

@@ -1,7 +1,5 @@
 """A report without a model: for each question the passages of the pages that answer it, verbatim, under its heading."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter
@@ -155,7 +153,7 @@ class PassageSelector:
         for passage in passages:
             order.setdefault(passage[0].rank, len(order))
         ordered = sorted(passages, key=lambda passage: (order[passage[0].rank], passage[0].sentence.position))
-        return tuple(tuple(_quote(one, self._near) for one in passage) for passage in ordered)
+        return tuple(tuple(selection.quote_of(one, self._near) for one in passage) for passage in ordered)
 
     def _is_about_it(self, passage: Sequence[Candidate]) -> bool:
         """Whether the passage with its headings has more than one term of the question, unless that has few."""
@@ -185,12 +183,6 @@ def _extended_passage(
         passage.append(following)
         following = behind.get(id(following))
     return passage
-
-
-def _quote(one: Candidate, near: Sequence[Candidate]) -> selection.Quote:
-    return selection.Quote(
-        one.sentence, one.source, one.lead, one.above, one.attached, selection.sources_with_same_text(one, near)
-    )
 
 
 OPENING_PASSAGES = 2

@@ -1,7 +1,5 @@
 """Score how well a sentence answers a question: by its terms and their rarity, its source, its form and its rank."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ A few of the best sentences, without repetition, in the order of their sources. 
 is selected together with that one. When the sentences lack the rare words of the question, none is selected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -203,13 +201,10 @@ def _in_reading_order(chosen: Sequence[Candidate], fit: Sequence[Candidate]) -> 
     for one in chosen:
         order.setdefault(one.rank, len(order))
     ordered = sorted(chosen, key=lambda one: (order[one.rank], one.sentence.position))
-    return [
-        Quote(one.sentence, one.source, one.lead, one.above, one.attached, sources_with_same_text(one, fit))
-        for one in ordered
-    ]
+    return [quote_of(one, fit) for one in ordered]
 
 
-def sources_with_same_text(one: Candidate, fit: Sequence[Candidate]) -> list[int]:
-    """The indices of other sources with the same words."""
+def quote_of(one: Candidate, fit: Sequence[Candidate]) -> Quote:
+    """The quote of a candidate, with the indices of other sources that have the same words."""
     same = {other.source.index for other in fit if other.rank != one.rank and other.words == one.words}
-    return sorted(same)
+    return Quote(one.sentence, one.source, one.lead, one.above, one.attached, sorted(same))

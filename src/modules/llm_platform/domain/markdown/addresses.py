@@ -1,7 +1,5 @@
 """Find the addresses in a text, and recognise those of the sources."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ Containers (quotes, list items), fences and paragraphs are tracked; the inside o
 supported: callers escape `<` first.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ The result contains no link, image or `[n]` except a source's, and no HTML, what
 leaves no bracket, backtick or tag open that a later part could close.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from bisect import bisect_left

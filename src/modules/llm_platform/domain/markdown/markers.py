@@ -1,10 +1,8 @@
 """Citation markers: read every form that models write, and renumber the sanitised form `[1][3]`."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 
@@ -57,11 +55,21 @@ _NUMBER = re.compile(r"\d+")
 
 def renumber_markers(answer: str, numbers: Mapping[int, int]) -> str:
     """Replace each `[n]` of sanitised Markdown by `[numbers[n]]`, or remove it without an entry. Code is unchanged."""
+
+    def renumbered(found: Sequence[int]) -> str:
+        new = dict.fromkeys(numbers[number] for number in found if number in numbers)
+        return "".join(f"[{number}]" for number in new)
+
+    return replace_markers(answer, renumbered)
+
+
+def replace_markers(answer: str, replacement: Callable[[Sequence[int]], str]) -> str:
+    """Replace each run of adjacent `[n]` of sanitised Markdown; "" removes it with the blank before it. Code is unchanged."""
     blocks = BlockTracker()
-    return "".join(_line(found[0], blocks, numbers) for found in LINE.finditer(answer))
+    return "".join(_line(found[0], blocks, replacement) for found in LINE.finditer(answer))
 
 
-def _line(line: str, blocks: BlockTracker, numbers: Mapping[int, int]) -> str:
+def _line(line: str, blocks: BlockTracker, replacement: Callable[[Sequence[int]], str]) -> str:
     text = line.removesuffix("\n")
     kind = blocks.take(expand_tabs(text)).kind
     if "[" not in text or kind in ("code", "fence", "indented"):
@@ -69,15 +77,10 @@ def _line(line: str, blocks: BlockTracker, numbers: Mapping[int, int]) -> str:
     masked = LINK_TARGET.sub(_blank, CODE_SPAN.sub(_blank, text))
     parts, done = [], 0
     for run in _RUN.finditer(masked):
-        parts += [text[done : run.start()], _run(run, numbers)]
+        new = replacement([*map(int, _NUMBER.findall(run[2]))])
+        parts += [text[done : run.start()], run[1] + new if new else ""]
         done = run.end()
     return "".join([*parts, text[done:], line[len(text) :]])
-
-
-def _run(run: re.Match[str], numbers: Mapping[int, int]) -> str:
-    """Adjacent markers: each number once."""
-    new = dict.fromkeys(numbers[number] for number in map(int, _NUMBER.findall(run[2])) if number in numbers)
-    return run[1] + "".join(f"[{number}]" for number in new) if new else ""
 
 
 def _blank(found: re.Match[str]) -> str:

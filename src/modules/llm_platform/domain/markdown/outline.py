@@ -3,8 +3,6 @@
 Takes linear time for any text, such as a line of a megabyte or an unclosed fence. Quotes, lists and tables are paragraphs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sanitise the Markdown of an answer while it is streamed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Split a streamed text at the ends of sentences and lines; the result does not depend on the pieces."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

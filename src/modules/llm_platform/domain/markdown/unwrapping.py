@@ -4,8 +4,6 @@ Both are recognised while the answer is streamed: text that may belong to them i
 does not depend on the pieces.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The port of caches."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """The port of citation judges: claims and their quotes in, a verdict on each out."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 

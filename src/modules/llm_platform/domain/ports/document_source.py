@@ -1,7 +1,5 @@
 """The port of document sources for indexing."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path

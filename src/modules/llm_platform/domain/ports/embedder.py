@@ -1,7 +1,5 @@
 """The port of embedders."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The optional port of a search provider with several engines, of which the operator lists some."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """The ports behind the health report: adapters with a check, and the circuits of their services."""
 
-from __future__ import annotations
-
 from typing import Literal, Protocol, runtime_checkable
 
 CircuitState = Literal["closed", "half_open", "open"]

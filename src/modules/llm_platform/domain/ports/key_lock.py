@@ -1,7 +1,5 @@
 """The port of locks by key that several processes share, so that equal requests cost one upstream call."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

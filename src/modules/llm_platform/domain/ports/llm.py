@@ -1,7 +1,5 @@
 """The port of language models, and the registry of those that are configured."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -28,10 +26,10 @@ class ILLMProvider(ABC):
     def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
         """The answer as a stream: LLMToken…, then one LLMResponse whose content is the tokens joined.
 
-        The content is never empty, and has no reasoning blocks. After an LLMReset the tokens so far are void: another model
-        starts, or the same one again. Raises an LLMException of `domain.exceptions` and nothing else, at any point; its
-        `spent` is the cost of the failed call. Cancelling is safe at any point and closes the connection, as closing the
-        iterator does.
+        The content has no reasoning blocks; it is empty only beside tool calls. After an LLMReset the tokens so far are void:
+        another model starts, or the same one again. Raises an LLMException of `domain.exceptions` and nothing else, at any
+        point; its `spent` is the cost of the failed call. Cancelling is safe at any point and closes the connection, as
+        closing the iterator does.
         """
 
     async def generate(self, request: LLMRequest) -> LLMResponse:

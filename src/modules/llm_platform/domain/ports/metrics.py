@@ -1,7 +1,5 @@
 """The port of metrics: counters, gauges and histograms that are declared in `domain.metrics`."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Final
 

@@ -2,8 +2,6 @@
 store of failed requests.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 

@@ -1,7 +1,5 @@
 """The port of page readers."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from modules.llm_platform.domain.dtos.page_dtos import Page

@@ -1,7 +1,5 @@
 """The port of the store of background runs: a queue with leases, their events and their results."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -28,12 +26,31 @@ class IResearchJobStore(ABC):
         """Queue the research durably and return it; None if `max_queued` of this owner are queued already."""
 
     @abstractmethod
+    async def record(
+        self, job: dtos.NewResearchJob, events: Sequence[dtos.JobEvent], sources: HeldSources | None, took_s: float
+    ) -> None:
+        """Store a research run that ended just now with the event `done`, the last of `events`; it began `took_s` ago.
+
+        It replaces one of the same owner and id. All or nothing.
+        """
+
+    @abstractmethod
+    async def delete(self, owner: str, job_id: str) -> bool:
+        """Remove the research run with all that is stored of it; a worker that runs it loses its lease. False: there is
+        none.
+        """
+
+    @abstractmethod
     async def get(self, owner: str, job_id: str) -> dtos.ResearchJobDetail | None:
         """The research, or None."""
 
     @abstractmethod
-    async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[dtos.ResearchJob, ...]:
-        """Up to `limit` research runs, newest first; with `before`, those that are older than the one with this id."""
+    async def page(
+        self, owner: str, limit: int, before: str | None = None, api: str | None = None
+    ) -> tuple[dtos.ResearchJob, ...]:
+        """Up to `limit` research runs, newest first; with `before`, those that are older than the one with this id; with `api`,
+        those of this compatible API.
+        """
 
     @abstractmethod
     async def cancel(self, owner: str, job_id: str, event: dtos.JobEvent) -> bool:
@@ -47,12 +64,32 @@ class IResearchJobStore(ABC):
     async def sources(self, owner: str, job_id: str) -> HeldSources | None:
         """The stored texts of its sources."""
 
+    @abstractmethod
+    async def threads(
+        self, owner: str, limit: int, before: str | None = None, text: str | None = None
+    ) -> tuple[dtos.ResearchThread, ...]:
+        """Up to `limit` threads, the one with the newest run first; with `before`, those after this thread in that order; with
+        `text`, those whose title or a question contains it, upper and lower case alike.
+        """
+
+    @abstractmethod
+    async def thread(self, owner: str, job_id: str) -> dtos.ResearchThreadDetail | None:
+        """The thread of this run, or None."""
+
+    @abstractmethod
+    async def rename_thread(self, owner: str, job_id: str, title: str) -> bool:
+        """Give the thread of this run a title. False: there is no such run."""
+
+    @abstractmethod
+    async def delete_thread(self, owner: str, job_id: str) -> tuple[str, ...]:
+        """Remove all runs of the thread of this run, as `delete` does; return their ids."""
+
     # For workers.
 
     @abstractmethod
-    async def claim(self, token: str, lease_s: float) -> dtos.ClaimedJob | None:
+    async def claim(self, token: str, lease_s: float, is_report: bool | None = None) -> dtos.ClaimedJob | None:
         """Lease the oldest research that is queued or whose lease has run out, of an owner with the fewest running ones; None
-        if there is none.
+        if there is none. `is_report`: only reports, or only others.
         """
 
     @abstractmethod

@@ -1,7 +1,5 @@
 """The port of the research store, which stores the stages of each research run by topic (requirement MS8)."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TypeVar

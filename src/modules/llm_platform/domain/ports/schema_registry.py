@@ -1,7 +1,5 @@
 """The port of a schema registry."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 

@@ -1,7 +1,5 @@
 """The port of the spending store: US dollars spent per day and account."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 

@@ -17,6 +17,7 @@ NO_SYNTHESIS = "The writer's stream ended without an answer: use another writer"
 @dataclass(frozen=True, slots=True)
 class SynthesisRequest:
     """What to write. `language` is the BCP 47 tag of the answer; `instructions` are the person's own wishes for the text.
+    `context` is what the person wrote beyond the question: untrusted data, no source.
 
     With `questions` the text is a report: an introduction, one `##` section for each of them, where the sources disagree, and
     what could not be found. Only a writer with `writes_reports` gets them.
@@ -28,6 +29,7 @@ class SynthesisRequest:
     max_tokens: int = DEFAULT_MAX_TOKENS
     instructions: str | None = None
     questions: Sequence[str] = ()
+    context: str | None = None
 
     def stream_with(self, writer: ISynthesizer) -> AsyncIterator[SynthesisPart]:
         """The text of `writer` for this request; of one that writes no reports, one answer to the whole question."""

@@ -1,7 +1,5 @@
 """The port of vector stores: dense and sparse vectors of passages in named collections."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 

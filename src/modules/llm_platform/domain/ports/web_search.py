@@ -1,10 +1,11 @@
 """The port of web search."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
+from typing import Final
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+
+MAX_CONCURRENT_SEARCHES: Final = 4  # of one caller, and at one provider unless its rate allows more
 
 
 class IWebSearchProvider(ABC):

@@ -1,7 +1,5 @@
 """The port of webhooks: requests to addresses that callers of the platform chose."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The store multiplies by the inverse document frequency when it is queried. A wor
 every machine.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

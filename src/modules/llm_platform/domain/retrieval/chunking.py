@@ -3,8 +3,6 @@
 Takes linear time for any text, such as a line of a megabyte, an unclosed code fence, or no blank at all.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

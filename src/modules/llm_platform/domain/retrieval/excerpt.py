@@ -1,7 +1,5 @@
 """The parts of a page that fit a question, for a prompt that has no room for the whole page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from math import log
 from typing import Final

@@ -1,7 +1,5 @@
 """Mean centering: subtract the mean vector of a collection, since what all passages share distinguishes none of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final

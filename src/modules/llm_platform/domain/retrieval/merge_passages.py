@@ -1,7 +1,5 @@
 """Join passages of one document to the text that is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Final

@@ -1,7 +1,5 @@
 """Word lists and messages by language: JSON files, each read once, when it is first needed."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from importlib.resources import files

@@ -4,8 +4,6 @@ The word lists are short on purpose. A question has about ten words, three of th
 from German.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache

@@ -1,7 +1,5 @@
 """A bounded cache of a function of short strings, such as words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, TypeVar
 

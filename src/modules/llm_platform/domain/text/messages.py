@@ -1,7 +1,5 @@
 """The few sentences that the application adds to what a model or the sources say, in the reader's language."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,6 +12,7 @@ class Messages:
     """The messages in one language: sentences, sentences with a colon before what they announce, and headings."""
 
     nothing_found: str
+    ask_more: str  # to a message that is too short to search for
     not_answered: str
     closest: str  # ends with a colon
     go_deeper: str

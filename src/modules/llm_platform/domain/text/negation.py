@@ -1,7 +1,5 @@
 """Negation and opposites: by which words one text denies what another one affirms."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

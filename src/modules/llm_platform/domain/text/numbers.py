@@ -1,10 +1,8 @@
 """Read numbers and dates in figures, words and Chinese characters, with every value that each can mean."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
@@ -81,12 +79,6 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
     if not text.isascii():
         found += [(_han_reading(match[0]), match.start()) for match in _HAN_NUMBER.finditer(text)]
     return found
-
-
-@lru_cache(maxsize=MEMOIZED_FIGURES)
-def values_of(figures: str) -> tuple[Reading, ...]:
-    """The numbers in one written word, each with all the values that it can mean."""
-    return tuple(reading for reading, _ in numbers_in(figures))
 
 
 def _scaled(written: str, scale: str) -> Reading:

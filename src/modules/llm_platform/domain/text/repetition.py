@@ -1,7 +1,5 @@
 """Recognises a text that a model repeats without end."""
 
-from __future__ import annotations
-
 from typing import Final
 
 PROBE_CHARS: Final = 120  # the end of the text, which is searched for before it

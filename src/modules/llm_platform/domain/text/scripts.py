@@ -1,7 +1,5 @@
 """Ranges of Unicode letters by script, for use inside the brackets of a regular expression."""
 
-from __future__ import annotations
-
 from typing import Final
 
 SCRIPTS: Final = {

@@ -1,7 +1,5 @@
 """Split text of any script into sentences, and recognise the end of one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

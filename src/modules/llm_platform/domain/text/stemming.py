@@ -5,8 +5,6 @@ question of three words. It is rougher than Snowball's stemmer; on six sets of q
 did as well. `is_form` compares two words of any alphabet by the beginning that they share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Final

@@ -1,7 +1,5 @@
 """Split text of any script into words and tokens."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

@@ -2,34 +2,23 @@
 https://api-dashboard.search.brave.com/app/documentation).
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice, zip_longest
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from modules.llm_platform.domain.canonical_url import canonical_url, host_of, is_web_url, site_operators
-from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import WebSearchConfigError
-from modules.llm_platform.domain.freshness import Freshness, freshness_window, is_admitted
-from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.canonical_url import site_operators
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.infrastructure.http.client import Reply, Upstream, api_key_error
+from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, Rule, retry_after_s
-from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, dict_of, line_of, list_of, text_of
+from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, dict_of, list_of, text_of
+from modules.llm_platform.infrastructure.web_search.keyed_service import Found, KeyedWebSearch, cut_query
 from shared.exceptions import AppException
 
-if TYPE_CHECKING:
-    import httpx2
-
-Kind = Literal["web", "news"]
-
-PATHS: Final[Mapping[Kind, str]] = {"web": "/res/v1/web/search", "news": "/res/v1/news/search"}
-MAX_PAGE_RESULTS: Final[Mapping[Kind, int]] = {"web": 20, "news": 50}
+PATHS: Final[Mapping[SourceKind, str]] = {"web": "/res/v1/web/search", "news": "/res/v1/news/search"}
+MAX_PAGE_RESULTS: Final[Mapping[SourceKind, int]] = {"web": 20, "news": 50}
 LAST_OFFSET: Final = 9  # `offset` counts pages of `count` results, from 0
 MAX_QUERY_CHARS: Final = 400
 MAX_QUERY_WORDS: Final = 50
@@ -54,7 +43,6 @@ COUNTRIES: Final = frozenset({
 ANYWHERE: Final = "ALL"
 
 RULES: Final = {
-    401: Rule("config", "does not accept the key (401): check BRAVE_API_KEY"),
     402: Rule("blocked", "has no quota left for this key (402): raise the plan's limit"),
     403: Rule("config", "refuses this key access (403): check BRAVE_API_KEY and what its plan includes"),
     404: Rule("config", "is not at this address, or knows no subscription of this key (404): check {setting}"),
@@ -81,58 +69,28 @@ class QuotaWindow(NamedTuple):
     reset_s: int
 
 
-class BraveWebSearchAdapter(IWebSearchProvider):
-    """Searches the web and the news in Brave's own index. `timeout` is the deadline of one request in seconds.
+class BraveWebSearchAdapter(KeyedWebSearch):
+    """Searches the web and the news in Brave's own index.
 
     A web request returns at most 20 results, so a larger `count` takes several requests, one after the other.
     """
 
     name = "brave"
+    label = "Brave"
+    base_url = "https://api.search.brave.com"
+    address_setting = "BRAVE_BASE_URL"
+    kinds = ("web", "news")
+    rules = RULES
+    key_headers = (("X-Subscription-Token", "{key}"),)
 
-    def __init__(
-        self,
-        api_key: str,
-        base_url: str = "https://api.search.brave.com",
-        timeout: float = 15.0,
-        client: httpx2.AsyncClient | None = None,
-        redactor: Redactor | None = None,
-    ) -> None:
-        key = api_key.strip()
-        self._key_error = api_key_error("Brave", key, "BRAVE_API_KEY")  # raised by a search, not at the start
-        self._extra_snippets = True  # until Brave answers that the plan does not include them
-        self._upstream = Upstream(
-            "Brave",
-            base_url,
-            setting="BRAVE_BASE_URL",
-            timeout=timeout,
-            client=client,
-            headers={} if self._key_error else {"X-Subscription-Token": key},
-            rules=RULES,
-            redactor=redactor,
-        )
+    _extra_snippets = True  # until Brave answers that the plan does not include them
 
-    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        window = freshness_window(request)
-        if self._key_error:
-            raise WebSearchConfigError(self._key_error)
-        results = [await self._search_kind(kind, request, window) for kind in _kinds(request)]
-        items = _interleaved([each.items for each in results])
-        notes = (*_unsupported(request), *chain.from_iterable(each.notes for each in results))
-        return WebSearchResponse(
-            query=request.query,
-            results=tuple(islice((item for item in items if is_admitted(item, request, window)), request.count)),
-            provider=self.name,
-            degraded=tuple(Degraded(component=self.name, reason=note) for note in dict.fromkeys(notes)),
-            correction=next((each.correction for each in results if each.correction), None),
-            raw=results[0].raw if len(results) == 1 else None,
-        )
-
-    async def _search_kind(self, kind: Kind, request: WebSearchRequest, window: Freshness | None) -> _Pages:
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> Found:
         """All pages of one kind. A page that fails after a good one ends the search, with a note."""
         requests = -(-request.count // MAX_PAGE_RESULTS[kind])
         size = -(-request.count // requests)
         first = (request.page - 1) * requests
-        pages = _Pages()
+        pages = Found()
         for offset in range(first, first + requests):
             if offset > LAST_OFFSET:
                 pages.notes.append(f"has no results beyond its page {LAST_OFFSET + 1}")
@@ -144,11 +102,11 @@ class BraveWebSearchAdapter(IWebSearchProvider):
                     raise
                 pages.notes.append(f"{error.code}: {error.message}")
                 break
-            if not pages.add(kind, answer, reply):
+            if not self._add(pages, kind, answer, reply):
                 break
         return pages
 
-    async def _page(self, kind: Kind, parameters: dict[str, str]) -> tuple[dict[str, Any], Reply]:
+    async def _page(self, kind: SourceKind, parameters: dict[str, str]) -> tuple[dict[str, Any], Reply]:
         if not self._extra_snippets:
             parameters.pop("extra_snippets", None)
         reply = await self._upstream.get(f"{PATHS[kind]}?{urlencode(parameters)}", sent_kind="query")
@@ -160,26 +118,36 @@ class BraveWebSearchAdapter(IWebSearchProvider):
             raise self._upstream.rule_error(CODE_RULES[code or "RATE_LIMITED"], _wait_s(reply))
         return self._upstream.json_object(reply), reply
 
-
-class _Pages:
-    """The results of all pages of one kind."""
-
-    def __init__(self) -> None:
-        self.items: list[WebSearchResultItem] = []
-        self.notes: list[str] = []
-        self.correction: str | None = None
-        self.raw: dict[str, Any] | None = None
-
-    def add(self, kind: Kind, answer: dict[str, Any], reply: Reply) -> bool:
+    def _add(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
         """Add the results of a page; returns whether there is another one."""
         rows = list_of(answer.get("results") if kind == "news" else dict_of(answer.get("web")).get("results"))
-        self.items += [item for row in rows if (item := _item(dict_of(row)))]
+        pages.items += self.items(rows)
         query = dict_of(answer.get("query"))
-        self.correction = self.correction or text_of(query.get("altered")) or None
-        self.raw = self.raw or answer
+        pages.correction = pages.correction or text_of(query.get("altered")) or None
+        pages.raw = pages.raw or answer
         if any(window.reset_s > MONTH_FROM_S and window.remaining <= 0 for window in quota_of(reply.headers)):
-            self.notes.append("used up its quota with this search: the next one is refused until the quota is renewed")
+            pages.notes.append("used up its quota with this search: the next one is refused until the quota is renewed")
         return bool(rows) and query.get("more_results_available") is not False
+
+    def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
+        """One web or news result. `page_age` is an ISO date; `age` (`3 days ago`) is not read."""
+        snippet = text_of(row.get("description"))
+        extra = [text_of(each) for each in list_of(row.get("extra_snippets"))]
+        return self.result(
+            row.get("url"),
+            row.get("title"),
+            snippet,
+            summary="\n\n".join(filter(None, (snippet, *extra))) if any(extra) else None,
+            site_name=dict_of(row.get("profile")).get("name") or dict_of(row.get("meta_url")).get("hostname"),
+            published_date=row.get("page_age"),
+        )
+
+    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+        yield from super().unsupported(request)
+        if request.language and _language(request) is None:
+            yield "cannot search in the requested language"
+        if len(request.query) > MAX_QUERY_CHARS or len(request.query.split()) > MAX_QUERY_WORDS:
+            yield f"takes at most {MAX_QUERY_CHARS} characters and {MAX_QUERY_WORDS} words: the query was cut"
 
 
 def quota_of(headers: Mapping[str, str]) -> list[QuotaWindow]:
@@ -217,13 +185,8 @@ def _error_code(reply: Reply) -> str | None:
     return text_of(dict_of(answer.get("error")).get("code")) or None
 
 
-def _kinds(request: WebSearchRequest) -> tuple[Kind, ...]:
-    news = "news" in request.sources
-    return ("web", "news") if news and len(request.sources) > 1 else ("news",) if news else ("web",)
-
-
 def _parameters(
-    kind: Kind, request: WebSearchRequest, window: Freshness | None, count: int, offset: int
+    kind: SourceKind, request: WebSearchRequest, window: Freshness | None, count: int, offset: int
 ) -> dict[str, str]:
     """The query parameters of one page."""
     parameters: dict[str, str | None] = {
@@ -247,10 +210,7 @@ def _query(request: WebSearchRequest) -> str:
     if room < 1 or len(operators.split()) >= MAX_QUERY_WORDS:  # too many domains: only the results are filtered
         operators, room = "", MAX_QUERY_CHARS
     words = request.query.split()[: MAX_QUERY_WORDS - len(operators.split())]
-    text = " ".join(words)
-    if len(text) > room:
-        text = text[:room].rsplit(" ", 1)[0]
-    return f"{text} {operators}".strip()
+    return f"{cut_query(' '.join(words), room)} {operators}".strip()
 
 
 def _freshness(window: Freshness | None) -> str | None:
@@ -271,44 +231,3 @@ def _language(request: WebSearchRequest) -> str | None:
 def _country(language: str | None) -> str:
     territory = (language or "").rpartition("-")[2]
     return territory if territory in COUNTRIES else ANYWHERE
-
-
-def _unsupported(request: WebSearchRequest) -> Iterator[str]:
-    """The parts of the request that Brave does not support."""
-    if kinds := [kind for kind in request.sources if kind not in PATHS]:
-        yield f"has no search of its own for {', '.join(kinds)}: searched the web"
-    if request.engines:
-        yield "cannot choose engines"
-    if request.language and _language(request) is None:
-        yield "cannot search in the requested language"
-    if len(request.query) > MAX_QUERY_CHARS or len(request.query.split()) > MAX_QUERY_WORDS:
-        yield f"takes at most {MAX_QUERY_CHARS} characters and {MAX_QUERY_WORDS} words: the query was cut"
-
-
-def _item(row: Mapping[str, Any]) -> WebSearchResultItem | None:
-    """One web or news result. `page_age` is an ISO date; `age` (`3 days ago`) is not read."""
-    url = text_of(row.get("url"))
-    if not is_web_url(url):
-        return None
-    snippet = text_of(row.get("description"))
-    extra = [text_of(each) for each in list_of(row.get("extra_snippets"))]
-    return WebSearchResultItem(
-        title=line_of(row.get("title")) or host_of(url),
-        url=url,
-        snippet=snippet,
-        summary="\n\n".join(filter(None, (snippet, *extra))) if any(extra) else None,
-        site_name=text_of(dict_of(row.get("profile")).get("name"))
-        or text_of(dict_of(row.get("meta_url")).get("hostname"))
-        or None,
-        published_date=text_of(row.get("page_age")) or None,
-        source=BraveWebSearchAdapter.name,
-    )
-
-
-def _interleaved(lists: Iterable[list[WebSearchResultItem]]) -> Iterator[WebSearchResultItem]:
-    """The first result of each kind, then the second ones, each address once."""
-    seen: set[str] = set()
-    for item in chain.from_iterable(zip_longest(*lists)):
-        if item is not None and (address := canonical_url(item.url)) not in seen:
-            seen.add(address)
-            yield item

@@ -5,8 +5,6 @@ and cannot be interrupted, so its HTTP client is wrapped for each engine. A vers
 works too: then its exceptions are the only information about failures.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re
@@ -23,9 +21,10 @@ from urllib.parse import urlsplit
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.canonical_url import is_web_url, site_operators
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.egress_log import current_egress_log, log_sent
-from modules.llm_platform.domain.freshness import Freshness, freshness_window, is_admitted
+from modules.llm_platform.domain.freshness import freshness_window, is_admitted
 from modules.llm_platform.domain.ports.tracing import current_span
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor

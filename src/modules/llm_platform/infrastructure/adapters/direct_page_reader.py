@@ -1,26 +1,39 @@
-"""Reads pages directly, through the safe fetcher."""
-
-from __future__ import annotations
+"""Reads pages directly, through the safe fetcher: one page for a person, or the pages of a site for a crawl."""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from cachetools import TTLCache
+
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.exceptions import PageTimeoutError
+from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage, PageLink
+from modules.llm_platform.domain.exceptions import PageError, PageRequestError, PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.safe_reader.content import PAGE_REQUEST, Parsers, content_of, text_hash
-from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
-from modules.llm_platform.infrastructure.safe_reader.robots import Robots
-from modules.llm_platform.infrastructure.safe_reader.url import parse_address
+from modules.llm_platform.infrastructure.documents.parser_process import Hyperlinks
+from modules.llm_platform.infrastructure.safe_reader.content import (
+    PAGE_REQUEST,
+    Content,
+    Parsers,
+    content_of,
+    text_hash,
+)
+from modules.llm_platform.infrastructure.safe_reader.fetch import Fetched, SafeFetcher
+from modules.llm_platform.infrastructure.safe_reader.robots import MAX_SITES, Robots
+from modules.llm_platform.infrastructure.safe_reader.url import PageAddress, follow, parse_address
 
 TIMEOUT_S: Final = 20.0
+TURN_TTL_S: Final = 3600.0  # of what is known of the last page of a site; no site asks for a longer pause
 
 TIMED_OUT = "The page did not load within {seconds:g} s: try again"
+ELSEWHERE = "The page redirects to an address that is not part of this crawl"
 
 
 class DirectPageReader(IPageReader):
@@ -60,15 +73,106 @@ class DirectPageReader(IPageReader):
                 content = await content_of(fetched, self._parsers)
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
-        text = self._redactor.text(content.text)
-        return Page(
-            url=fetched.address.url,
-            title=self._redactor.text(content.title),
-            text=text,
-            read_at=self._now(),
-            reader=self.name,
-            sha256=text_hash(text),
-            media_type=content.media_type,
-            published=content.published,
-            warning=content.warning,
+        return _page(fetched, content, self._redactor, self._now())
+
+
+def _page(fetched: Fetched, content: Content, redactor: Redactor, now: datetime) -> Page:
+    text = redactor.text(content.text)
+    return Page(
+        url=fetched.address.url,
+        title=redactor.text(content.title),
+        text=text,
+        read_at=now,
+        reader=DirectPageReader.name,
+        sha256=text_hash(text),
+        media_type=content.media_type,
+        published=content.published,
+        warning=content.warning,
+    )
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The order of the pages of one site: `free_at` is when the next one may be opened."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    free_at: float = 0.0
+
+
+class DirectSiteReader(ISiteReader):
+    """Reads as `DirectPageReader`, always obeys robots.txt, and waits as its Crawl-delay says.
+
+    `timeout` is for one page and begins when its turn has come.
+    """
+
+    def __init__(
+        self,
+        fetcher: SafeFetcher,
+        parsers: Parsers,
+        robots: Robots,
+        *,
+        timeout: float = TIMEOUT_S,
+        redactor: Redactor | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetcher = fetcher
+        self._parsers = parsers
+        self._robots = robots
+        self._timeout = timeout
+        self._redactor = redactor or Redactor()
+        self._now = now
+        self._clock = clock
+        self._turns: TTLCache[str, _Turns] = TTLCache(MAX_SITES, TURN_TTL_S, clock)
+
+    def address(self, url: str) -> str:
+        return parse_address(url).url
+
+    async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
+        address, loop = parse_address(url), asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+
+                async def visit(hop: PageAddress) -> None:
+                    if not admits(hop.url):
+                        raise PageError(ELSEWHERE)
+                    await self._robots.check(hop)
+                    delay_s = await self._robots.delay_s(hop)
+                    if delay_s:
+                        limit.reschedule(None)
+                        await self._wait_for_turn(hop, delay_s)
+                        limit.reschedule(loop.time() + self._timeout)
+
+                fetched = await self._fetcher.get(address, PAGE_REQUEST, visit)
+                content = await content_of(fetched, self._parsers, with_links=True)
+        except TimeoutError as error:
+            raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
+        found = content.hyperlinks or Hyperlinks()
+        base = _resolved(fetched.address, found.base) or fetched.address
+        return LinkedPage(
+            page=_page(fetched, content, self._redactor, self._now()),
+            links=tuple(PageLink(url=target.url, text=text) for target, text in _targets(base, found.links)),
+            images=tuple(target.url for target, _ in _targets(base, ((each, "") for each in found.images))),
+            favicon=icon.url if found.icon and (icon := _resolved(base, found.icon)) else None,
+            size_bytes=len(fetched.body),
         )
+
+    async def _wait_for_turn(self, address: PageAddress, delay_s: float) -> None:
+        turns = self._turns.setdefault(f"{address.scheme}://{address.netloc}", _Turns())
+        async with turns.lock:  # a caller that leaves while it waits delays nobody
+            await asyncio.sleep(max(0.0, turns.free_at - self._clock()))
+            turns.free_at = self._clock() + delay_s
+
+
+def _targets(base: PageAddress, links: Iterable[tuple[str, str]]) -> Iterator[tuple[PageAddress, str]]:
+    for href, text in links:
+        if target := _resolved(base, href):
+            yield target, text
+
+
+def _resolved(base: PageAddress, href: str) -> PageAddress | None:
+    """The address that a link leads to; None if it is none of the web."""
+    try:
+        return follow(base, href.strip())
+    except PageRequestError:
+        return None

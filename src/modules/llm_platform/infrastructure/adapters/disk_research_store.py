@@ -1,7 +1,5 @@
 """The store of research runs in a folder, with a file for each entry."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging
@@ -9,22 +7,22 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final, NoReturn, ParamSpec, TypeVar, get_args
+from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.dtos import store_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
+from modules.llm_platform.domain.store_key import is_topic_name
 from modules.llm_platform.infrastructure.files.private_files import require_free_space
-from modules.llm_platform.infrastructure.research_store.entry_files import Place, parsed_value
-from modules.llm_platform.infrastructure.research_store.folder import StoreFolder
+from modules.llm_platform.infrastructure.research_store import entry_files
+from modules.llm_platform.infrastructure.research_store.folder import StoredFile, StoreFolder
 from modules.llm_platform.infrastructure.research_store.overview import HitCounters, entries_of, stats_of, topics_of
-from modules.llm_platform.infrastructure.research_store.valid_entries import UnstorableError, ValidEntries
 
 log = logging.getLogger(__name__)
 
@@ -65,64 +63,65 @@ class StoreFolderProbe:
 
 
 class DiskResearchStore(IResearchStore, IHealthProbe):
-    """Entries below `folder`, made at the first write, for `ttl_days`. `clock`: seconds since 1970."""
+    """Entries below `folder`, made at the first write, for `ttl_days`. `clock`: seconds since 1970.
+
+    Any number of threads and processes may use the folder. Damaged files are set aside.
+    """
 
     name = "store"
 
     def __init__(self, folder: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         self._folder = StoreFolder(folder)
-        self._entries = ValidEntries(self._folder, ttl_days * DAY_S, clock)
         self._counters = HitCounters(folder / COUNTERS_FILE)
+        self._ttl_s = ttl_days * DAY_S
+        self._clock = clock
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
-        place = Place(stage, topic.name, key)
-        size = self._entries.size(place)
-        value = None
-        if size is not None:
-            is_large = size > THREAD_BYTES
-            value = await asyncio.to_thread(self._read, place, kind) if is_large else self._read(place, kind)
+        place = entry_files.Place(stage, topic.name, key)
+        is_large = self._size(place) > THREAD_BYTES
+        value = await asyncio.to_thread(self._read, place, kind) if is_large else self._read(place, kind)
         self._counters.note(stage, hits=int(value is not None))
         return value
 
     async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
-        place = Place(stage, topic.name, key)
+        place = entry_files.Place(stage, topic.name, key)
+        header = entry_files.EntryHeader(place, topic.query, self._clock(), isinstance(value, dtos.EndsTopic))
         try:
-            written = value.__pydantic_serializer__.to_json(value)
-            data = self._entries.prepared(place, topic.query, written, ends_topic=isinstance(value, dtos.EndsTopic))
+            data = entry_files.sealed_value(header, value)
             if len(data) > THREAD_BYTES:
-                await asyncio.to_thread(self._entries.write, place, data)
+                await asyncio.to_thread(self._folder.write, place, data)
             else:
-                self._entries.write(place, data)
+                self._folder.write(place, data)
         except OSError as error:
             raise _unusable(error) from error
-        except (UnstorableError, PydanticSerializationError) as error:
-            log.warning("an entry could not be stored", extra={"stage": stage, "error": type(error).__name__})
+        except entry_files.UnstorableError as error:
+            log.warning("an entry could not be stored", extra={"stage": stage, "error": str(error)})
 
     async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         return await asyncio.to_thread(self._values, topic, stage, kind)
 
     async def topics(self) -> tuple[dtos.StoredTopic, ...]:
-        return topics_of(await _in_thread(self._entries.listed))
+        return topics_of(await _in_thread(self._listed))
 
     async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
-        return entries_of(await _in_thread(self._entries.listed, name))
+        return entries_of(await _in_thread(self._listed, name))
 
     async def clear(self, name: str | None = None) -> int:
-        return await _in_thread(self._entries.clear, name)
+        return await _in_thread(self._clear, name)
 
     async def clean(self) -> int:
-        return await _in_thread(self._entries.clean)
+        return await _in_thread(self._clean)
 
     async def stats(self) -> dtos.StoreStats:
-        found = await _in_thread(self._entries.listed)
+        found = await _in_thread(self._listed)
         counts = await _in_thread(self._counters.counts)
         return stats_of(found, counts, await _in_thread(self._folder.damaged))
 
     async def export(self, file: Path, name: str | None = None) -> int:
-        return await _in_thread(self._entries.export, file, name)
+        return await _in_thread(self._export, file, name)
 
     async def import_(self, file: Path) -> dtos.Imported:
-        return await _in_thread(self._entries.import_, file)
+        return await _in_thread(self._import, file)
 
     async def ping(self) -> str:
         """Nothing while there is room on the disk and the folder may be written to, which is found out without a write. Raises
@@ -138,18 +137,96 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def _read(self, place: Place, kind: type[Value]) -> Value | None:
-        value = self._entries.value(place)
-        return None if value is None else parsed_value(value, kind)
+    def _size(self, place: entry_files.Place) -> int:
+        try:
+            return self._folder.size(place) if place.is_valid else 0
+        except OSError:
+            return 0
+
+    def _read(self, place: entry_files.Place, kind: type[Value]) -> Value | None:
+        entry = self._entry(place)
+        return None if entry is None else entry_files.parsed_value(entry[1], kind)
 
     def _values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         try:
-            values = self._entries.values(topic.name, stage)
+            files = list(self._folder.files(topic.name, stage)) if is_topic_name(topic.name) else []
         except OSError:  # unreadable entries count as missing
-            values = []
-        parsed = tuple(read for value in values if (read := parsed_value(value, kind)) is not None)
-        self._counters.note(stage, hits=len(parsed))
-        return parsed
+            files = []
+        values = tuple(value for each in files if (value := self._read(each.place, kind)) is not None)
+        self._counters.note(stage, hits=len(values))
+        return values
+
+    def _listed(self, name: str | None = None) -> list[StoredFile]:
+        """All files, valid or not. Raises TopicNotFoundError for a topic without files, and OSError."""
+        if name is not None and not is_topic_name(name):
+            raise TopicNotFoundError
+        files = list(self._folder.files(name))
+        if name is not None and not files:
+            raise TopicNotFoundError
+        return files
+
+    def _clear(self, name: str | None) -> int:
+        removed = sum(self._folder.remove(each.place) for each in self._listed(name))
+        if name is None:
+            self._folder.sweep(self._clock())
+        return removed
+
+    def _clean(self) -> int:
+        removed = sum(self._folder.remove(each.place) for each in self._folder.files() if self._is_old(each.made_at))
+        self._folder.sweep(self._clock() - self._ttl_s)
+        return removed
+
+    def _export(self, file: Path, name: str | None) -> int:
+        from modules.llm_platform.infrastructure.research_store.archive import write_archive
+
+        entries = ((each.place, self._entry(each.place)) for each in self._listed(name))
+        return write_archive(file, ((place, entry_files.sealed(*entry)) for place, entry in entries if entry is not None))
+
+    def _import(self, file: Path) -> dtos.Imported:
+        """Import the entries of an archive that are newer than stored ones, all or none. Raises StoreError and OSError."""
+        from modules.llm_platform.infrastructure.research_store.archive import read_archive
+
+        skipped = expired = 0
+        with self._folder.staged_writes() as drafts:
+            for head, value in read_archive(file):
+                own = self._entry(head.place)
+                if self._is_old(head.made_at):
+                    expired += 1
+                elif own is not None and own[0].made_at >= head.made_at:
+                    skipped += 1
+                else:
+                    drafts.append((self._folder.draft(head.place, self._dated(head, value)), head.place))
+            added = len(drafts)
+        return dtos.Imported(added=added, skipped=skipped, expired=expired)
+
+    def _dated(self, head: entry_files.EntryHeader, value: bytes) -> bytes:
+        """An imported entry. A time in the future becomes now, or the entry would outlive all others."""
+        return entry_files.sealed(replace(head, made_at=min(head.made_at, self._clock())), value)
+
+    def _entry(self, place: entry_files.Place) -> tuple[entry_files.EntryHeader, bytes] | None:
+        """A valid entry: neither expired nor damaged."""
+        if not place.is_valid:
+            return None
+        try:
+            head, value = entry_files.unsealed(self._folder.read(place))
+            if head.place != place:
+                raise entry_files.DamagedEntryError
+        except (OSError, entry_files.OtherFormatError):
+            return None
+        except entry_files.DamagedEntryError:
+            self._set_aside(place)
+            return None
+        return None if self._is_old(head.made_at) else (head, value)
+
+    def _set_aside(self, place: entry_files.Place) -> None:
+        log.warning("a damaged entry of the store was set aside", extra={"stage": place.stage})
+        try:
+            self._folder.set_aside(place)
+        except OSError as error:  # it is not read in any case
+            log.debug("a damaged entry could not be moved", extra={"error": type(error).__name__})
+
+    def _is_old(self, made_at: float) -> bool:
+        return self._clock() - made_at > self._ttl_s
 
 
 async def _in_thread(work: Callable[Args, Result], *args: Args.args, **kwargs: Args.kwargs) -> Result:
@@ -195,13 +272,7 @@ class NoResearchStore(IResearchStore):
         return 0
 
     async def stats(self) -> dtos.StoreStats:
-        stages: tuple[dtos.StoreStage, ...] = get_args(dtos.StoreStage)
-        nothing = {"entries": 0, "bytes": 0, "oldest": None, "newest": None, "hits": 0, "misses": 0}
-        return dtos.StoreStats(
-            stages=tuple(dtos.StageStats.model_validate({"stage": stage, **nothing}) for stage in stages),
-            topics=0,
-            damaged=0,
-        )
+        return stats_of((), {}, 0)
 
     async def export(self, file: Path, name: str | None = None) -> NoReturn:
         raise StoreError(_OFF)

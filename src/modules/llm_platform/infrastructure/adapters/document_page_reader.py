@@ -1,7 +1,5 @@
 """Documents as pages: the whole text as it was indexed, whether its address is `doc:` or on the web."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -24,7 +22,7 @@ STILL_READING: Final = "The documents are still being read: try again in a momen
 _MEDIA_TYPES: Final = {
     "md": "text/markdown", "html": "text/html", "pdf": "application/pdf", "rst": "text/x-rst",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "epub": "application/epub+zip", "ipynb": "application/x-ipynb+json",
+    "epub": "application/epub+zip", "ipynb": "application/x-ipynb+json", "csv": "text/csv", "tsv": "text/tab-separated-values",
 }
 
 

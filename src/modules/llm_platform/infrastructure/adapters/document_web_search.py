@@ -1,16 +1,15 @@
 """Documents as a search provider: an indexed collection, or a folder whose index follows its files."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, SCORE_DIGITS, RetrievalService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.freshness import freshness_window
@@ -23,10 +22,13 @@ from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.folder_state import FolderView
+from shared.exceptions import AppException
 
 MIN_PASSAGES: Final = 40  # looked at; more neighbours of the best passages blur extractive answers
 REFRESH_TIMEOUT_S: Final = 90.0  # for a folder to be read; reading goes on, and the next search finds it read
 PING_S: Final = 0.5  # of a health check for a folder that is being read
+TITLES_S: Final = 1.0
+MAX_TITLE_CHARS: Final = 200  # of a title in a list
 BAD_FILES_NAMED: Final = 5  # in an error
 DEGRADED_FILES_NAMED: Final = 20  # in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
@@ -146,6 +148,19 @@ class DocumentWebSearch(IWebSearchProvider):
     async def document(self, doc_id: str) -> list[Passage]:
         """All passages of a document, of the folder where there is one."""
         return await (self.retrieval.document(doc_id) if self.folder is None else self.folder.document(doc_id))
+
+    async def titles(self, limit: int) -> tuple[str, ...]:
+        """Titles of at most `limit` documents; none where they are not known within TITLES_S, as of a folder that is read."""
+        with suppress(TimeoutError, AppException):
+            async with asyncio.timeout(TITLES_S):
+                if self.folder is None:
+                    found = await self.retrieval.titles(limit)
+                else:
+                    view = await self.folder.refresh()
+                    origins = self.folder.filters.get(ORIGIN_FIELD)
+                    found = await self.retrieval.titles(limit, origins) if view.documents else []
+            return tuple(self.redactor.text(title)[:MAX_TITLE_CHARS] for title in found)
+        return ()
 
     async def ping(self) -> str:
         """The collection, or the number of documents of a folder. Raises web search errors when there are none."""

@@ -1,7 +1,5 @@
 """What embedded vector stores share: a folder for each collection below one folder, and a thread that does the work."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,7 +1,5 @@
 """Writes answers without a language model: quotes from the sources, nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis
@@ -20,7 +18,7 @@ INLINE_CHARS = 30_000  # of all sources together, about 5 ms of work; longer sou
 class ExtractiveSynthesizer(ISynthesizer):
     """Verbatim sentences of the sources, each with its marker; headings and lead-ins are in the requested language.
 
-    Needs no configuration and does not fail. `instructions` have no effect, because no text is generated.
+    Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is generated.
     """
 
     name = "extractive"

@@ -1,7 +1,5 @@
 """Webhooks through the address guard of the safe reader: the name is resolved once, and the checked address is dialled."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """Reads pages through r.jina.ai or a compatible server: GET {base_url}/{address} returns Markdown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime

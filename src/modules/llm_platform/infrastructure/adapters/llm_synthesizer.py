@@ -1,7 +1,5 @@
 """Writes answers with a language model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -9,6 +7,7 @@ from contextlib import aclosing
 from modules.llm_platform.application.research.answer_prompt import PROMPT_VERSION, NoAnswerReader, Prompt, build_prompt
 from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
@@ -18,6 +17,10 @@ from modules.llm_platform.domain.text.messages import messages_for
 from shared.exceptions import AppException
 
 DEFAULT_CONTEXT_TOKENS = 32_000
+CONTEXT_CUT = Degraded(
+    component="context",
+    reason="length: the model read its beginning and its end alone: shorten it, or use a model with a larger context window",
+)
 WRITING_TEMPERATURE = 0.2  # a little variety in a text; the other stages have none
 INLINE_CHARS = 30_000  # of all sources together, about 10 ms of packing; longer sources are packed in a thread
 
@@ -116,7 +119,7 @@ def _synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt)
         truncated_tokens=prompt.truncated_tokens,
         finish_reason=response.finish_reason,
         spent=response.spent,
-        degraded=response.degraded,
+        degraded=(*response.degraded, CONTEXT_CUT) if prompt.is_context_cut else response.degraded,
     )
 
 

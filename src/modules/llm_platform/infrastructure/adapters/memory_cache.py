@@ -1,7 +1,5 @@
 """An in-process cache: entries expire, and the least recently used one is evicted first."""
 
-from __future__ import annotations
-
 import time
 from collections import OrderedDict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Rate limits that are counted in this process, by throttled-py (docs/adr/0032-throttled-py.md)."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from throttled.rate_limiter import Quota, Rate

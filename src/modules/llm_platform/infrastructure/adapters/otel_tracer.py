@@ -1,7 +1,5 @@
 """Traces with OpenTelemetry's SDK, which reads the standard OTEL_… variables (sampler, resource, batches, exporter)."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

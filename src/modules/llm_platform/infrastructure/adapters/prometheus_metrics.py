@@ -1,8 +1,5 @@
 """Metrics in a registry of prometheus-client."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from typing import Any, Final
 
 from prometheus_client import (
@@ -25,7 +22,7 @@ MAX_LABEL_CHARS: Final = 100
 class PrometheusMetrics(IMetrics):
     """A registry of its own for each object, so two platforms of one process do not share it. With `process_` metrics."""
 
-    def __init__(self, metrics: Iterable[Metric] = SERVER_METRICS) -> None:
+    def __init__(self) -> None:
         # A further series for each one, which nobody asks for. This setting is the only one of the whole process.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
@@ -33,7 +30,7 @@ class PrometheusMetrics(IMetrics):
         # Created at the first value: a gauge that nobody sets, such as that of Redis without Redis, must not be 0.
         self._families: dict[str, Any] = {}
         # `labels()` of the library checks and joins the values under a lock; a dictionary look-up is a third of that.
-        self._series: dict[str, dict[tuple[str, ...], Any]] = {metric.name: {} for metric in metrics}
+        self._series: dict[str, dict[tuple[str, ...], Any]] = {metric.name: {} for metric in SERVER_METRICS}
 
     def count(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
         self._of(metric, labels).inc(by)

@@ -11,11 +11,11 @@ import os
 import sqlite3
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import mul
 from pathlib import Path
 from statistics import fmean, pstdev
-from types import TracebackType
 from typing import Any, Final
 
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
@@ -55,19 +55,15 @@ class SqliteVectorStore(EmbeddedVectorStore):
         return SqliteCollection(name, folder)
 
 
-class _translated:  # noqa: N801  used as a word of a `with` statement
+@contextmanager
+def _translated() -> Iterator[None]:
     """Turns errors inside into vector store errors. SQLite's messages may quote stored text and are not repeated."""
-
-    def __enter__(self) -> None:
-        """Nothing to set up."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, OSError):
-            raise payloads.file_error(error) from error
-        if isinstance(error, sqlite3.Error | KeyError | ValueError):
-            raise VectorStoreError(payloads.DAMAGED) from error
+    try:
+        yield
+    except OSError as error:
+        raise payloads.file_error(error) from error
+    except (sqlite3.Error, KeyError, ValueError) as error:
+        raise VectorStoreError(payloads.DAMAGED) from error
 
 
 class SqliteCollection:
@@ -298,6 +294,29 @@ class SqliteCollection:
             if database.in_transaction:
                 database.execute("ROLLBACK")
             database.close()
+
+
+class SqliteMemoryVectorStore(SqliteVectorStore):
+    """As SqliteVectorStore, in the memory of this process: nothing is written to a disk, and `aclose` ends it."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    def _collection(self, name: str, folder: Path) -> SqliteCollection:
+        return _MemoryCollection(name, folder)
+
+
+class _MemoryCollection(SqliteCollection):
+    def _current(self) -> dtos.Collection | None:
+        if self._facts is None and self._connection is not None:
+            self._facts = self._facts_in(self._connection)
+        return self._facts
+
+    def _open_new(self) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.execute("PRAGMA temp_store = MEMORY")
 
 
 def _row(database: sqlite3.Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:

@@ -1,7 +1,5 @@
 """Addresses of documents: `doc:<path>`, or that path below the address where the folder is published."""
 
-from __future__ import annotations
-
 from typing import Final
 from urllib.parse import quote, unquote
 

@@ -1,7 +1,5 @@
 """Bytes to text: byte order marks, declared and guessed encodings, no control characters."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files and folders as documents to be indexed: Markdown, text, HTML and PDF one each, JSON lines one a line."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -29,7 +27,7 @@ MAX_MESSAGES: Final = 1000  # about files and lines of one folder, of each kind
 ORIGIN_CHARS: Final = 16  # of a digest in hexadecimal
 QUALIFIER_CHARS: Final = 6  # of the origin, in the id of a document whose path another folder has too
 HASH_CHUNK_BYTES: Final = 1 << 20
-_KINDS: Final = {".markdown": "md", ".htm": "html"}
+_KINDS: Final = {".markdown": "md", ".htm": "html", ".text": "txt"}
 
 NOT_THERE: Final = "there is no such file or folder"
 NO_DOCUMENT: Final = f"its name ends in none of {', '.join(INDEXED)}"
@@ -75,8 +73,8 @@ class _Root:
 class FileDocumentSource(IDocumentSource):
     """A file's id is its path below the folder that was named, and its address `doc:` and that path, or below `base_url`.
 
-    Its filters are `doc_id`, `source` (the name of the folder), `doc_type` (md, txt, rst, html, pdf, docx, epub, ipynb) and
-    `lang` as detected. `states`: where to store what is known of each folder once it is indexed.
+    Its filters are `doc_id`, `source` (the name of the folder), `doc_type` (md, txt, rst, html, pdf, docx, epub, ipynb, csv,
+    tsv, log) and `lang` as detected. `states`: where to store what is known of each folder once it is indexed.
     """
 
     def __init__(

@@ -4,8 +4,6 @@ Where `llm-platform index` put the folder into the shared index, its documents a
 folder has an index of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import shutil

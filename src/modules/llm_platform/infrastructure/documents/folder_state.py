@@ -1,7 +1,5 @@
 """What of a folder is in an index: which files, as they were, and why others are not, or only in part."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterable, Mapping

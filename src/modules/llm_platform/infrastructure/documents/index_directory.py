@@ -6,8 +6,6 @@
 The process that removes an index holds its lock and removes it too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -47,7 +45,8 @@ class IndexDirectory:
 
     def make(self) -> Path:
         """Create the directory, open to its owner only. Raises OSError when none can be written."""
-        if self._path is None or self._was_removed(self._path):
+        # Again, if the data folder was cleared while this process runs.
+        if self._path is None or (self._lock is not None and not self._lock.held and not self._path.is_dir()):
             self._path = self._stored() or self._make_temporary()
         return self._path
 
@@ -72,10 +71,6 @@ class IndexDirectory:
         temporary, self._temporary, self._path = self._temporary, None, None
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
-
-    def _was_removed(self, path: Path) -> bool:
-        """Whether the data folder was cleared while this process runs."""
-        return self._lock is not None and not self._lock.held and not path.is_dir()
 
     def _stored(self) -> Path | None:
         if self._base is None:

@@ -1,7 +1,5 @@
 """JSON lines as documents: `{doc_id?, title, text, url?, source?, lang?, …}`, every other scalar or list a filter."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial

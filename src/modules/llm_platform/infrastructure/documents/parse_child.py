@@ -5,15 +5,16 @@ gigabytes. The script imports nothing else of this package, so that it starts fa
 
 The arguments are the limits of CPU time and of time for one document, in seconds.
 
-Each input line is a JSON object, `{"html": text}` or a format and a path such as `{"pdf": path}`. Each output line is
-`{"title", "text", "note"}` or `{"error": message}`.
+Each input line is a JSON object, `{"html": text}` or a format and a file such as `{"pdf": path}`, or `{"pdf": {"base64": …}}`
+for a file that is on no disk. Each output line is
+`{"title", "text", "note"}`, for `linked_page` with "hyperlinks", or `{"error": message}`.
 
 Over 500 lines: a script without imports from the package is one file.
 """
 
-from __future__ import annotations
-
+import base64
 import contextlib
+import io
 import json
 import posixpath
 import re
@@ -42,6 +43,10 @@ MAX_ARTICLE_HTML_CHARS = 2_000_000  # a longer page is not searched for its arti
 MIN_LINE_SHARE = 0.5  # of the three-word runs of a line, that the article must have
 MIN_LINE_WORDS = 4  # of a line that can begin or end the article; shorter ones occur in menus too
 MAX_BLOCKS = 500  # code blocks, lists of definitions and tables of a page
+MAX_LINKS = 1000  # of a page
+MAX_IMAGES = 50  # of a page
+MAX_HREF_CHARS = 2000
+MAX_LINK_TEXT_CHARS = 200
 
 _NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
@@ -104,7 +109,8 @@ _TERM = re.compile(
 _CAPITALS = re.compile(r"^(?:CHAPTER[ \n]\w+\n)?(?=[^\n]*[A-Z]{4} )([A-Z][A-Z0-9 ,'’&/-]{6,79})$", re.MULTILINE)
 _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 
-Answer = dict[str, str | None]
+Answer = dict[str, Any]
+File = str | dict[str, str]  # a path, or the content as base64
 
 
 def html_text(html: str) -> Answer:
@@ -117,7 +123,14 @@ def page_text(html: str) -> Answer:
     return _visible_text(html, _article_text)
 
 
-def _visible_text(html: str, text_of: Callable[[Any], str]) -> Answer:
+def linked_page_text(html: str) -> Answer:
+    """As `page_text`, with `hyperlinks`: what the whole page links to, its menus included."""
+    return _visible_text(html, _article_text, _hyperlinks)
+
+
+def _visible_text(
+    html: str, text_of: Callable[[Any], str], hyperlinks_of: Callable[[Any], Answer] | None = None
+) -> Answer:
     try:
         from resiliparse.parse.html import HTMLTree
 
@@ -125,11 +138,33 @@ def _visible_text(html: str, text_of: Callable[[Any], str]) -> Answer:
         title = tree.title
         if tree.body is None:
             return {"title": title, "text": "", "note": None}
+        more = {} if hyperlinks_of is None else {"hyperlinks": hyperlinks_of(tree)}
         _remove_hidden(tree)
         _set_tables(tree)
-        return {"title": " ".join((title or "").split()), "text": text_of(tree)[:MAX_CHARS], "note": None}
+        return {"title": " ".join((title or "").split()), "text": text_of(tree)[:MAX_CHARS], "note": None, **more}
     except ImportError:
         return {"error": _NEEDS_EXTRA}
+
+
+def _hyperlinks(tree: Any) -> Answer:
+    """The addresses as they are written. A page or a link whose author says `nofollow` has none."""
+    metas = _elements(tree.document, "meta[name]")
+    policies = [meta.getattr("content") or "" for meta in metas if (meta.getattr("name") or "").lower() == "robots"]
+    anchors = [] if "nofollow" in ",".join(policies).lower() else _elements(tree.document, "a[href]")
+    links = [
+        [anchor.getattr("href"), " ".join(str(anchor.text).split()).lstrip("# ")[:MAX_LINK_TEXT_CHARS]]
+        for anchor in anchors[:MAX_LINKS]
+        if "nofollow" not in (anchor.getattr("rel") or "").lower() and len(anchor.getattr("href")) <= MAX_HREF_CHARS
+    ]
+    images = [image.getattr("src") for image in _elements(tree.document, "img[src]")[:MAX_IMAGES]]
+    icons = [link for link in _elements(tree.document, "link[rel]") if "icon" in link.getattr("rel").lower().split()]
+    bases = _elements(tree.document, "base[href]")
+    return {
+        "base": bases[0].getattr("href") if bases else "",
+        "links": links,
+        "images": [image for image in images if len(image) <= MAX_HREF_CHARS],
+        "icon": next((icon.getattr("href") for icon in icons if icon.getattr("href")), ""),
+    }
 
 
 def _remove_hidden(tree: Any) -> None:
@@ -291,7 +326,11 @@ def _plain(html: Any, *, main_content: bool) -> str:
     return text
 
 
-def pdf_text(path: str) -> Answer:
+def _opened(file: File) -> IO[bytes]:
+    return open(file, "rb") if isinstance(file, str) else io.BytesIO(base64.b64decode(file["base64"]))  # noqa: PTH123
+
+
+def pdf_text(file: File) -> Answer:
     """The text of a PDF's pages, with hyphenated words joined."""
     try:
         from pypdf import PdfReader
@@ -299,8 +338,8 @@ def pdf_text(path: str) -> Answer:
     except ImportError:
         return {"error": _NEEDS_EXTRA}
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            reader = PdfReader(file, strict=False)
+        with _opened(file) as opened:
+            reader = PdfReader(opened, strict=False)
             if reader.is_encrypted and not reader.decrypt(""):
                 return {"error": "it is encrypted: save it without a password"}
             return {"title": _own_title(getattr(reader.metadata, "title", None)), **_pages(reader)}
@@ -400,10 +439,10 @@ class _Archive:
         return data
 
 
-def _unpacked(path: str, read: Callable[[_Archive], Answer], broken: str) -> Answer:
+def _unpacked(file: File, read: Callable[[_Archive], Answer], broken: str) -> Answer:
     try:
-        with zipfile.ZipFile(path) as file:
-            return read(_Archive(file))
+        with _opened(file) as opened, zipfile.ZipFile(opened) as archive:
+            return read(_Archive(archive))
     except OSError:
         return {"error": "it cannot be opened"}
     except _TooLargeError:
@@ -452,21 +491,42 @@ def _refused(*_: Any) -> None:
     raise ValueError
 
 
-class _Styles(_Xml):
-    """Heading levels of a Word document's paragraph styles by id. Style names are English in every language."""
+class _Elements(_Xml):
+    """All elements of a small file: name, attributes, and the text behind the start tag."""
 
-    def __init__(self) -> None:
+    def __init__(self, data: bytes | None) -> None:
         super().__init__()
-        self.levels: dict[str, int] = {}
-        self._style = ""
+        self.found: list[tuple[str, dict[str, str], list[str]]] = []
+        self.read(data)
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.found.append((name, attributes, []))
+
+    def end(self, name: str) -> None:
+        self.found.append(("", {}, []))
+
+    def text(self, text: str) -> None:
+        self.found[-1][2].append(text)
+
+    @property
+    def title(self) -> str:
+        """The first title in a document's metadata."""
+        return next((title for name, _, text in self.found if name == "title" and (title := "".join(text))), "")
+
+
+def _heading_levels(styles: _Elements) -> dict[str, int]:
+    """Heading levels of a Word document's paragraph styles by id. Style names are English in every language."""
+    levels: dict[str, int] = {}
+    style = ""
+    for name, attributes, _ in styles.found:
+        value = attributes.get("val", "")
         if name == "style":
-            self._style = attributes.get("styleId", "")
-        elif name == "name" and (found := _HEADING_STYLE.fullmatch(attributes.get("val", ""))):
-            self.levels[self._style] = int(found[1] or 1)
-        elif name == "outlineLvl" and attributes.get("val", "").isdigit() and int(attributes["val"]) < 6:
-            self.levels.setdefault(self._style, int(attributes["val"]) + 1)
+            style = attributes.get("styleId", "")
+        elif name == "name" and (found := _HEADING_STYLE.fullmatch(value)):
+            levels[style] = int(found[1] or 1)
+        elif name == "outlineLvl" and value.isdigit() and int(value) < 6:
+            levels.setdefault(style, int(value) + 1)
+    return levels
 
 
 class _Paragraphs(_Xml):
@@ -528,83 +588,32 @@ class _Paragraphs(_Xml):
             self.paragraphs.append(self._mark + text)
 
 
-class _Title(_Xml):
-    """The first title in a document's metadata."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.title = ""
-        self._in_title = False
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        self._in_title = name == "title" and not self.title
-
-    def end(self, name: str) -> None:
-        self._in_title = False
-
-    def text(self, text: str) -> None:
-        if self._in_title:
-            self.title += text
-
-
-def docx_text(path: str) -> Answer:
+def docx_text(file: File) -> Answer:
     """The body of a Word document, without notes, comments and deleted text."""
-    return _unpacked(path, _docx, "it is not a Word document that can be read (an encrypted one is not)")
+    return _unpacked(file, _docx, "it is not a Word document that can be read (an encrypted one is not)")
 
 
 def _docx(archive: _Archive) -> Answer:
     body = archive.part("word/document.xml")
     if body is None:
         return {"error": "it is not a Word document"}
-    styles, metadata = _Styles(), _Title()
-    styles.read(archive.part("word/styles.xml"))
-    metadata.read(archive.part("docProps/core.xml"))
-    reader = _Paragraphs(styles.levels)
+    reader = _Paragraphs(_heading_levels(_Elements(archive.part("word/styles.xml"))))
+    title = _own_title(_Elements(archive.part("docProps/core.xml")).title)
     reader.read(body)
-    title = _own_title(metadata.title)
     return {"title": title, **_bounded(reader.paragraphs)}
 
 
-class _Package(_Title):
-    """The title of a book and its files in reading order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.order: list[str] = []
-        self._files: dict[str, str] = {}
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        super().start(name, attributes)
-        if name == "item" and "html" in attributes.get("media-type", ""):
-            self._files[attributes.get("id", "")] = attributes.get("href", "")
-        elif name == "itemref" and attributes.get("idref") in self._files:
-            self.order.append(self._files[attributes["idref"]])
-
-
-class _Container(_Xml):
-    """The path of a book's package file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.package = ""
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        if name == "rootfile":
-            self.package = self.package or attributes.get("full-path", "")
-
-
-def epub_text(path: str) -> Answer:
+def epub_text(file: File) -> Answer:
     """The chapters of a book in reading order."""
-    return _unpacked(path, _epub, "it is not a book that can be read")
+    return _unpacked(file, _epub, "it is not a book that can be read")
 
 
 def _epub(archive: _Archive) -> Answer:
-    container, package = _Container(), _Package()
-    container.read(archive.part("META-INF/container.xml"))
-    package.read(archive.part(container.package))
-    folder = posixpath.dirname(container.package)
+    container = _Elements(archive.part("META-INF/container.xml"))
+    path = next((found["full-path"] for name, found, _ in container.found if name == "rootfile" and "full-path" in found), "")
+    folder, package = posixpath.dirname(path), _Elements(archive.part(path))
     chapters: list[str] = []
-    for href in package.order[:MAX_CHAPTERS]:
+    for href in _reading_order(package)[:MAX_CHAPTERS]:
         data = archive.part(posixpath.normpath(posixpath.join(folder, unquote(href))))
         answer = html_text((data or b"").decode("utf-8", "replace"))
         if "error" in answer:
@@ -615,11 +624,23 @@ def _epub(archive: _Archive) -> Answer:
     return {"title": " ".join(package.title.split()) or None, **_bounded(chapters)}
 
 
-def notebook_text(path: str) -> Answer:
+def _reading_order(package: _Elements) -> list[str]:
+    """The paths of a book's files."""
+    files: dict[str, str] = {}
+    order: list[str] = []
+    for name, attributes, _ in package.found:
+        if name == "item" and "html" in attributes.get("media-type", ""):
+            files[attributes.get("id", "")] = attributes.get("href", "")
+        elif name == "itemref" and attributes.get("idref") in files:
+            order.append(files[attributes["idref"]])
+    return order
+
+
+def notebook_text(file: File) -> Answer:
     """The cells of a notebook, text as written and code fenced, without outputs."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            data = file.read(MAX_NOTEBOOK_BYTES + 1)
+        with _opened(file) as opened:
+            data = opened.read(MAX_NOTEBOOK_BYTES + 1)
         if len(data) > MAX_NOTEBOOK_BYTES:
             return {"error": f"it is larger than {MAX_NOTEBOOK_BYTES // 1_000_000} MB"}
         notebook = json.loads(data)
@@ -645,7 +666,8 @@ def _bounded(pieces: list[str]) -> Answer:
 
 
 _READERS = {
-    "html": html_text, "page": page_text, "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
+    "html": html_text, "page": page_text, "linked_page": linked_page_text,
+    "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
 }
 
 

@@ -1,12 +1,11 @@
 """Runs `parse_child` as a child process with limits of time, and restarts it after a crash."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,12 +18,23 @@ FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
 
 
 @dataclass(frozen=True, slots=True)
+class Hyperlinks:
+    """Addresses as a page has them: of its base, of its links with their texts, of its images and its icon."""
+
+    base: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    images: tuple[str, ...] = ()
+    icon: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
-    """The text of a document, its title if it has one, and a note about what is missing."""
+    """The text of a document, its title if it has one, and a note about what is missing; of a `linked_page` its links."""
 
     text: str
     title: str | None = None
     note: str | None = None
+    hyperlinks: Hyperlinks | None = None
 
 
 class DocumentParser(Protocol):
@@ -32,8 +42,8 @@ class DocumentParser(Protocol):
 
     def html(self, html: str) -> Parsed: ...
 
-    def file(self, kind: str, path: Path) -> Parsed:
-        """`kind` is one of FILE_KINDS."""
+    def file(self, kind: str, file: Path | bytes) -> Parsed:
+        """`kind` is one of FILE_KINDS. The bytes of a file are not written to a disk."""
 
 
 class ParserProcess:
@@ -72,16 +82,22 @@ class ParserProcess:
         """The article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
         return self._request({"page": html})
 
-    def file(self, kind: str, path: Path) -> Parsed:
-        return self._request({kind: str(path)})
+    def linked_page(self, html: str) -> Parsed:
+        """As `page`, with the links."""
+        return self._request({"linked_page": html})
+
+    def file(self, kind: str, file: Path | bytes) -> Parsed:
+        sent = {"base64": b64encode(file).decode("ascii")} if isinstance(file, bytes) else str(file)
+        return self._request({kind: sent})
 
     def pdf(self, path: Path) -> Parsed:
         return self.file("pdf", path)
 
-    def _request(self, request: dict[str, str]) -> Parsed:
-        if self.stopped:
+    def _request(self, request: dict[str, Any]) -> Parsed:
+        child = None if self.stopped else self._ensure_child()
+        if child is None or self.stopped:  # by another thread while the child was started
+            self._end()
             raise UnreadableDocument("reading was stopped")
-        child = self._ensure_child()
         timed_out = threading.Event()
         timer = threading.Timer(self._wall_seconds, _kill, (child, timed_out))
         timer.daemon = True
@@ -148,4 +164,13 @@ def _exchange(child: subprocess.Popen[str], line: str) -> dict[str, Any] | None:
 def parsed(answer: dict[str, Any]) -> Parsed:
     if error := answer.get("error"):
         raise UnreadableDocument(str(error))
-    return Parsed(answer.get("text") or "", answer.get("title") or None, answer.get("note"))
+    return Parsed(
+        answer.get("text") or "", answer.get("title") or None, answer.get("note"), _hyperlinks(answer.get("hyperlinks"))
+    )
+
+
+def _hyperlinks(sent: dict[str, Any] | None) -> Hyperlinks | None:
+    if sent is None:
+        return None
+    links = tuple((href, text) for href, text in sent["links"])
+    return Hyperlinks(sent["base"], links, tuple(sent["images"]), sent["icon"])

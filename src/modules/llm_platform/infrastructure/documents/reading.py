@@ -1,15 +1,17 @@
 """Reads one file as a document: its title, and the text that quotes point into."""
 
-from __future__ import annotations
-
+import csv
 import re
+from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD
 from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument, decode, printable
-from modules.llm_platform.infrastructure.documents.folder import FoundFile
+from modules.llm_platform.infrastructure.documents.folder import FoundFile, suffix_of
 from modules.llm_platform.infrastructure.documents.parser_process import FILE_KINDS, DocumentParser, Parsed
 
 MAX_TEXT_BYTES: Final = 5_000_000  # of a text or HTML file; what follows is not read
@@ -17,39 +19,55 @@ MAX_FILE_BYTES: Final = 50_000_000  # of a PDF or archive, which cannot be read 
 MAX_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
 MAX_HEADING_LEVEL: Final = 6
+PLAIN_TEXT: Final = (".txt", ".text")
+TABLES: Final = (".csv", ".tsv")
+TABLE_WORDS: Final = 250  # of one of the tables that a long one becomes: a passage has the names of its columns then
+HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as the names of its columns
+DELIMITERS: Final = ",;\t|"  # of the values in a row, whatever the suffix says
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _MATTER_TITLE = re.compile(r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
+_ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)  # of a log: a line that is not indented, with those below that are
 _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]+\}")
 
 
 def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Parsed:
     """The text and title of one file. Raises UnreadableDocument with the reason, EmptyDocument where there is no text."""
-    parsed = _parse(root, file, parser)
+    if file.suffix[1:] in FILE_KINDS and file.stamp[0] > MAX_FILE_BYTES:
+        raise UnreadableDocument(f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
+    return read_content(file.path, root / file.path, parser, redactor)
+
+
+def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor: Redactor) -> Parsed:
+    """As `read_text`, of a file or of the bytes of one with this name."""
+    suffix = suffix_of(name)
+    parsed = _parse(suffix, file, parser)
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
-    heading = None if file.suffix == ".pdf" else first_heading(text)  # a PDF's first heading is that of some section
-    title = redactor.text(parsed.title or heading or _name(file.path))[:MAX_TITLE_CHARS]
+    heading = None if suffix == ".pdf" else first_heading(text)  # a PDF's first heading is that of some section
+    title = redactor.text(parsed.title or heading or _name(name))[:MAX_TITLE_CHARS]
     return Parsed(text, title, parsed.note)
 
 
-def _parse(root: Path, file: FoundFile, parser: DocumentParser) -> Parsed:
-    if file.suffix[1:] in FILE_KINDS:
-        if file.stamp[0] > MAX_FILE_BYTES:
-            raise UnreadableDocument(f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
-        return parser.file(file.suffix[1:], root / file.path)
-    data = _bytes(root / file.path)
+def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
+    if suffix[1:] in FILE_KINDS:
+        return parser.file(suffix[1:], file)
+    data = file if isinstance(file, bytes) else _bytes(file)
     cut = f"only its first {MAX_TEXT_BYTES // 1_000_000} MB were read" if len(data) > MAX_TEXT_BYTES else None
-    decoded = decode(data[:MAX_TEXT_BYTES], html=file.suffix in {".html", ".htm"})
+    decoded = decode(data[:MAX_TEXT_BYTES], html=suffix in {".html", ".htm"})
     note = cut or decoded.note
-    if file.suffix in {".html", ".htm"}:
+    if suffix in {".html", ".htm"}:
         parsed = parser.html(decoded.text)
         return Parsed(parsed.text, parsed.title, note or parsed.note)
-    if file.suffix == ".rst":
+    if suffix == ".rst":
         return Parsed(_with_marked_headings(decoded.text), None, note)
-    return Parsed(decoded.text, None, note) if file.suffix == ".txt" else _markdown(decoded.text, note)
+    if suffix in TABLES:
+        return Parsed(_as_table(decoded.text), None, note)
+    if suffix == ".log":
+        return Parsed(_ENTRY.sub("- ", decoded.text), None, note)  # a list, else its lines are read as one paragraph
+    return Parsed(decoded.text, None, note) if suffix in PLAIN_TEXT else _markdown(decoded.text, note)
 
 
 def _bytes(path: Path) -> bytes:
@@ -58,6 +76,40 @@ def _bytes(path: Path) -> bytes:
             return opened.read(MAX_TEXT_BYTES + 1)
     except OSError as error:
         raise UnreadableDocument(f"it cannot be opened ({error.strerror})") from error
+
+
+def _as_table(text: str) -> str:
+    """Separated values as a Markdown table, whose rows are searched and quoted with the names of their columns. A text that is
+    no table stays as it is.
+    """
+    names = text.partition("\n")[0]
+    delimiter = max(DELIMITERS, key=names.count)
+    if delimiter not in names:
+        return text
+    try:
+        rows = [row for row in csv.reader(StringIO(text, newline=""), delimiter=delimiter) if any(row)]
+    except csv.Error:  # a value of more than 128 KiB, as behind a quotation mark without its second
+        return text
+    return "\n\n".join(_tables([f"| {' | '.join(map(_cell, row))} |" for row in rows], len(rows[0]))) if rows else text
+
+
+def _tables(lines: list[str], columns: int) -> Iterator[str]:
+    """The rows below the first one in tables that are a passage at most, each below the names of the columns."""
+    head = f"{lines[0]}\n|{' --- |' * columns}"
+    most = max(TABLE_WORDS, HEAD_SHARE * len(head.split()))
+    part, words = [head], 0
+    for line in lines[1:]:
+        more = max(len(line.split()), len(line) // CHARS_PER_WORD)
+        if words and words + more > most:
+            yield "\n".join(part)
+            part, words = [head], 0
+        part.append(line)
+        words += more
+    yield "\n".join(part)
+
+
+def _cell(value: str) -> str:
+    return " ".join(value.split()).replace("|", "\\|")
 
 
 def _with_marked_headings(text: str) -> str:

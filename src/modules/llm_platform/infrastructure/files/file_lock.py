@@ -1,14 +1,33 @@
 """Locks between processes by files. The system releases them when a process ends."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
 from typing import Final
 
-import portalocker
-from portalocker import AlreadyLocked, LockException, LockFlags
+if sys.platform == "win32":
+    import msvcrt
+
+    def _locked(file: int, shared: bool) -> bool:
+        """Lock without waiting; False where another process has it."""
+        try:
+            if not shared:  # Windows removes no open file: sharing needs no lock
+                msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _locked(file: int, shared: bool) -> bool:
+        """Lock without waiting; False where another process has it."""
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
 
 _MODE: Final = 0o600
 
@@ -50,18 +69,3 @@ def _is_still(path: Path, file: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:
         return False
-
-
-def _locked(file: int, shared: bool) -> bool:
-    """Lock without waiting; False where another process has it."""
-    if shared and sys.platform == "win32":  # it removes no open file: sharing needs no lock
-        return True
-    try:
-        portalocker.lock(file, (LockFlags.SHARED if shared else LockFlags.EXCLUSIVE) | LockFlags.NON_BLOCKING)
-    except AlreadyLocked:
-        return False
-    except LockException as error:
-        if isinstance(error.__cause__, OSError):
-            raise error.__cause__ from None
-        raise OSError(f"the file could not be locked: {error}") from error
-    return True

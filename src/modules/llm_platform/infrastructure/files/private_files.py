@@ -1,7 +1,5 @@
 """Folders and files that only their owner can read, whatever the umask."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -4,8 +4,6 @@ Requests are sent as httpx2 built them: aiohttp adds no header, follows no redir
 Its failures are raised as those of httpx2. https://docs.aiohttp.org/en/stable/client_reference.html
 """
 
-from __future__ import annotations
-
 import io
 import ssl
 from collections.abc import AsyncIterator, Iterator

@@ -3,8 +3,6 @@
 Failures become errors by the table of `http.errors`; an adapter overrides rows of it with `rules`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

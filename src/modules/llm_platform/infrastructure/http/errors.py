@@ -3,8 +3,6 @@
 Messages contain nothing that an upstream sent.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

@@ -4,8 +4,6 @@ A wrong charset, a byte order mark, NaN, raw line breaks and lone surrogates are
 is a ValueError.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import math

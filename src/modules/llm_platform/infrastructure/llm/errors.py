@@ -3,8 +3,6 @@
 The messages name the remedy. Of a service's error body only known error types are repeated.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -46,6 +44,7 @@ _TOO_LONG = re.compile(
 )
 _NO_MODEL = re.compile(r"model\b.{0,80}\b(?:not exist|not found|not supported|unknown)|model_not_found", re.IGNORECASE)
 _BAD_KEY = re.compile(r"api.?key", re.IGNORECASE)
+_SCHEMA = re.compile(r"schema|grammar|response_format", re.IGNORECASE)
 _LOADING = re.compile(r"loading", re.IGNORECASE)
 _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECASE)
 
@@ -124,6 +123,25 @@ def refused_field(status: int, body: object, sent: Mapping[str, object]) -> str 
     return next((name for name in OPTIONAL_FIELDS if name in sent and re.search(rf"\b{name}\b", text)), None)
 
 
+def is_schema_refused(status: int, body: object, sent: Mapping[str, object]) -> bool:
+    """Whether the service cannot write by the schema that it was sent."""
+    return "response_format" in sent and status in REFUSALS and _SCHEMA.search(_ErrorBody(body).text) is not None
+
+
+def refused_extra(
+    connection: LLMConnection, status: int, body: object, extra: Mapping[str, object]
+) -> exceptions.LLMRequestError | None:
+    """The error for a field of the caller that the service refuses by name."""
+    if status not in REFUSALS or not extra:
+        return None
+    text = _ErrorBody(body).text
+    field = next((name for name in sorted(extra, key=len, reverse=True) if re.search(rf"['\"`]{name}\b", text)), None)
+    if field is None:
+        return None
+    message = f"{connection.name} does not accept this {field} ({status}): change it, leave it out, or use another model"
+    return exceptions.LLMRequestError(message, field=field)
+
+
 def is_loading(status: int, body: object) -> bool:
     """Whether a server is starting and still loads its model, as llama.cpp's says."""
     return status == 503 and _LOADING.search(_ErrorBody(body).text) is not None
@@ -136,6 +154,8 @@ class _ErrorBody:
         error = body.get("error", body) if isinstance(body, dict) else body
         fields = error if isinstance(error, dict) else {"message": error}
         texts = [str(fields[key])[:MAX_ERROR_CHARS] for key in ("type", "code", "message", "detail") if fields.get(key)]
+        if isinstance(param := fields.get("param"), str):
+            texts.append(f"'{param[:MAX_ERROR_CHARS]}'")
         self.text = " ".join(texts)
         code = fields.get("code") or fields.get("status")
         self.status = code if isinstance(code, int) else int(code) if isinstance(code, str) and _is_status(code) else 0

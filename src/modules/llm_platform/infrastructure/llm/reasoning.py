@@ -1,7 +1,5 @@
 """Removes reasoning blocks, control characters and secrets from a model's text, also from a streamed one."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -3,8 +3,6 @@
 Does no I/O: the caller reads the network and enforces the timeouts. Of an answer only its text is passed on.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator
@@ -60,6 +58,7 @@ class Delta:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     refused: bool = False
+    tool_calls: tuple[dict[str, Any], ...] = ()
 
 
 EMPTY: Final = Delta()
@@ -86,14 +85,9 @@ def read_chunk(payload: bytes) -> Delta:
 
 
 def _decode(body: bytes) -> Any:
-    try:
+    """Also of invalid UTF-8 and lone surrogates, whose other half may follow in the next chunk."""
+    with suppress(ValueError):
         return from_json(body)
-    except ValueError:
-        return _decode_tolerantly(body)
-
-
-def _decode_tolerantly(body: bytes) -> Any:
-    """Also accepts invalid UTF-8 and lone surrogates, whose other half may follow in the next chunk."""
     try:
         return json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -115,6 +109,7 @@ def _delta(answer: dict[str, Any], name: str) -> Delta:
         reasoning=next((_text(message[name]) for name in _REASONING_FIELDS if message.get(name)), ""),
         finish_reason=_finish(choice.get("finish_reason")),
         refused=bool(message.get("refusal")),
+        tool_calls=_tool_calls(message.get("tool_calls")),
         **(_usage(usage) if usage else {}),
     )
 
@@ -127,6 +122,24 @@ def _text(content: object) -> str:
         return ""
     parts = (part for part in content if isinstance(part, dict) and part.get("type", "text") in ("text", "output_text"))
     return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+
+
+def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
+    """The calls of tools, or their parts, in OpenAI's form and with nothing else. Some services send arguments as JSON."""
+    if not isinstance(calls, list):
+        return ()
+    found = []
+    for place, call in enumerate(calls[: dtos.MAX_TOOLS]):
+        if not isinstance(call, dict):
+            continue
+        function: dict[str, Any] = call["function"] if isinstance(call.get("function"), dict) else {}
+        arguments = function.get("arguments")
+        texts = {"name": function.get("name"), "arguments": json.dumps(arguments) if isinstance(arguments, dict) else arguments}
+        index = call["index"] if type(call.get("index")) is int and 0 <= call["index"] < dtos.MAX_TOOLS else place
+        head = {name: call[name] for name in ("id", "type") if isinstance(call.get(name), str) and call[name]}
+        said = {name: text for name, text in texts.items() if isinstance(text, str)}
+        found.append({"index": index, **head, "function": said})
+    return tuple(found)
 
 
 def _finish(reason: object) -> str | None:
@@ -285,6 +298,9 @@ class AnswerBuilder:
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
         self._refused = False
+        self._takes_calls = "tools" in request.extra  # a call that nobody can answer is none
+        self._call_parts: list[dict[str, Any]] = []
+        self._streamed_parts = 0
 
     def progress(self) -> ModelProgress:
         """How far the model is; its tokens are counted by us."""
@@ -306,6 +322,8 @@ class AnswerBuilder:
         self._prompt_tokens = delta.prompt_tokens or self._prompt_tokens
         self._completion_tokens = delta.completion_tokens or self._completion_tokens
         self._refused = self._refused or delta.refused
+        if delta.tool_calls and self._takes_calls:
+            self._receive_calls(delta.tool_calls)
         if delta.reasoning:
             self._receive(delta.reasoning)
         if delta.text:
@@ -325,8 +343,10 @@ class AnswerBuilder:
             self._reset_pending = False
         text = "".join(self._texts[self._streamed :])
         self._streamed = len(self._texts)
-        if text:
-            parts.append(dtos.LLMToken(text=text))
+        calls = tuple(self._call_parts[self._streamed_parts :])
+        self._streamed_parts = len(self._call_parts)
+        if text or calls:
+            parts.append(dtos.LLMToken(text=text, tool_calls=calls))
         return parts
 
     def spent(self) -> dtos.Spending:
@@ -337,23 +357,37 @@ class AnswerBuilder:
 
     def response(self) -> dtos.LLMResponse:
         """The complete answer. LLMProviderException when it is empty, filtered, refused, or nothing but reasoning."""
-        content = "".join(self._texts)
-        if problem := self._problem(content):
+        content, calls = "".join(self._texts), _joined(self._call_parts)
+        if problem := self._problem(content, has_calls=bool(calls)):
             raise LLMProviderException(f"{self._connection.name} {problem}")
         usage = self._usage()
         return dtos.LLMResponse(
             content=content,
             provider=self._connection.name,
             model=self._connection.model,
-            finish_reason=REPETITION if self.repeats else self.finish_reason or "stop",
+            tool_calls=calls,
+            finish_reason=self._reason(has_calls=bool(calls)),
             usage=usage,
             spent=self._spending(usage),
         )
 
+    def _reason(self, *, has_calls: bool) -> str:
+        if self.repeats:
+            return REPETITION
+        return "tool_calls" if has_calls and self.finish_reason in (None, "stop") else self.finish_reason or "stop"
+
     def _receive(self, text: str) -> None:
+        self.repeats = self.repeats or self._repetition.feed(text)
+        self._count(text)
+
+    def _receive_calls(self, calls: tuple[dict[str, Any], ...]) -> None:
+        self._call_parts.extend(calls)
+        for each in calls:
+            self._count("".join(each["function"].values()) + each.get("id", " "))
+
+    def _count(self, text: str) -> None:
         self.chars += len(text)
         self._first_at = self._first_at or time.monotonic()
-        self.repeats = self.repeats or self._repetition.feed(text)
         if self.chars > MAX_ANSWER_CHARS:
             raise InvalidAnswerError("more text than the limit for an answer")
         self._received.append(text)
@@ -377,15 +411,26 @@ class AnswerBuilder:
         cost = self._connection.cost_usd(usage.prompt_tokens, usage.completion_tokens)
         return dtos.Spending(calls=1, cost_usd=cost, **usage.model_dump())
 
-    def _problem(self, content: str) -> str | None:
+    def _problem(self, content: str, *, has_calls: bool) -> str | None:
         if self.finish_reason == FILTERED:
             return "withheld the answer (content_filter): rephrase the question, or use another model"
         if self.finish_reason == FAILED:
             return "stopped with an error of its own"
-        if content.strip():
+        if content.strip() or has_calls:
             return None
         if self._refused:
             return "refused to answer: rephrase the question, or use another model"
         if self.finish_reason == LENGTH:
             return "used all its tokens before the answer began: raise LLM_MAX_TOKENS"
         return "returned reasoning but no answer: use another model" if self._received else "returned an empty answer"
+
+
+def _joined(parts: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """The whole calls of their parts, in order of their indexes."""
+    calls: dict[int, dict[str, Any]] = {}
+    for part in parts:
+        call = calls.setdefault(part["index"], {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        call |= {name: part[name] for name in ("id", "type") if name in part}
+        for name, text in part["function"].items():
+            call["function"][name] += text
+    return tuple(calls[index] for index in sorted(calls))

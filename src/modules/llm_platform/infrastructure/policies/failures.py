@@ -1,7 +1,5 @@
 """What failed before an answer: models before the next model, writers before the next writer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Writers in order of preference: the next one writes when one fails."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 

@@ -1,20 +1,21 @@
 """Page readers around others: the address guard, the order of the readers, the documents, and a cache."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.site_reader import ISiteReader
+from modules.llm_platform.domain.single_flight import SingleFlight
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.documents.addresses import SCHEME
-from modules.llm_platform.infrastructure.policies.caching import SingleFlight, digest
+from modules.llm_platform.infrastructure.policies.caching import digest
 from modules.llm_platform.infrastructure.safe_reader.guard import Guard
 from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 from shared.exceptions import AppException
@@ -34,19 +35,26 @@ class LazyPageReader(IPageReader):
 
     def __init__(self, name: str, build: Callable[[], IPageReader]) -> None:
         self.name = name
-        self._build = build
-        self._reader: IPageReader | None = None
+        self._build = cache(build)
 
     async def prepare(self) -> None:
-        await self._built().prepare()
+        await self._build().prepare()
 
     async def read(self, url: str) -> Page:
-        return await self._built().read(url)
+        return await self._build().read(url)
 
-    def _built(self) -> IPageReader:
-        if self._reader is None:
-            self._reader = self._build()
-        return self._reader
+
+class LazySiteReader(ISiteReader):
+    """As `LazyPageReader`."""
+
+    def __init__(self, build: Callable[[], ISiteReader]) -> None:
+        self._build = cache(build)
+
+    def address(self, url: str) -> str:
+        return self._build().address(url)
+
+    async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
+        return await self._build().read(url, admits)
 
 
 class GuardedPageReader(IPageReader):

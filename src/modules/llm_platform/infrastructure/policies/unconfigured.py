@@ -1,88 +1,60 @@
 """Implementations of ports for what is not configured: every call raises an error that names the setting."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Sequence
-from typing import NoReturn
+from collections.abc import Callable
+from inspect import iscoroutinefunction
+from typing import Any, NoReturn, TypeVar, cast
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
-from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from shared.exceptions import AppException
+
+Port = TypeVar("Port")
 
 
-class _Unconfigured:
+class Unconfigured:
+    """What all of them have in common. `remedy` is the message of the error."""
+
     def __init__(self, name: str, remedy: str) -> None:
         self.name = name
-        self._remedy = remedy
+        self.remedy = remedy
 
 
-class UnconfiguredWebSearch(_Unconfigured, IWebSearchProvider):
-    """Every search raises WebSearchConfigError with the remedy; the program starts without search."""
+def _refusing(
+    port: type[Port], error: type[AppException], *, has_ping: bool = False, **others: Any
+) -> Callable[[str, str], Port]:
+    """Return the constructor of a port whose methods raise the error, except `others`."""
 
-    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        raise exceptions.WebSearchConfigError(self._remedy)
+    def refuse(self: Unconfigured, *_: object, **__: object) -> NoReturn:
+        raise error(self.remedy)
 
-    async def ping(self) -> str:
-        raise exceptions.WebSearchConfigError(self._remedy)
+    async def refuse_awaited(self: Unconfigured, *_: object, **__: object) -> NoReturn:
+        raise error(self.remedy)
 
-
-class UnconfiguredPageReader(_Unconfigured, IPageReader):
-    """Every read raises PageConfigError with the remedy."""
-
-    async def read(self, url: str) -> Page:
-        raise exceptions.PageConfigError(self._remedy)
-
-
-class UnconfiguredEmbedder(_Unconfigured, IEmbedder):
-    """Every call raises EmbeddingConfigError with the remedy; keyword search still works."""
-
-    dimension = 0
-    window_tokens = 1_000_000
-
-    async def embed(self, texts: Sequence[str]) -> list[dtos.Vector | None]:
-        raise exceptions.EmbeddingConfigError(self._remedy)
+    names: frozenset[str] = getattr(port, "__abstractmethods__", frozenset())
+    methods = {name: refuse_awaited if iscoroutinefunction(getattr(port, name)) else refuse for name in names}
+    if has_ping:
+        methods["ping"] = refuse_awaited
+    made = type(f"Unconfigured{port.__name__[1:]}", (Unconfigured, port), {**methods, **others})
+    return cast(Callable[[str, str], Port], made)
 
 
-class UnconfiguredVectorStore(_Unconfigured, IVectorStore):
-    """Every call raises VectorStoreConfigError with the remedy."""
+async def _close_nothing(self: Unconfigured) -> None:
+    """Nothing was opened."""
 
-    async def describe(self, collection: str) -> dtos.Collection | None:
-        self._refuse()
 
-    async def prepare(self, collection: dtos.Collection) -> None:
-        self._refuse()
-
-    async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
-        self._refuse()
-
-    async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
-        self._refuse()
-
-    async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
-        self._refuse()
-        yield  # unreachable; makes this an async generator
-
-    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
-        self._refuse()
-
-    async def search(
-        self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
-    ) -> list[dtos.FoundPassage]:
-        self._refuse()
-
-    async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
-        self._refuse()
-
-    async def finish(self, collection: str) -> None:
-        self._refuse()
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
-
-    def _refuse(self) -> NoReturn:
-        raise exceptions.VectorStoreConfigError(self._remedy)
+# mypy takes an abstract class for a mistake here, and `_refusing` implements all that is abstract.
+unconfigured_web_search = _refusing(
+    IWebSearchProvider, exceptions.WebSearchConfigError, has_ping=True  # type: ignore[type-abstract]
+)
+unconfigured_page_reader = _refusing(IPageReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
+unconfigured_site_reader = _refusing(ISiteReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
+unconfigured_embedder = _refusing(  # keyword search still works
+    IEmbedder, exceptions.EmbeddingConfigError, dimension=0, window_tokens=1_000_000  # type: ignore[type-abstract]
+)
+unconfigured_vector_store = _refusing(
+    IVectorStore, exceptions.VectorStoreConfigError, aclose=_close_nothing  # type: ignore[type-abstract]
+)

@@ -121,8 +121,7 @@ class UpstreamGuard:
     async def call(self, send: Callable[[], Awaitable[Value]]) -> Value:
         """The result of `send`, which is called a second time after an error that may be over."""
         attempt = Attempt(self)
-        if self._retries is not None:
-            self._retries.record_call()
+        self.record_call()
         try:
             async with attempt:
                 return await send()

@@ -1,7 +1,5 @@
 """The limits of calls of one service, shared by all of its callers: circuit, rate limit and retry budget."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math
@@ -83,7 +81,7 @@ def is_service_failure(error: BaseException) -> bool:
 class CircuitBreaker:
     """The circuit of one service, shared by all of its callers.
 
-    It opens after `failures_to_open` failures in a row (see `is_service_failure`). Open, it refuses calls for `cooldown_s`
+    It opens after `failures_to_open` failures in a row (see `is_service_failure`). Open, it refuses calls for COOLDOWN_S
     seconds. After that one call, the probe, is let through while the others are refused: success closes the circuit, a
     failure starts the next cooldown, and after any other outcome the next call is the probe.
 
@@ -96,13 +94,11 @@ class CircuitBreaker:
         name: str,
         *,
         failures_to_open: int = FAILURES_TO_OPEN,
-        cooldown_s: float = COOLDOWN_S,
         clock: Callable[[], float] = time.monotonic,
         metrics: IMetrics = NO_METRICS,
     ) -> None:
         self.name = name
         self._failures_to_open = failures_to_open
-        self._cooldown_s = cooldown_s
         self._clock = clock
         self._failures = 0
         self._open_until: float | None = None
@@ -174,7 +170,7 @@ class CircuitBreaker:
             return
         self._failures += 1
         if self._open_until is not None or self._failures >= self._failures_to_open:
-            self._open_until = self._clock() + self._cooldown_s
+            self._open_until = self._clock() + COOLDOWN_S
             self._generation += 1
             self._metrics.set(BREAKER_OPEN, 1.0, self.name)
             log.warning("circuit opened", extra={"upstream": self.name, "failures": self._failures})

@@ -1,16 +1,16 @@
 """Models and page readers behind the guards of their services. Search providers: `web_search`."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, nullcontext
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage
 from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException
 from modules.llm_platform.domain.metrics import LLM_COST, LLM_TOKENS
 from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, ISpan, run_within
 from modules.llm_platform.domain.spans import COMPLETION_TOKENS, COST, MODEL, PROMPT_TOKENS
 from modules.llm_platform.infrastructure.policies.daily_budget import ModelBudget
@@ -30,6 +30,20 @@ class UpstreamPageReader(IPageReader):
 
     async def read(self, url: str) -> Page:
         return await self._guard.call(lambda: self._reader.read(url))
+
+
+class UpstreamSiteReader(ISiteReader):
+    """A reader for crawls behind its guard."""
+
+    def __init__(self, reader: ISiteReader, guard: UpstreamGuard) -> None:
+        self._reader = reader
+        self._guard = guard
+
+    def address(self, url: str) -> str:
+        return self._reader.address(url)
+
+    async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
+        return await self._guard.call(lambda: self._reader.read(url, admits))
 
 
 class UpstreamModel(ILLMProvider):

@@ -1,17 +1,17 @@
 """All search providers as one: routing by source kind, single flight, failover, caches, and a guard for each provider."""
 
-from __future__ import annotations
-
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
+from pydantic_core import to_json
 
-from modules.llm_platform.application.research.search import fuse_results
+from modules.llm_platform.application.research.search import fuse_answers
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.egress_log import log_cached, record_sent
@@ -19,7 +19,7 @@ from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSear
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.policies.caching import SingleFlight, digest
+from modules.llm_platform.domain.single_flight import SingleFlight
 from modules.llm_platform.infrastructure.policies.upstream_guard import UpstreamGuard
 from shared.exceptions import AppException
 
@@ -27,17 +27,15 @@ log = logging.getLogger(__name__)
 
 NO_PROVIDER = "No search provider is configured: set SEARXNG_URL, BOCHA_API_KEY or DOCUMENTS_DIR"
 NO_DOCUMENTS_TO_SEARCH = "Documents are not configured: set DOCUMENTS_DIR to a folder of documents"
-STALE = "every search provider failed ({code}): these results are {age} old"
+STALE = "stale: every search provider failed ({code}): these results are {age} old"
 DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
 _UTC_NOW: Final = partial(datetime.now, UTC)
 EMPTY_TTL_S: Final = 300.0
 STALE_TTL_S: Final = 6 * 3600.0  # results of a search that may be shown when every provider fails
 
 
-class StoredSearch(BaseModel):
+class StoredSearch(BaseModel, frozen=True):
     """A response and the time at which the provider gave it."""
-
-    model_config = ConfigDict(frozen=True)
 
     response: WebSearchResponse
     stored_at: datetime
@@ -103,7 +101,7 @@ class WebSearchChain(IWebSearchProvider):
             return await self._documents.search(request)
         if self._documents is None:
             answer = await self._search_web(request.with_(sources=web_kinds))
-            return answer.with_degraded([Degraded(component=DOCUMENTS, reason=NO_DOCUMENTS_TO_SEARCH)])
+            return answer.with_degraded([Degraded.of(DOCUMENTS, WebSearchConfigError(NO_DOCUMENTS_TO_SEARCH))])
         return await self._search_both(request, self._documents, web_kinds)
 
     async def _search_both(
@@ -127,7 +125,7 @@ class WebSearchChain(IWebSearchProvider):
                 raise outcome  # the caller's mistake, or a defect
         if not answers:
             raise failures[0][1]
-        return _fused(request, answers).with_degraded([Degraded.of(name, error) for name, error in failures])
+        return fuse_answers(request, answers).with_degraded([Degraded.of(name, error) for name, error in failures])
 
     async def _search_web(self, request: WebSearchRequest) -> WebSearchResponse:
         answer, has_joined = await self._flights.run(request, partial(self._first_answer, request))
@@ -211,18 +209,4 @@ def search_key(provider: str, request: WebSearchRequest) -> str:
     fields = request.model_dump()
     for name in ("engines", "sources", "domains"):
         fields[name] = sorted(set(fields[name]))
-    return digest([provider, type(request).__name__, fields])
-
-
-def _fused(request: WebSearchRequest, answers: Sequence[WebSearchResponse]) -> WebSearchResponse:
-    first = answers[0]
-    return WebSearchResponse(
-        query=request.query,
-        results=tuple(fuse_results(answers, request.count)),
-        provider="+".join(dict.fromkeys(answer.provider for answer in answers)),  # the web may fail over to documents
-        degraded=tuple(entry for answer in answers for entry in answer.degraded),
-        correction=first.correction,
-        suggestions=first.suggestions,
-        cached=all(answer.cached for answer in answers),
-        raw=first.raw if len(answers) == 1 else None,
-    )
+    return hashlib.sha256(to_json([provider, type(request).__name__, fields])).hexdigest()

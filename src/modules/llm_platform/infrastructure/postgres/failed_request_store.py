@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.infrastructure.failed_requests.statements import SqlFailedRequestStore
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
 from modules.llm_platform.infrastructure.postgres.research_job_store import execute
-from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
+from modules.llm_platform.infrastructure.statements.failed_requests import SqlFailedRequestStore
+from modules.llm_platform.infrastructure.statements.operations import Operation, Result
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection
@@ -22,7 +22,7 @@ class PostgresFailedRequestStore(SqlFailedRequestStore):
         super().__init__(max_bytes, ttl_days)
         self._database = database
 
-    async def _transact(self, make: Callable[[], Operation[Result]], *, is_reading: bool = False) -> Result:
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         async def work(connection: Connection) -> Result:
             async with connection.transaction():
                 return await execute(connection, make())

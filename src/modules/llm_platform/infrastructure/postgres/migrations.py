@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.infrastructure.postgres.pool import DatabaseError, connect, reason_of
 from modules.llm_platform.infrastructure.postgres.research_job_store import NUMBER
-from modules.llm_platform.infrastructure.research_jobs.statements import ADD_TRACEPARENT, SCHEMA
+from modules.llm_platform.infrastructure.statements.research_schema import (
+    ADD_CLIENT,
+    ADD_THREAD,
+    ADD_TRACEPARENT,
+    SCHEMA,
+)
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection
@@ -84,6 +89,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE INDEX failed_request_id ON llm_platform.failed_request USING hash (request_id)",
     ),
     (ADD_TRACEPARENT,),
+    ADD_CLIENT,
+    ADD_THREAD,
 )
 LATEST: Final = len(MIGRATIONS)
 

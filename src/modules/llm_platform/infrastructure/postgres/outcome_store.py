@@ -17,9 +17,9 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilt
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, database_call, running
-from modules.llm_platform.infrastructure.failed_requests.statements import bytes_of, text_of
 from modules.llm_platform.infrastructure.postgres.migrations import write_probe
 from modules.llm_platform.infrastructure.postgres.pool import POSTGRESQL, Database, DatabaseError
+from modules.llm_platform.infrastructure.statements.failed_requests import bytes_of, text_of
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection

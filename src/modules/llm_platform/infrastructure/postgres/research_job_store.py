@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.domain.exceptions import StoreUnavailableError
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
-from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result, SqlResearchJobStore
+from modules.llm_platform.infrastructure.statements.operations import Operation, Result
+from modules.llm_platform.infrastructure.statements.research_jobs import SqlResearchJobStore
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection

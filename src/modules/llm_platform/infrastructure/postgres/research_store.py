@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.dtos import store_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError, StoreUnavailableError, TopicNotFoundError
@@ -87,13 +86,9 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
             entry_files.Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, dtos.EndsTopic)
         )
         try:
-            written = value.__pydantic_serializer__.to_json(value)
-        except PydanticSerializationError as error:
-            log.warning("an entry could not be stored", extra={"stage": stage, "error": type(error).__name__})
-            return
-        data = entry_files.sealed(head, written)
-        if not _is_storable(head.place, data, written):
-            log.warning("an entry could not be stored", extra={"stage": stage, "error": "its name or size is invalid"})
+            data = entry_files.sealed_value(head, value)
+        except entry_files.UnstorableError as error:
+            log.warning("an entry could not be stored", extra={"stage": stage, "error": str(error)})
             return
         await self._run(lambda connection: _execute(connection, _PUT, _row(head, data)))
 
@@ -264,10 +259,6 @@ def _listed_row(row: Sequence[Any]) -> StoredFile:
     except (entry_files.DamagedEntryError, entry_files.OtherFormatError):
         head = None
     return StoredFile(place, size, made_at, head if head is not None and head.place == place else None)
-
-
-def _is_storable(place: entry_files.Place, data: bytes, value: bytes) -> bool:
-    return place.is_valid and len(data) <= entry_files.MAX_ENTRY_BYTES and len(data) - len(value) <= entry_files.MAX_HEAD_BYTES
 
 
 def _translated(error: DatabaseError) -> StoreError:

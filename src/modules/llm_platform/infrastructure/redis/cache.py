@@ -1,7 +1,5 @@
 """A cache in Redis that several processes share."""
 
-from __future__ import annotations
-
 import logging
 from math import ceil
 from typing import Final, Generic, Literal

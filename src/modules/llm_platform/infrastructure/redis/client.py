@@ -3,8 +3,6 @@
 Nothing here is essential to an answer: callers of `RedisClient.call` catch `RedisUnavailableError` and do without Redis.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
@@ -65,12 +63,8 @@ _UNREACHABLE: Final = "cannot be reached: start it, or check REDIS_URL"
 _WRONG_TYPE: Final = "WRONGTYPE"
 
 
-class RedisUnavailableError(AppException):
+class RedisUnavailableError(AppException, code="redis_unavailable", status_code=503, retryable=True):
     """Redis is not available: this process works without it until it is back."""
-
-    code = "redis_unavailable"
-    status_code = 503
-    retryable = True
 
 
 class ForeignValueError(Exception):

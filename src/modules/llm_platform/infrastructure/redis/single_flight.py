@@ -1,7 +1,5 @@
 """Single flight between processes: locks in Redis that expire by themselves."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator

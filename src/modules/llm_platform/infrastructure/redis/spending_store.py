@@ -1,7 +1,5 @@
 """The spending of a day in Redis, which all replicas share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

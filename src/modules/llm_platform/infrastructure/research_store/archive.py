@@ -4,8 +4,6 @@ An archive is untrusted: its directory is checked before anything is unpacked, a
 members, links, path traversal, duplicate names and zip bombs are refused.
 """
 
-from __future__ import annotations
-
 import stat
 import zipfile
 import zlib

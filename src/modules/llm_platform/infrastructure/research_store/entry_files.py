@@ -7,8 +7,6 @@ writer.
 """
 
 # ruff: noqa: PTH106, PTH108, PTH208  making a Path takes as long as the system call
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -17,7 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
 from modules.llm_platform.domain.ports.research_store import Value
@@ -39,6 +38,10 @@ _TAIL_BYTES: Final = len(_SEAL) + _HASH_CHARS + len(_END)
 
 class DamagedEntryError(Exception):
     """The bytes are not an intact entry."""
+
+
+class UnstorableError(Exception):
+    """The name, the size or the content of an entry is invalid."""
 
 
 class OtherFormatError(Exception):
@@ -86,6 +89,18 @@ def sealed(entry: EntryHeader, value: bytes) -> bytes:
     }
     body = json.dumps(header, separators=(",", ":"))[:-1].encode() + _VALUE + value
     return b"".join((body, _SEAL, hashlib.sha256(body).hexdigest().encode(), _END))
+
+
+def sealed_value(entry: EntryHeader, value: BaseModel) -> bytes:
+    """The bytes of a new entry. Raises UnstorableError."""
+    try:
+        written = value.__pydantic_serializer__.to_json(value)
+    except PydanticSerializationError as error:
+        raise UnstorableError(type(error).__name__) from error
+    data = sealed(entry, written)
+    if not entry.place.is_valid or len(data) > MAX_ENTRY_BYTES or len(data) - len(written) > MAX_HEAD_BYTES:
+        raise UnstorableError("its name or size is invalid")
+    return data
 
 
 def unsealed(data: bytes) -> tuple[EntryHeader, bytes]:

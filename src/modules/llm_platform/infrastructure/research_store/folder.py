@@ -5,8 +5,6 @@ Other programs may have put links, pipes or endless files where entries belong.
 
 # ruff: noqa: PTH102, PTH103, PTH105, PTH120, PTH208  making a Path takes as long as the system call
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

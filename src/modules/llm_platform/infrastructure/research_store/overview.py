@@ -1,7 +1,5 @@
 """Summaries of a store by topic and by stage, and its hit counters."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from itertools import groupby

@@ -4,8 +4,6 @@ Only short texts are checked, so that an article about logins stays an article. 
 scripts; for a language without patterns a wall passes as a page.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple
 
@@ -34,12 +32,12 @@ class PageSample(NamedTuple):
     html: str = ""
 
 
-def check_bot_wall(page: PageSample) -> None:
-    """Raises PageBlockedError for a wall, PageError for an error page and for a page without text."""
+def check_bot_wall(page: PageSample, *, needs_text: bool = True) -> None:
+    """Raises PageBlockedError for a wall, PageError for an error page and, where it needs text, for a page without."""
     error = _wall(page)
     if error is not None:
         raise error
-    if not page.text.strip():
+    if needs_text and not page.text.strip():
         raise PageError(NEEDS_SCRIPT if SCRIPT_WORDS.search(page.html[:MAX_HTML_CHARS]) else EMPTY)
 
 

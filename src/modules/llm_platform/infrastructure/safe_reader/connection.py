@@ -1,7 +1,5 @@
 """One request over a new connection to a checked IP address, with the host name in the Host header and for TLS."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager

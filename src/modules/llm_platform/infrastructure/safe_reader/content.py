@@ -1,12 +1,11 @@
 """Extracts title, text and date from the bytes of a page. Declared types and encodings are not trusted."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -14,7 +13,7 @@ from urllib.parse import unquote
 
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument, decode
-from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserProcess
+from modules.llm_platform.infrastructure.documents.parser_process import Hyperlinks, Parsed, ParserProcess
 from modules.llm_platform.infrastructure.safe_reader import bot_walls
 from modules.llm_platform.infrastructure.safe_reader.fetch import Fetched, PageRequest
 
@@ -51,6 +50,7 @@ class Content(NamedTuple):
     media_type: str
     published: str | None = None
     warning: str | None = None
+    hyperlinks: Hyperlinks | None = None
 
 
 class Parsers(Protocol):
@@ -60,11 +60,17 @@ class Parsers(Protocol):
 
     async def html(self, html: str) -> Parsed: ...
 
+    async def linked_html(self, html: str) -> Parsed:
+        """With `hyperlinks`."""
+
     async def pdf(self, data: bytes) -> Parsed: ...
 
 
-async def content_of(page: Fetched, parsers: Parsers) -> Content:
-    """The content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the extra."""
+async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = False) -> Content:
+    """The content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the extra.
+
+    `with_links`: with the links of HTML, and a page that has links needs no text.
+    """
     media_type = page.media_type or _sniffed_type(page.body)
     try:
         if media_type == PDF:
@@ -72,15 +78,18 @@ async def content_of(page: Fetched, parsers: Parsers) -> Content:
         else:
             decoded = decode(page.body, html=media_type in HTML, declared=page.charset)
             html = decoded.text if media_type in HTML else ""
-            parsed = await parsers.html(decoded.text) if html else Parsed(decoded.text)
-            parsed = Parsed(parsed.text, parsed.title, parsed.note or decoded.note)
+            parse = parsers.linked_html if with_links else parsers.html
+            parsed = await parse(decoded.text) if html else Parsed(decoded.text)
+            parsed = replace(parsed, note=parsed.note or decoded.note)
     except UnreadableDocument as error:
         raise _unreadable(str(error), media_type) from error
     text, title = visible_text(parsed.text), visible_text(parsed.title or "")
     path = page.address.target.partition("?")[0]
-    bot_walls.check_bot_wall(bot_walls.PageSample(page.address.host, path, title, text, html))
-    title = title or _heading(text) or _last_part(path) or page.address.host
-    return Content(title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note)
+    has_links = parsed.hyperlinks is not None and bool(parsed.hyperlinks.links)
+    sample = bot_walls.PageSample(page.address.host, path, title, text, html)
+    bot_walls.check_bot_wall(sample, needs_text=not has_links)
+    title = title or _heading(text) or unquote(path.rstrip("/").rpartition("/")[2], errors="replace") or page.address.host
+    return Content(title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note, parsed.hyperlinks)
 
 
 def visible_text(text: str) -> str:
@@ -116,10 +125,6 @@ def _unreadable(why: str, media_type: str) -> PageError | PageConfigError:
 def _heading(text: str) -> str:
     found = _FIRST_HEADING.search(text[:5000])
     return found[1].strip() if found else ""
-
-
-def _last_part(path: str) -> str:
-    return unquote(path.rstrip("/").rpartition("/")[2], errors="replace")
 
 
 # Parsing in child processes, off the event loop. Idle processes are reused.
@@ -159,6 +164,9 @@ class PageParsers:
     async def html(self, html: str) -> Parsed:
         return await self._with_parser(lambda parser: parser.page(html))
 
+    async def linked_html(self, html: str) -> Parsed:
+        return await self._with_parser(lambda parser: parser.linked_page(html))
+
     async def pdf(self, data: bytes) -> Parsed:
         return await self._with_parser(lambda parser: _pdf(parser, data))
 
@@ -169,8 +177,11 @@ class PageParsers:
             await asyncio.wait(self._running)  # a killed child ends its thread
         idle, self._idle = self._idle, []
         for parser in idle:
-            self._threads.submit(parser.__exit__, None, None, None)
+            self._end(parser)
         self._threads.shutdown(wait=False)
+
+    def _end(self, parser: ParserProcess) -> None:
+        self._threads.submit(parser.__exit__, None, None, None)
 
     async def _with_parser(self, work: Work) -> Parsed:
         await self._slots.acquire()
@@ -189,7 +200,9 @@ class PageParsers:
     def _release(self, running: asyncio.Future[Parsed]) -> None:
         running.exception()  # retrieved: its caller may have left
         parser = self._running.pop(running)
-        if not parser.stopped:  # it restarts its child where needed
+        if parser.stopped:  # perhaps after its answer, or while its child started
+            self._end(parser)
+        else:  # it restarts its child where needed
             self._idle.append(parser)
         self._slots.release()
 

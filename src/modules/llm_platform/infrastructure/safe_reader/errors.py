@@ -1,7 +1,5 @@
 """Statuses and transport failures of pages as page errors. Messages repeat nothing that a server sent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Fetches the bytes of one page: guard, connection, redirects and limits."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -26,14 +24,13 @@ CONNECTIONS_PER_HOST: Final = 2  # so that a report with ten pages of one site d
 class PerHostLimiter:
     """A semaphore for each host, removed when unused."""
 
-    def __init__(self, connections: int = CONNECTIONS_PER_HOST) -> None:
-        self._connections = connections
+    def __init__(self) -> None:
         self._hosts: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
     @asynccontextmanager
     async def at(self, host: str) -> AsyncIterator[None]:
         """Wait for a connection slot of the host."""
-        slots, users = self._hosts.get(host) or (asyncio.Semaphore(self._connections), 0)
+        slots, users = self._hosts.get(host) or (asyncio.Semaphore(CONNECTIONS_PER_HOST), 0)
         self._hosts[host] = (slots, users + 1)
         try:
             async with slots:
@@ -102,10 +99,10 @@ class Fetched:
 class SafeFetcher:
     """Fetches untrusted addresses. Each hop is parsed, resolved and checked, and connected to at the checked IP address."""
 
-    def __init__(self, guard: Guard, connections: PinnedConnections, limiter: PerHostLimiter | None = None) -> None:
+    def __init__(self, guard: Guard, connections: PinnedConnections) -> None:
         self._guard = guard
         self._connections = connections
-        self._limiter = limiter or PerHostLimiter()
+        self._limiter = PerHostLimiter()
 
     async def get(self, address: PageAddress, request: PageRequest, before: Visit | None = None) -> Fetched:
         """The page. `before` is called with each address before it is opened, and may raise.
@@ -142,7 +139,7 @@ async def _page(answer: httpx2.Response, address: PageAddress, request: PageRequ
     if error := status_error(answer.status_code, retry_after_s(answer.headers)):
         raise error
     media_type, charset = _media_type(answer)
-    if not _is_one_of(media_type, request.media_types):
+    if not (media_type in request.media_types or f"{media_type.partition('/')[0]}/*" in request.media_types):
         raise PageError(WRONG_TYPE)
     return Fetched(address, media_type, charset, await _body(answer, request.max_bytes))
 
@@ -162,10 +159,6 @@ def _media_type(answer: httpx2.Response) -> tuple[str, str | None]:
     found, charset = _TYPE.match(declared), _CHARSET.search(declared)
     media_type = found[1].lower() if found else ("" if not declared.strip() else "unknown/unknown")
     return media_type, charset[1] if charset else None
-
-
-def _is_one_of(media_type: str, accepted: Collection[str]) -> bool:
-    return media_type in accepted or f"{media_type.partition('/')[0]}/*" in accepted
 
 
 async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:

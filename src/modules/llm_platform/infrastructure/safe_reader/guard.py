@@ -1,7 +1,5 @@
 """Checks whether an untrusted address may be opened: its scheme, host, port and resolved IP addresses."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Iterable, Sequence

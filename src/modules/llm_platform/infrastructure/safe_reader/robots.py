@@ -1,7 +1,5 @@
 """robots.txt (RFC 9309): fetched through the same guard and cached for an hour, obeyed where READERS has direct-robots."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable
@@ -23,8 +21,8 @@ MAX_SITES: Final = 500
 ABSENT_STATUSES: Final = frozenset(range(400, 500)) - {429}
 ROBOTS_REQUEST: Final = PageRequest({"text/*", "application/octet-stream", ""}, MAX_BYTES, ABSENT_STATUSES)
 
-FORBIDDEN = "The site's robots.txt disallows this page, and direct-robots of READERS obeys it"
-NOT_KNOWN = "The site's robots.txt cannot be read now, and direct-robots of READERS obeys it: try again later"
+FORBIDDEN = "The site's robots.txt disallows this page; crawls and direct-robots of READERS obey it"
+NOT_KNOWN = "The site's robots.txt cannot be read now; crawls and direct-robots of READERS obey it: try again later"
 
 _AGENT_LINE = re.compile(r"\s*user[\s-]*agent(?![^\s:])[\s:]*([^#]*)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z_-]+")
@@ -40,12 +38,19 @@ class Robots:
 
     async def check(self, address: PageAddress) -> None:
         """Raises PageBlockedError when the page is disallowed, or the rules cannot be fetched."""
+        if not allows(await self._rules(address), address.target):
+            raise PageBlockedError(FORBIDDEN)
+
+    async def delay_s(self, address: PageAddress) -> float:
+        """The seconds between two pages that the site asks for with Crawl-delay; 0 without. Raises PageBlockedError."""
+        return max(0.0, (await self._rules(address)).crawl_delay(PRODUCT) or 0.0)
+
+    async def _rules(self, address: PageAddress) -> Protego:
         site = f"{address.scheme}://{address.netloc}"
         rules = self._sites.get(site)
         if rules is None:
             rules = self._sites[site] = await self._fetch(address)
-        if not allows(rules, address.target):
-            raise PageBlockedError(FORBIDDEN)
+        return rules
 
     async def _fetch(self, address: PageAddress) -> Protego:
         robots_txt = PageAddress(address.scheme, address.host, address.port, "/robots.txt", address.ip)

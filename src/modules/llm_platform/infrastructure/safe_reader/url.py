@@ -5,8 +5,6 @@ It is stricter than browsers: it refuses whatever is ambiguous, such as a backsl
 of other scripts or blanks.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

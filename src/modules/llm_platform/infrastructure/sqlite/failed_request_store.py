@@ -1,7 +1,5 @@
 """Failed requests in one SQLite file, which all workers of a machine share. Failures are rare, so each call opens the file."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import time
@@ -12,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.infrastructure.failed_requests.statements import SqlFailedRequestStore
 from modules.llm_platform.infrastructure.files import private_files
-from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
 from modules.llm_platform.infrastructure.sqlite.shared_file import execute, transaction
+from modules.llm_platform.infrastructure.statements.failed_requests import SqlFailedRequestStore
+from modules.llm_platform.infrastructure.statements.operations import Operation, Result
 
 BUSY_WAIT_S: Final = 5.0
 _SCHEMA: Final = """
@@ -44,9 +42,10 @@ class SqliteFailedRequestStore(SqlFailedRequestStore):
         super().__init__(max_bytes, ttl_days)
         self._file, self._clock = file, clock
 
-    async def _transact(self, make: Callable[[], Operation[Result]], *, is_reading: bool = False) -> Result | None:
-        if is_reading and not self._file.exists():
-            return None
+    async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
+        return await self._transact(make) if self._file.exists() else empty
+
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         try:
             return await asyncio.to_thread(partial(self._run, make))
         except (sqlite3.Error, OSError) as error:

@@ -3,8 +3,6 @@
 Concurrent calls are batched: one transaction stores the outcomes of many requests, so that durability costs little.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3
@@ -22,9 +20,9 @@ from uuid import uuid4
 from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilter, RagStage, StoredOutcome
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.infrastructure.failed_requests.statements import bytes_of, text_of
 from modules.llm_platform.infrastructure.files.private_files import require_free_space
 from modules.llm_platform.infrastructure.sqlite.shared_file import open_shared_file, transaction
+from modules.llm_platform.infrastructure.statements.failed_requests import bytes_of, text_of
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """Background runs in one SQLite file, which all servers of a machine share."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import time
@@ -13,17 +11,24 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.exceptions import StoreError, StoreUnavailableError
-from modules.llm_platform.infrastructure.research_jobs import statements
 from modules.llm_platform.infrastructure.sqlite import shared_file
+from modules.llm_platform.infrastructure.statements.operations import Operation, Result
+from modules.llm_platform.infrastructure.statements.research_jobs import SqlResearchJobStore
+from modules.llm_platform.infrastructure.statements.research_schema import (
+    ADD_CLIENT,
+    ADD_THREAD,
+    ADD_TRACEPARENT,
+    SCHEMA,
+)
 
-MIGRATIONS: Final = (statements.SCHEMA, (statements.ADD_TRACEPARENT,))
+MIGRATIONS: Final = (SCHEMA, (ADD_TRACEPARENT,), ADD_CLIENT, ADD_THREAD)
 FORMAT: Final = len(MIGRATIONS)  # of the file, in its user_version
 MEMORY: Final = Path(":memory:")
 CLOSED: Final = "the store of background runs is closed"
 _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
-class SqliteResearchJobStore(statements.SqlResearchJobStore):
+class SqliteResearchJobStore(SqlResearchJobStore):
     """Research runs in `file`, made when the first one is added; `MEMORY`: in this process. `clock`: seconds since 1970."""
 
     def __init__(self, file: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
@@ -40,14 +45,12 @@ class SqliteResearchJobStore(statements.SqlResearchJobStore):
             await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
             self._thread.shutdown()
 
-    async def _query(
-        self, make: Callable[[], statements.Operation[statements.Result]], empty: statements.Result
-    ) -> statements.Result:
+    async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
         """A server without background runs makes no file."""
         exists = self._connection is not None or (self._file != MEMORY and self._file.exists())
         return await self._transact(make) if exists else empty
 
-    async def _transact(self, make: Callable[[], statements.Operation[statements.Result]]) -> statements.Result:
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         if self._closed:
             raise StoreError(CLOSED)
         try:
@@ -56,7 +59,7 @@ class SqliteResearchJobStore(statements.SqlResearchJobStore):
             why = getattr(error, "strerror", None) or str(error)
             raise StoreUnavailableError(f"{self._file.name} in the data folder cannot be used ({why})") from error
 
-    def _run(self, make: Callable[[], statements.Operation[statements.Result]]) -> statements.Result:
+    def _run(self, make: Callable[[], Operation[Result]]) -> Result:
         """In the thread. After an error of the file it is opened again."""
         if self._connection is None:
             self._connection = self._opened()

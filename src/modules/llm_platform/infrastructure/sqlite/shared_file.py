@@ -1,7 +1,5 @@
 """A SQLite file that several processes of a machine use at once."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.infrastructure.files import private_files
-from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
+from modules.llm_platform.infrastructure.statements.operations import Operation, Result
 
 SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
 _MARKS: Final = {SCHEMA_OF_TABLES: "", "{skip}": "", "{seconds}": "stored_at", "{stored_at}": ":now"}  # of statements

@@ -1,7 +1,5 @@
 """The spending of a day in one SQLite file, which all processes of a machine share."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

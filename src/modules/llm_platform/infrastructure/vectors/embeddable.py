@@ -1,7 +1,5 @@
 """The part of a text that fits an embedder, and the embedder that makes no vectors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final

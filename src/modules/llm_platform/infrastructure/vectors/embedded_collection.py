@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import ValidationError
+
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.domain.retrieval.bm25 import SparseVector
@@ -54,7 +56,7 @@ class translated:  # noqa: N801  used as a word of a `with` statement
     ) -> None:
         if isinstance(error, OSError):
             raise payloads.file_error(error) from error
-        if isinstance(error, KeyError):  # of a payload
+        if isinstance(error, KeyError | ValidationError):  # of a payload
             raise VectorStoreError("the index holds a point that llm-platform did not write: index again") from error
         if kind is Exception:
             raise VectorStoreError(payloads.DAMAGED) from error

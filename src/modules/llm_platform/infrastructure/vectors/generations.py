@@ -8,8 +8,6 @@
 A reader of a generation shares the lock `<name>.lock`. A writer deletes older generations whose lock nobody has.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -6,8 +6,6 @@ With 200, 400, 800 and 2,000 of them nDCG@10 is .657, .669, .671 and .679 on Sci
 FAQ.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

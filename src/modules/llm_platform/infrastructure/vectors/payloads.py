@@ -5,8 +5,6 @@ found by its id alone, and so is the one point that holds the facts. Filters are
 that one index serves every key, whatever its name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -140,16 +138,7 @@ def document_payload(document: dtos.IndexedDocument) -> dict[str, Any]:
 
 
 def document_of(payload: Mapping[str, Any]) -> dtos.IndexedDocument:
-    return dtos.IndexedDocument(
-        doc_id=payload[DOC_ID],
-        sha256=payload["sha256"],
-        passages=payload["passages"],
-        title=payload["title"],
-        url=payload.get("url"),
-        origin=payload.get("origin"),
-        embedded=payload.get("embedded", True),
-        form=payload.get("form") or "",
-    )
+    return dtos.IndexedDocument.model_validate(payload)
 
 
 def facts_payload(collection: dtos.Collection) -> dict[str, Any]:

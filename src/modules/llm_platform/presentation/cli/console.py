@@ -24,10 +24,11 @@ MAX_QUESTION_BYTES = 65_536  # of standard input; a question has 500 characters
 
 
 class Line(NamedTuple):
-    """A line of output; the style is shown on a terminal only."""
+    """A line of output; the style, and the link that it is, are shown on a terminal only."""
 
     text: str = ""
     style: Style = ""
+    url: str | None = None
 
 
 class Console:
@@ -71,12 +72,14 @@ class Console:
         if not self.stdout_is_terminal:
             print(*(printable(line.text) for line in lines), sep="\n", file=self.out)
             return
+        from rich.style import Style as RichStyle
         from rich.text import Text
 
         for line in lines:
+            style = RichStyle.parse(line.style) + RichStyle(link=printable(line.url) if line.url else None)
             # A word longer than the line is left to the terminal, which copies it without a line break.
             text = wrap(printable(line.text), self.rich.width)
-            self.rich.print(Text(text, style=line.style), soft_wrap=True)
+            self.rich.print(Text(text, style=style), soft_wrap=True)
 
     def print_markdown(self, text: str) -> None:
         """Print Markdown to standard output: rendered on a terminal, as source in a pipe."""

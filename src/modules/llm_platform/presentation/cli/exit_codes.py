@@ -1,7 +1,5 @@
 """Exit codes of the commands: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator

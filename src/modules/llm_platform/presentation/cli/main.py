@@ -1,7 +1,5 @@
 """The program `llm-platform`: its commands (docs/reference/cli.md) and their exit codes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Options that several commands share, and their conversion to settings and requests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
@@ -52,6 +50,10 @@ Sources = Annotated[
     str | None, typer.Option("--sources", metavar="LIST", help="Comma list of web, news, academic, documents.")
 ]
 TimeRange = Annotated[TimeRangeName | None, typer.Option("--time-range", help="Only results of the last day, week, …")]
+Freshness = Annotated[
+    str | None,
+    typer.Option("--freshness", metavar="WHEN", help="oneDay, oneWeek, oneMonth, oneYear, a date, or DATE..DATE."),
+]
 Domains = Annotated[
     str | None,
     typer.Option("--domains", metavar="LIST", help="Comma list: python.org includes it, -python.org excludes it."),
@@ -70,7 +72,9 @@ ERROR = "Error: "  # typer's prefix of the message
 ARGUMENTS = "modules.llm_platform.arguments"  # key of a context's `meta`: the words behind the name of the command
 PROVIDER = "provider"  # the option whose choices the wiring names
 SERVERS = frozenset({"serve", "worker", "mcp"})  # commands that run until stopped: not one trace each
-OPTION_NAMES: Mapping[str, str] = {"urls": "--url"}  # of the fields whose option has another name
+OPTION_NAMES: Mapping[str, str] = {  # of the fields whose option has another name
+    "urls": "--url", "files": "--file", "output_schema": "--schema",
+}
 
 ITEM_FORMATS: Mapping[str, str] = {  # of the fields that are lists: what is said instead of their pattern
     "domains": "must be a domain such as python.org, or -python.org to exclude it",
@@ -166,6 +170,10 @@ def option_message(kind: str, message: str) -> str:
     if kind == "report_only":
         return "belongs to a report: add --depth report, or leave it out"
     return validation_message(kind, message)
+
+
+def command_group(help_text: str) -> typer.Typer:
+    return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
 
 
 class Command(TyperCommand):

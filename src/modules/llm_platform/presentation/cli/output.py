@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from modules.llm_platform.application.services.doctor_service import CheckResult, Verdict
+from pydantic import BaseModel
+
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult, CheckVerdict
 from modules.llm_platform.presentation.cli.console import Console, Line, Style
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import reject
@@ -18,7 +20,7 @@ from modules.llm_platform.presentation.cli.render.json import json_text
 FileFormat = Literal["md", "html", "json"]
 FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}  # by suffix
 MIN_SUBJECT_WIDTH: Final = 20
-MARKS: Final[Mapping[Verdict, tuple[str, Style]]] = {
+MARKS: Final[Mapping[CheckVerdict, tuple[str, Style]]] = {
     "ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red"),
 }
 
@@ -40,6 +42,7 @@ class OutputOptions:
     prompts_enabled: bool = True  # False with --yes
     csl: Path | None = None  # file for the sources in CSL-JSON
     show_sent: bool = False
+    prints_object: bool = False  # of a schema, instead of the text
 
     @property
     def is_printed(self) -> bool:
@@ -132,13 +135,18 @@ def read_option_file(option: str, path: Path, *, max_kb: int, content: str) -> s
         reject(option, f"{path} must be text in UTF-8")
 
 
+def print_result(console: Console, value: BaseModel | Mapping[str, Any], lines: Iterable[Line], *, as_json: bool) -> None:
+    """Print a value as JSON, or the lines that say the same."""
+    if as_json:
+        console.print_verbatim(json_text(value.model_dump(mode="json") if isinstance(value, BaseModel) else value))
+    else:
+        console.print_lines(lines)
+
+
 def print_check_results(console: Console, results: Sequence[CheckResult], *, as_json: bool) -> None:
     """Print a line for each result, or one object with all; CommandError names the checks that failed."""
-    if as_json:
-        checks = [{"subject": each.subject, "verdict": each.verdict, "text": each.text} for each in results]
-        console.print_verbatim(json_text({"checks": checks}))
-    else:
-        console.print_lines(_lines(results))
+    checks = [{"subject": each.subject, "verdict": each.verdict, "text": each.text} for each in results]
+    print_result(console, {"checks": checks}, _lines(results), as_json=as_json)
     failed = [each.subject for each in results if each.verdict == "failed"]
     if failed:
         raise CommandError(f"failed: {', '.join(dict.fromkeys(failed))}")

@@ -1,7 +1,5 @@
 """Markdown on a terminal: Rich's renderer with the line breaks of `wrapping`, and without cut table cells."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, OverflowMethod, RenderResult

@@ -1,7 +1,5 @@
 """Line breaks for a terminal: between words, and between the characters of scripts without spaces."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache

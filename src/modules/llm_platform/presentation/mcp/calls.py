@@ -1,7 +1,5 @@
 """What a tool call gets from the transport that it came over: who calls, limits, and the end of the connection."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -30,7 +28,7 @@ class Call:
         """Count the call for the rate limits. Runs in the task of the call. Raises RateLimitedError."""
 
     def research_slot(self) -> AbstractAsyncContextManager[None]:
-        """A slot for one research. Raises OverloadedError."""
+        """A slot for one research run. Raises OverloadedError."""
         return nullcontext()
 
     def answered(self, answer: ResearchResponse | WebSearchResponse) -> None:
@@ -50,7 +48,7 @@ class ClientLeftError(Exception):
 async def run_call(work: Coroutine[Any, Any, Result], closed: asyncio.Event | None) -> Result:
     """Run the work in a task of its own, until the client leaves or the SDK cancels.
 
-    In a task of its own, because a cancelled scope of anyio raises at every await, also in the clean-up of a research.
+    In a task of its own, because a cancelled scope of anyio raises at every await, also in the clean-up of a research run.
     """
     task = asyncio.create_task(work)
     leaving = asyncio.create_task(closed.wait()) if closed else None

@@ -1,7 +1,5 @@
 """The HTTP application: routes, middleware and errors around one platform."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,9 +17,11 @@ from modules.llm_platform.presentation.rest import (
     chat_routes,
     docs_routes,
     health_routes,
+    options_routes,
     research_job_routes,
     research_routes,
     search_routes,
+    thread_routes,
 )
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.examples import add_examples
@@ -30,7 +30,7 @@ from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, Acce
 from modules.llm_platform.presentation.rest.http.body import field_errors
 from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
 from modules.llm_platform.presentation.rest.http.openapi import openapi_document
-from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses
+from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses, LocalPrograms
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
 from modules.llm_platform.presentation.rest.http.responses import ServerState
 from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signals, uvicorn_server
@@ -43,8 +43,10 @@ DESCRIPTION = "A question in, an answer out whose citations are checked against 
 # FastAPI's own would repeat our spans, with the texts of errors in them, and it looks for providers at every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False}
 ROUTERS = (
+    options_routes.router,
     research_routes.router,
     research_job_routes.router,
+    thread_routes.router,
     search_routes.router,
     chat_routes.router,
     health_routes.router,
@@ -85,6 +87,7 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
         redactor=redactor,
         request_log=RequestLog(server, app.router.routes, quiet=PROBE_PATHS, log_queries=settings.LOG_QUERIES),
         compatible_apis=DIALECT_OF_PREFIX,
+        local_programs=LocalPrograms(settings),
     )
     app.openapi = partial(openapi_document, app, add_examples)  # type: ignore[method-assign]
     return app
@@ -132,9 +135,9 @@ async def _lifespan(
 
 
 def _limit_connections() -> None:
-    """Let the command `uvicorn`, which is about to listen, use our connections in place of its own."""
+    """Let the command `uvicorn`, which is about to listen, use our connections in place of its own, whatever `--http` says."""
     server = uvicorn_server()
-    if server is not None:
-        from modules.llm_platform.presentation.rest.http.connection import limited_connection
+    if server is not None and server.config.http_protocol_class.__module__.startswith("uvicorn."):
+        from modules.llm_platform.presentation.rest.http.connection import HttpConnection
 
-        server.config.http_protocol_class = limited_connection(server.config.http_protocol_class)
+        server.config.http_protocol_class = HttpConnection

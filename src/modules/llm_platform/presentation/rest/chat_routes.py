@@ -1,30 +1,34 @@
 """Chat with a configured language model (docs/reference/http.md)."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.application.research.events import Token
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMToken, Spending
+from modules.llm_platform.domain.dtos.llm_dtos import (
+    MAX_MESSAGES,
+    ChatMessage,
+    LLMRequest,
+    LLMResponse,
+    LLMToken,
+    Spending,
+)
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import body_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import (
-    ANSWER,
-    CancelOnDisconnect,
     excluded_fields,
     json_response,
     request_id,
+    run_until_disconnect,
     services,
 )
 
@@ -36,18 +40,31 @@ def _fixed(value: object) -> BeforeValidator:
     return BeforeValidator(lambda _: value)
 
 
-class ChatApiRequest(LLMRequest):
-    """A conversation; with `stream` the answer is sent as events."""
+class TextMessage(ChatMessage, frozen=True):
+    """One turn of a conversation."""
 
+    role: Literal["system", "user", "assistant"]
+    tool_calls: SkipJsonSchema[Annotated[tuple[dict[str, Any], ...], _fixed(())]] = Field(default=(), exclude=True)
+    tool_call_id: SkipJsonSchema[Annotated[str | None, _fixed(None)]] = Field(default=None, exclude=True)
+    content: Annotated[str, Field(min_length=1)]
+
+
+class ChatApiRequest(LLMRequest, frozen=True):
+    """A conversation; with `stream` the answer is sent as events. Only the interface of OpenAI forwards tools."""
+
+    messages: tuple[TextMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
     stream: bool = Field(default=False, strict=True)
     max_tries: SkipJsonSchema[Annotated[int | None, _fixed(None)]] = Field(default=None, exclude=True)
     data_kind: SkipJsonSchema[Annotated[SentKind, _fixed("query")]] = Field(default="query", exclude=True)
     json_schema: SkipJsonSchema[Annotated[dict[str, Any] | None, _fixed(None)]] = Field(default=None, exclude=True)
+    is_callers_schema: SkipJsonSchema[Annotated[bool, _fixed(False)]] = Field(default=False, exclude=True)
+    extra: SkipJsonSchema[Annotated[dict[str, Any], _fixed({})]] = Field(default_factory=dict, exclude=True)
 
 
-class ChatApiResponse(LLMResponse):
+class ChatApiResponse(LLMResponse, frozen=True):
     """The model's answer."""
 
+    tool_calls: tuple[dict[str, Any], ...] = Field(default=(), exclude=True)  # only the interface of OpenAI forwards tools
     spent: Spending = Field(default=Spending(), exclude=True)
     degraded: tuple[Degraded, ...] = Field(default=(), exclude=True)
 
@@ -55,10 +72,17 @@ class ChatApiResponse(LLMResponse):
 HIDDEN_FIELDS = excluded_fields(ChatApiResponse)
 
 
-class ChatDone(BaseModel):
-    """The last event: the complete answer. Its `content` is the joined tokens."""
+class ToolCallParts(BaseModel, frozen=True):
+    """Parts of calls of the caller's tools, and the text before them."""
 
-    model_config = ConfigDict(frozen=True)
+    request_id: str
+    type: Literal["tool_calls"] = "tool_calls"
+    text: str = ""
+    parts: tuple[dict[str, Any], ...]
+
+
+class ChatDone(BaseModel, frozen=True):
+    """The last event: the complete answer. Its `content` is the joined tokens."""
 
     request_id: str
     type: Literal["done"] = "done"
@@ -81,20 +105,19 @@ async def chat(request: Request) -> Response:
     llm = services(request).llm
     if sse.accepts_event_stream(request, body.stream):
         return await sse.EventStream.start(request, chat_events(llm, body, request_id(request)))
-    async with CancelOnDisconnect(request.receive):
-        response = await llm.generate(body)
-    request.scope[ANSWER] = response
-    return json_response(response, exclude=HIDDEN_FIELDS)
+    return json_response(await run_until_disconnect(request, llm.generate(body)), exclude=HIDDEN_FIELDS)
 
 
 async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[sse.Event, None]:
-    """Yield Token events and one ChatDone."""
+    """Yield Token events, ToolCallParts if the request has tools, and one ChatDone."""
     async with aclosing(llm.stream(request)) as parts:
         async for part in parts:
             yield _event(part, request_id)
 
 
 def _event(part: LLMToken | LLMResponse, request_id: str) -> sse.Event:
+    if isinstance(part, LLMToken) and part.tool_calls:
+        return ToolCallParts(request_id=request_id, parts=part.tool_calls, text=part.text)
     if isinstance(part, LLMToken):
         return Token(request_id=request_id, text=part.text)
     fields: dict[str, Any] = part.model_dump(exclude=HIDDEN_FIELDS)

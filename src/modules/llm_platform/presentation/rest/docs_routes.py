@@ -1,9 +1,8 @@
 """The pages of this server, from files of this package: the research page at / and the API documentation under /docs."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -46,12 +45,18 @@ RESEARCH_FILES: Final[Mapping[str, str]] = {
     **{
         f"{name}.js": JAVASCRIPT
         for name in (
-            *("answer", "api", "dom", "export", "followup", "form", "history", "main", "plan", "quote", "research"),
-            *("settings", "steps", "summary", "texts"),
-            *("lang/de", "lang/ru", "lang/zh", "vendor/dompurify", "vendor/markdown-it"),
+            *("actions", "answer", "api", "citation_card", "contents", "dom", "export", "followup", "form", "main"),
+            *("markdown", "plan", "preferences", "quote", "research", "settings", "sidebar", "source_text", "sources"),
+            *("steps", "summary", "texts", "thread", "underlines", "verdicts"),
+            *("first_paint", "highlight", "icons", "keyboard", "problems", "theme"),
+            *("choices", "choices_panel", "composer", "files", "suggestions"),
+            *("lang/ar", "lang/de", "lang/he", "lang/ru", "lang/zh", "vendor/dompurify", "vendor/markdown-it"),
         )
     },
 }
+# The addresses that the page names hold a hash of all its files, so that a browser need not ask whether one has changed.
+VERSIONED: Final = re.compile(r"(?:(?P<version>[0-9a-f]{16})/)?(?P<name>.+)")
+UNCHANGING: Final = "public, max-age=31536000, immutable"
 # Only DOMPurify may turn text into elements.
 RESEARCH_POLICY: Final = f"{POLICY}; require-trusted-types-for 'script'; trusted-types dompurify"
 PAGE_HEADERS: Final[Mapping[str, str]] = {
@@ -86,10 +91,12 @@ async def root(request: Request) -> Response:
 
 
 async def research_file(request: Request) -> Response:
-    name = request.path_params["name"]
-    if name not in RESEARCH_FILES:
+    """Send a file of the page. A page that was loaded before an update names another version, and gets today's file."""
+    asked = VERSIONED.fullmatch(request.path_params["name"])
+    if asked is None or asked["name"] not in RESEARCH_FILES:
         raise NotFoundError
-    return _research_file(request, name, RESEARCH_FILES[name], {})
+    headers = {"Cache-Control": UNCHANGING} if asked["version"] == research_version() else {}
+    return _research_file(request, asked["name"], RESEARCH_FILES[asked["name"]], headers)
 
 
 def _research_file(request: Request, name: str, media_type: str, headers: Mapping[str, str]) -> Response:
@@ -105,7 +112,18 @@ def _research_file(request: Request, name: str, media_type: str, headers: Mappin
 @cache
 def _read_research_file(name: str) -> _File:
     content = (RESEARCH_FOLDER / name).read_bytes()
+    if name == "index.html":
+        content = content.replace(b'"page/', f'"page/{research_version()}/'.encode())
     return _File(content, gzip.compress(content, mtime=0), f'W/"{hashlib.sha256(content).hexdigest()[:32]}"')
+
+
+@cache
+def research_version() -> str:
+    """The hash of all files that the page loads: they name each other by relative addresses, so that one hash serves all."""
+    digest = hashlib.sha256()
+    for name in sorted(RESEARCH_FILES):
+        digest.update(_read_research_file(name).content)
+    return digest.hexdigest()[:16]
 
 
 async def page(request: Request) -> Response:

@@ -1,19 +1,31 @@
 """Examples of the OpenAPI document: request, response and errors of each route.
 
-They are built from the DTOs, so that a renamed field is an error here. A test validates each against its schema.
+They are built from the DTOs, so that a renamed field is an error here. Those of the compatible interfaces, whose fields other
+systems name, are in `compat/examples.json`. A test validates each against its schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Any, Final
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
-from modules.llm_platform.application.research.events import Done, Planned, Searched, SourcesNumbered, Started, Token
+from modules.llm_platform.application.research.events import (
+    Done,
+    FoundResult,
+    Planned,
+    Searched,
+    SourcesNumbered,
+    Started,
+    Token,
+)
 from modules.llm_platform.domain.dtos import research_dtos, research_job_dtos
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
@@ -21,12 +33,13 @@ from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchCancelledError, SourceNotHeldError, WebSearchError
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
+from modules.llm_platform.presentation.rest import compat
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiResponse, ChatDone
-from modules.llm_platform.presentation.rest.compat.dialect import Example
-from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
+from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import first_segment
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, Event, NumberedEvents
+from modules.llm_platform.presentation.rest.options_routes import ResearchChoices
 from modules.llm_platform.presentation.rest.searxng_shape import to_searxng
 from shared.exceptions import AppException
 
@@ -94,12 +107,20 @@ PLAN: Final = ResearchPlan(
 )
 
 
+OPTIONS: Final = ResearchChoices(
+    sources=("web", "documents"),
+    default_sources=("web",),
+    models=("openai/gpt-4o-mini",),
+    background=True,
+    document_titles=("Setting up a printer",),
+)
 QUEUED_RESEARCH: Final = research_job_dtos.ResearchJobDetail(
     id=REQUEST_ID,
     status="queued",
     query=QUESTION,
     depth="report",
     created_at=datetime(2026, 11, 20, 12, tzinfo=UTC),
+    thread_id=REQUEST_ID,
     request=research_dtos.ResearchRequest(query=QUESTION, depth="report"),
 )
 DONE_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
@@ -124,6 +145,14 @@ CANCELLED_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
 RESEARCH_PAGE: Final = research_job_dtos.ResearchJobPage(
     researches=(research_job_dtos.ResearchJob.model_validate(DONE_RESEARCH.model_dump(include=set(research_job_dtos.ResearchJob.model_fields))),)
 )
+RESEARCH_THREAD: Final = research_job_dtos.ResearchThreadDetail(
+    id=REQUEST_ID,
+    title=QUESTION,
+    status="done",
+    created_at=DONE_RESEARCH.created_at,
+    updated_at=DONE_RESEARCH.created_at,
+    researches=RESEARCH_PAGE.researches,
+)
 
 
 def _dump(value: BaseModel, **options: Any) -> dict[str, Any]:
@@ -138,7 +167,10 @@ def _events(*events: Event) -> str:
 RESEARCH_EVENTS: Final = _events(
     Started(request_id=REQUEST_ID),
     Planned(request_id=REQUEST_ID, questions=(QUESTION,)),
-    Searched(request_id=REQUEST_ID, query=QUESTION, provider="searxng", count=1, cached=False),
+    Searched(
+        request_id=REQUEST_ID, query=QUESTION, provider="searxng", count=1, cached=False,
+        results=(FoundResult(url=URL, title=TITLE),),
+    ),
     SourcesNumbered(request_id=REQUEST_ID, sources=RESEARCH_RESPONSE.sources),
     Token(request_id=REQUEST_ID, text=RESEARCH_RESPONSE.synthesis),
     Done(request_id=REQUEST_ID, response=RESEARCH_RESPONSE),
@@ -147,11 +179,36 @@ CHAT_EVENTS: Final = _events(
     Token(request_id=REQUEST_ID, text=CHAT_RESPONSE.content), ChatDone(request_id=REQUEST_ID, response=CHAT_RESPONSE)
 )
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Example of a route. `parameters`: name to value; `events`: the response as an event stream; `accepted`: that with 202."""
+
+    response: Any
+    request: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    events: str = ""
+    accepted: Any = None
+
+
+def _compatible_examples() -> dict[tuple[str, str], Example]:
+    rows = from_json(files(compat).joinpath("examples.json").read_bytes())
+    return {(method, path): Example(**row) for each, row in rows.items() for method, path in [each.split()]}
+
+
 EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ("post", "/research"): Example(
         _dump(RESEARCH_RESPONSE), {"query": QUESTION, "depth": "shallow", "sources": ["web"]}, events=RESEARCH_EVENTS
     ),
+    ("get", "/research/options"): Example(_dump(OPTIONS)),
     ("get", "/research"): Example(_dump(RESEARCH_PAGE), parameters={"limit": 20}),
+    ("get", "/research/threads"): Example(
+        {"threads": [_dump(RESEARCH_THREAD, exclude={"researches"})], "next": None}, parameters={"limit": 20, "q": "asyncio"}
+    ),
+    ("get", "/research/threads/{request_id}"): Example(_dump(RESEARCH_THREAD), parameters={"request_id": REQUEST_ID}),
+    ("patch", "/research/threads/{request_id}"): Example(
+        {**_dump(RESEARCH_THREAD), "title": "Python"}, {"title": "Python"}, parameters={"request_id": REQUEST_ID}
+    ),
+    ("delete", "/research/threads/{request_id}"): Example(_dump(RESEARCH_THREAD), parameters={"request_id": REQUEST_ID}),
     ("get", "/research/{request_id}"): Example(_dump(DONE_RESEARCH), parameters={"request_id": REQUEST_ID}),
     ("delete", "/research/{request_id}"): Example(_dump(CANCELLED_RESEARCH), parameters={"request_id": REQUEST_ID}),
     ("get", "/research/{request_id}/events"): Example(
@@ -160,6 +217,9 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ("post", "/research/plan"): Example(_dump(PLAN), {"query": QUESTION, "language": "en"}),
     ("get", "/research/{request_id}/sources/{index}"): Example(
         _dump(STORED_SOURCE), parameters={"request_id": REQUEST_ID, "index": 1}
+    ),
+    ("get", "/research/{request_id}/sources/{index}/icon"): Example(
+        "(the bytes of a PNG, ICO, GIF, JPEG or WebP image)", parameters={"request_id": REQUEST_ID, "index": 1}
     ),
     ("post", "/llm-platform/web-search"): Example(
         {
@@ -178,7 +238,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ("get", "/health"): Example(_dump(HEALTH)),
     ("get", "/ready"): Example({"status": "ready"}),
     ("get", "/metrics"): Example("# TYPE llm_platform_http_requests_in_progress gauge\n"),
-    **{route: example for dialect in DIALECTS for route, example in dialect.examples.items()},
+    **_compatible_examples(),
 }
 
 ERRORS: Final[Mapping[int, AppException]] = {
@@ -186,6 +246,7 @@ ERRORS: Final[Mapping[int, AppException]] = {
     HTTPStatus.UNAUTHORIZED: problems.UnauthorizedError(),
     HTTPStatus.FORBIDDEN: problems.CrossSiteError(),
     HTTPStatus.NOT_FOUND: SourceNotHeldError(),
+    HTTPStatus.METHOD_NOT_ALLOWED: problems.MethodNotAllowedError(),
     HTTPStatus.REQUEST_TIMEOUT: problems.BodyTimeoutError(),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: problems.BodyTooLargeError(),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: problems.MediaTypeError(),
@@ -218,7 +279,7 @@ def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:
 
 def _response(example: Example, media_type: str, status: int, path: str) -> Any:
     if status == HTTPStatus.ACCEPTED:
-        return _dump(QUEUED_RESEARCH)
+        return example.accepted or _dump(QUEUED_RESEARCH)
     if status != HTTPStatus.OK:
         return _problem(status, path)
     if media_type == MEDIA_TYPE:

@@ -1,7 +1,5 @@
 """Health of the upstreams, readiness and metrics of the server."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 

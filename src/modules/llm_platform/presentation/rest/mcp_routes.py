@@ -1,12 +1,13 @@
 """MCP over streamable HTTP at /mcp (docs/reference/mcp.md): access, limits and admission are those of the other routes.
 
 A session serves only to cancel a call by a notification. A request of a session that this process does not have, such as one of
-another replica or from before a restart, is answered without a session.
+another replica or from before a restart, is answered without a session; one of a session that its client has ended is not.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import Context
 from functools import partial
@@ -69,6 +70,7 @@ class McpEndpoint:
         self._starting: asyncio.Future[_Managers] | None = None
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._ended: deque[bytes] = deque(maxlen=MAX_SESSIONS)  # ids of sessions that their clients ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._is_installed:
@@ -82,13 +84,17 @@ class McpEndpoint:
         if message:
             _check_message(message)
         scope[CLOSED] = closed = asyncio.Event()
-        names_session = any(name == SESSION_ID for name, _ in scope["headers"])
-        attempt = _Attempt(send, 404 if names_session else 503)  # unknown session; too many sessions
+        session = next((value for name, value in scope["headers"] if name == SESSION_ID), None)
+        attempt = _Attempt(send, 503 if session is None else 404)  # unknown session; too many sessions
         try:
-            if message.get("method") == "initialize" and not await self._may_open_session(scope[CALLER].id):
+            if session in self._ended:
+                await managers.with_sessions.handle_request(_owned(scope), _replayed(body, receive), send)  # 404
+            elif message.get("method") == "initialize" and not await self._may_open_session(scope[CALLER].id):
                 attempt.has_no_session = True
             else:
                 await managers.with_sessions.handle_request(_owned(scope), _replayed(body, receive), attempt)
+            if scope["method"] == "DELETE" and session is not None and not attempt.has_no_session:
+                self._ended.append(session)
             if attempt.has_no_session:
                 await managers.without.handle_request(scope, _replayed(body, receive), send)
         finally:

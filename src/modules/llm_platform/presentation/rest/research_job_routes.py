@@ -11,20 +11,19 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import StringConvertor, register_url_convertor
 
-from modules.llm_platform.application.services.research_job_service import MAX_PAGE
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
-from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJobDetail, ResearchJobPage
+from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail, ResearchJobPage
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import caller_id, json_response, server_state, services
-from modules.llm_platform.presentation.rest.http.sse import RESEARCH_EVENTS, ResumableEventStream, event_stream_response
+from modules.llm_platform.presentation.rest.http.sse import RESEARCH_EVENTS, EventStream, event_stream_response
 
 
 class _ResearchIdConvertor(StringConvertor):
-    """Leaves /research/plan to its own route."""
+    """Leaves /research/options, /research/plan and /research/threads to their own routes."""
 
-    regex = r"(?!plan(?:/|$))[^/]+"
+    regex = r"(?!(?:options|plan|threads)(?:/|$))[^/]+"
 
 
 register_url_convertor("research_id", _ResearchIdConvertor())
@@ -39,9 +38,10 @@ PAGE = 20  # research runs of a page, unless `limit` says otherwise
 ResearchId = Annotated[str, Path(alias="request_id", description="`id` of a background run")]
 
 
-async def submit(request: Request, body: ResearchRequest, webhook: str | None) -> Response:
+async def submit(request: Request, body: ResearchRequest, webhook: str | None, thread_id: str | None) -> Response:
     """Queue a research run: 202 with its state and Location."""
-    job = await services(request).research_jobs.submit(body, webhook=webhook, owner=caller_id(request))
+    jobs = services(request).research_jobs
+    job = await jobs.submit(body, webhook=webhook, owner=caller_id(request), thread_id=thread_id)
     return json_response(job, status=202, headers={"Location": f"/research/{job.id}"})
 
 
@@ -53,7 +53,7 @@ async def submit(request: Request, body: ResearchRequest, webhook: str | None) -
 )
 async def list_researches(
     request: Request,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = PAGE,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = PAGE,
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
 ) -> Response:
     return json_response(
@@ -65,7 +65,7 @@ async def list_researches(
     "/{request_id:research_id}",
     summary="A background run: its state, and its answer when it is done",
     response_model=ResearchJobDetail,
-    responses=problem_responses(404, 422),
+    responses=problem_responses(404, 405, 422),
 )
 async def get_research(request: Request, research_id: ResearchId) -> Response:
     return json_response(await services(request).research_jobs.get(research_id, owner=caller_id(request)))
@@ -75,7 +75,7 @@ async def get_research(request: Request, research_id: ResearchId) -> Response:
     "/{request_id:research_id}",
     summary="Cancel a background run unless it has ended",
     response_model=ResearchJobDetail,
-    responses=problem_responses(404, 422),
+    responses=problem_responses(404, 405, 422),
 )
 async def cancel_research(request: Request, research_id: ResearchId) -> Response:
     return json_response(await services(request).research_jobs.cancel(research_id, owner=caller_id(request)))
@@ -88,17 +88,26 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
     responses={
         **event_stream_response(*RESEARCH_EVENTS),
         204: {"description": "The research has ended, and there are no events after Last-Event-ID"},
-        **problem_responses(404, 422),
+        **problem_responses(404, 405, 422),
     },
 )
 async def research_events(request: Request, research_id: ResearchId) -> Response:
-    jobs, owner = services(request).research_jobs, caller_id(request)
     after = _last_event(request)
+    events = follow(request, research_id, after)
+    if not await services(request).research_jobs.has_events(research_id, owner=caller_id(request), after=after):
+        return Response(status_code=204)  # tells EventSource not to connect again
+    return EventStream(events)
+
+
+def follow(request: Request, research_id: str, after: int = 0) -> AsyncGenerator[JobEvent, None]:
+    """Return the events of a run of the caller after number `after`, until the last one or until the server stops.
+
+    Raises OverloadedError if the caller follows MAX_STREAMS runs.
+    """
+    owner = caller_id(request)
     if server_state(request).streams[owner] >= MAX_STREAMS:
         raise OverloadedError(TOO_MANY_STREAMS)
-    if not await jobs.has_events(research_id, owner=owner, after=after):
-        return Response(status_code=204)  # tells EventSource not to connect again
-    return ResumableEventStream(_until_draining(request, jobs.events(research_id, owner=owner, after=after)))
+    return _until_draining(request, services(request).research_jobs.events(research_id, owner=owner, after=after))
 
 
 async def _until_draining(

@@ -3,37 +3,108 @@
 The plan of a report can be requested first and changed by a person (requirements MS1 to MS8).
 """
 
-from __future__ import annotations
-
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import ceil
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from modules.llm_platform.application.research.events import Done, ResearchEvent, Token
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import GivenUrl, HeldSource, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import (
+    MIN_QUESTION_CHARS,
+    GivenUrl,
+    HeldSource,
+    PreviousId,
+    ResearchRequest,
+    ResearchResponse,
+)
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES
+from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_context, split_message
 from modules.llm_platform.presentation.rest.http import responses, sse
-from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, BodyLimit, declared_length, read_body
 from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
+from modules.llm_platform.presentation.rest.http.problems import (
+    BODY_STATUSES,
+    UPSTREAM_STATUSES,
+    BodyTooLargeError,
+    NotFoundError,
+    problem_responses,
+)
 from modules.llm_platform.presentation.rest.research_job_routes import submit
 
 router = APIRouter(prefix="/research", tags=["research"])
 
+FILES_NOTE = "With `files` the body may be larger: they may have 10 MB all together, which base64 makes 14 MB."
+WITH_FILES = BodyLimit(
+    max_bytes=MAX_BODY_BYTES + ceil(MAX_FILES_BYTES / 3) * 4,  # base64 has four characters for three bytes
+    timeout_s=60.0,
+    refusal=f"The body is too large: the files of a request may have {MAX_FILES_BYTES // 1_000_000} MB all together.",
+)
 MAX_SOURCE_INDEX = 1_000_000
+ICON_CONTENT: Final = {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
+ICON_HEADERS: Final[Mapping[str, str]] = {  # whoever opens the address itself gets an image that can do nothing
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, max-age=86400",
+}
 
 
-class ResearchApiRequest(ResearchRequest):
-    """A question; with `stream` (or `Accept: text/event-stream`) the steps of the research are sent as events.
+def _need_query_or_message(schema: dict[str, Any]) -> None:
+    schema["required"].remove("query")
+    schema["oneOf"] = [{"required": ["query"]}, {"required": ["message"]}]
 
-    With `background` the research is queued and outlives the connection; `webhook` is notified when it ends.
+
+class MessageRequest(BaseModel):
+    """A request that takes a `message` in the place of `query`: a text that may be longer than a question and contains one.
+
+    The question in it becomes `query`, and a text that is longer than a question `context`.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_need_query_or_message)
+
+    message: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=MIN_QUESTION_CHARS, max_length=MAX_MESSAGE_CHARS)
+    ] = Field(default="", exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _find_question(cls, values: Any) -> Any:
+        message = values.get("message") if isinstance(values, dict) else None
+        if not isinstance(message, str):
+            return values
+        if "query" in values:
+            raise PydanticCustomError("message", "has both query and message: leave one out")
+        question, whole = split_message(message[:MAX_MESSAGE_CHARS])  # a longer message is refused as such
+        context = values.get("context")
+        if whole is None or not isinstance(context, str | None):
+            return {**values, "query": question}
+        return {**values, "query": question, "context": join_context(whole, context)}
+
+
+class PlanApiRequest(PlanRequest, MessageRequest):
+    """A question to plan, or a message that contains one."""
+
+
+class ResearchApiRequest(ResearchRequest, MessageRequest):
+    """A question, or a `message` that contains one.
+
+    With `stream` (or `Accept: text/event-stream`) the steps of the research are sent as events. With `store` the answer is
+    stored for `STORE_TTL_DAYS` at /research/{id}, where `id` is `metadata.request_id`; a follow-up question then joins its
+    thread. With `thread_id`, the id of a stored run, a stored run joins the thread of that run and does not follow it. With
+    `background` the research is queued, always stored, and outlives the connection; `webhook` is notified when it ends.
     """
 
     stream: bool = Field(default=False, strict=True)
+    store: bool = Field(default=False, strict=True)
     background: bool = Field(default=False, strict=True)
     webhook: GivenUrl | None = None
+    thread_id: PreviousId | None = None
 
     @field_validator("background")
     @classmethod
@@ -42,11 +113,25 @@ class ResearchApiRequest(ResearchRequest):
             raise PydanticCustomError("background", "does not go with stream: read /research/{id}/events")
         return value
 
+    @field_validator("background")
+    @classmethod
+    def _has_no_files(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("files"):
+            raise PydanticCustomError("background", "does not go with files, which are stored nowhere: leave out one of them")
+        return value
+
     @field_validator("webhook")
     @classmethod
     def _belongs_to_background(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and not info.data.get("background"):
             raise PydanticCustomError("background_only", "belongs to a background run: add background true")
+        return value
+
+    @field_validator("thread_id")
+    @classmethod
+    def _belongs_to_a_stored_run(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and not (info.data.get("background") or info.data.get("store")):
+            raise PydanticCustomError("stored_only", "belongs to a stored run: add store or background true")
         return value
 
 
@@ -59,15 +144,37 @@ class ResearchApiRequest(ResearchRequest):
         **sse.event_stream_response(*sse.RESEARCH_EVENTS),
         202: {"model": ResearchJobDetail, "description": "With `background`: the queued research, at `Location`"},
     },
-    openapi_extra=body_of(ResearchApiRequest),
+    openapi_extra=body_of(ResearchApiRequest, note=FILES_NOTE),
 )
 async def research(request: Request) -> Response:
-    body = await read_body(request, ResearchApiRequest)
+    body = await _read(request)
     if body.background:
-        return await submit(request, body, body.webhook)
+        return await submit(request, body, body.webhook, body.thread_id)
     if sse.accepts_event_stream(request, body.stream):
-        return await sse.stream_research(request, body)
-    return responses.json_response(await responses.run_research(request, body))
+        return await sse.stream_research(request, body, record=partial(_record, request, body) if body.store else None)
+    events: list[ResearchEvent] = []
+    response = await responses.run_research(request, body, events.append, is_stored=body.store)
+    if body.store:
+        await _record(request, body, [*events, Done(request_id=responses.request_id(request), response=response)])
+    return responses.json_response(response)
+
+
+async def _read(request: Request) -> ResearchApiRequest:
+    """Return the body. A large one has files: few such bodies are received at once."""
+    if declared_length(request.scope[HEADERS]) <= MAX_BODY_BYTES:
+        return await read_body(request, ResearchApiRequest)
+    async with responses.server_state(request).uploads.slot():
+        body = await read_body(request, ResearchApiRequest, limit=WITH_FILES)
+    if not body.files:
+        raise BodyTooLargeError
+    return body
+
+
+async def _record(request: Request, body: ResearchApiRequest, events: Sequence[ResearchEvent]) -> None:
+    """Store a foreground run; its text is in the last event."""
+    stored = [event for event in events if not isinstance(event, Token)]
+    jobs = responses.services(request).research_jobs
+    await jobs.record(body, stored, owner=responses.caller_id(request), thread_id=body.thread_id)
 
 
 @router.post(
@@ -75,10 +182,10 @@ async def research(request: Request) -> Response:
     summary="Split a question into sub-questions, for the `plan` of a report",
     response_model=ResearchPlan,
     responses=problem_responses(*BODY_STATUSES, 404),
-    openapi_extra=body_of(PlanRequest),
+    openapi_extra=body_of(PlanApiRequest),
 )
 async def plan(request: Request) -> Response:
-    body = await read_body(request, PlanRequest)
+    body = await read_body(request, PlanApiRequest)
     async with responses.CancelOnDisconnect(request.receive), responses.server_state(request).researches.slot():
         response = await responses.services(request).research.plan(body, owner=responses.caller_id(request))
     return responses.json_response(response)
@@ -98,3 +205,22 @@ async def source(
     return responses.json_response(
         await responses.services(request).research.source(research_id, index, owner=responses.caller_id(request))
     )
+
+
+@router.get(
+    "/{request_id}/sources/{index}/icon",
+    summary="The icon of the site of a source, with PAGE_FAVICONS",
+    response_class=Response,
+    responses={200: ICON_CONTENT, **problem_responses(404, 422)},
+)
+async def source_icon(
+    request: Request,
+    research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
+    index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
+) -> Response:
+    platform = responses.services(request)
+    source = await platform.research.source(research_id, index, owner=responses.caller_id(request))
+    icon = await platform.icons.read(source.url) if platform.icons else None
+    if icon is None:
+        raise NotFoundError
+    return Response(icon.data, media_type=icon.media_type, headers=dict(ICON_HEADERS))

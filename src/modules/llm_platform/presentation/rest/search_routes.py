@@ -1,7 +1,5 @@
 """Search over HTTP: in the platform's format (requirement WS7) and in that of SearXNG (requirements RB2 to RB4)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -18,18 +16,18 @@ from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, 
 router = APIRouter(tags=["search"])
 
 
-class WebSearchApiRequest(dtos.WebSearchRequest):
+class WebSearchApiRequest(dtos.WebSearchRequest, frozen=True):
     """A web search; the fields of WebSearchRequest."""
 
 
-class WebSearchApiResult(dtos.WebSearchResultItem):
+class WebSearchApiResult(dtos.WebSearchResultItem, frozen=True):
     """One search result."""
 
     source: str | None = Field(default=None, exclude=True)
     score: float | None = Field(default=None, exclude=True)
 
 
-class WebSearchApiResponse(dtos.WebSearchResponse):
+class WebSearchApiResponse(dtos.WebSearchResponse, frozen=True):
     """The results, best first, with their provider and the providers that failed."""
 
     results: tuple[WebSearchApiResult, ...] = ()
@@ -77,10 +75,13 @@ PASS_THROUGH = query_of(
 )
 async def web_search(request: Request) -> Response:
     body = await read_body(request, WebSearchApiRequest)
-    async with responses.CancelOnDisconnect(request.receive):
-        response = await responses.services(request).web_search.search(body)
-    request.scope[responses.ANSWER] = response
+    response = await search_web(request, body)
     return responses.json_response(response, exclude=HIDDEN_FIELDS)
+
+
+async def search_web(request: Request, search: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
+    """Return the results. The search stops if the client disconnects."""
+    return await responses.run_until_disconnect(request, responses.services(request).web_search.search(search))
 
 
 @router.get(
@@ -111,7 +112,4 @@ async def search_by_body(request: Request) -> Response:
 
 async def search_passed_through(request: Request, search: searxng_shape.SearchApiRequest) -> Response:
     """Return the answer in the format of SearXNG."""
-    async with responses.CancelOnDisconnect(request.receive):
-        response = await responses.services(request).web_search.search(search)
-    request.scope[responses.ANSWER] = response
-    return responses.raw_json_response(searxng_shape.to_searxng(response))
+    return responses.raw_json_response(searxng_shape.to_searxng(await search_web(request, search)))

@@ -1,12 +1,10 @@
 """The search format of SearXNG: its parameters and its JSON, for every provider."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, WithJsonSchema
 from starlette.datastructures import QueryParams
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
@@ -53,7 +51,7 @@ def _none_if_empty(value: Any) -> Any:
     return None if value == "" else value
 
 
-class SearchApiRequest(dtos.VerbatimWebSearchRequest):
+class SearchApiRequest(dtos.VerbatimWebSearchRequest, frozen=True):
     """`q` is passed on unchanged, with its bangs; `engines` is a list or a comma list; `pageno` is an alias of `page`."""
 
     query: Annotated[dtos.Query, AfterValidator(_refuse_redirect)] = Field(validation_alias="q")
@@ -70,10 +68,8 @@ class SearchApiRequest(dtos.VerbatimWebSearchRequest):
     time_range: Annotated[dtos.TimeRange | None, BeforeValidator(_none_if_empty), TIME_RANGE_OR_NULL] = None
 
 
-class SearxngAnswer(BaseModel):
+class SearxngAnswer(BaseModel, extra="allow"):
     """The JSON of SearXNG; its other fields are passed on too."""
-
-    model_config = ConfigDict(extra="allow")
 
     query: str = ""
     number_of_results: float | None

@@ -1,17 +1,16 @@
-"""uvicorn for this application: draining before shutdown, garbage collector settings."""
+"""uvicorn for this application: draining before shutdown."""
 
 from __future__ import annotations
 
 import errno
-import gc
 import socket
 import sys
 from collections.abc import Callable
-from typing import Final
 
 import uvicorn
 
 from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.presentation.garbage_collection import tune_gc
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.http.connection import HttpConnection
 from modules.llm_platform.presentation.rest.http.responses import ServerState
@@ -19,19 +18,6 @@ from shared.config import Settings, SettingsError
 
 CANCELLATION_GRACE_S = 1  # after the drain, for cancelled requests to end
 EXAMPLE_PORT = 8001
-GC_YOUNG_THRESHOLD: Final = 50_000  # allocations before a collection; a research request allocates about 10,000
-GC_OLDER_THRESHOLD: Final = 20  # collections of one generation before the next older one is collected
-
-
-def tune_gc() -> None:
-    """Exclude all loaded objects from garbage collection and collect less often.
-
-    The modules of a server are half a million objects that live as long as the process; scanning them took a fifth of the
-    CPU time of research requests with fifty clients. The settings apply to the whole process.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD, GC_OLDER_THRESHOLD)
 
 
 def serve(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Settings) -> None:

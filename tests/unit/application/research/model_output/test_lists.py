@@ -8,21 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
-from modules.llm_platform.application.research.model_output.lists import (
-    ITEM_KEYS,
-    LABELS,
-    MAX_ITEMS,
-    METADATA_KEYS,
-    NON_ITEMS,
-    REFUSALS,
-    read_line,
-    read_strings,
-)
+from modules.llm_platform.application.research.model_output.lists import MAX_ITEMS, list_words, read_line, read_strings
 
 A, B = "How does a heat pump work?", "What does it cost?"
 
 
-@for_each("label", sorted(LABELS))
+@for_each("label", sorted(list_words("labels")))
 def test_every_label_is_a_prefix(label: str) -> None:
     """In small letters and in capitals, numbered or not, with either colon, in a list and in bold."""
     for line in (
@@ -114,6 +105,6 @@ def test_items_are_bounded() -> None:
 
 def test_phrases_are_lower_case() -> None:
     """They are compared with lowered text, so another spelling would never match."""
-    phrases = {*LABELS, *ITEM_KEYS, *METADATA_KEYS, *NON_ITEMS, *REFUSALS}
+    phrases = list_words("labels", "item_keys", "metadata_keys", "non_items", "refusals")
     assert all(word == word.lower() == word.strip() and word for word in phrases)
-    assert METADATA_KEYS.isdisjoint(ITEM_KEYS)
+    assert list_words("metadata_keys").isdisjoint(list_words("labels", "item_keys"))

@@ -9,14 +9,11 @@ import pytest
 from tests.cases import for_each
 from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
 
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Failed, ResearchEvent
-from modules.llm_platform.application.research.report.reporter import MadeReport, ReportSingleFlight
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
-from modules.llm_platform.domain.egress_log import EgressLog
 
-A_WHILE_S = 20.0  # within which what is awaited comes, on any machine
+A_WHILE_S = 60.0  # within which what is awaited comes, on any machine
 NEVER_S = 3600.0
 
 
@@ -113,11 +110,11 @@ async def test_report_is_cancelled_when_all_followers_leave() -> None:
     shared.model = ReportModel(delays={"queries": NEVER_S})
     service = shared.service()
     streams = [await begun(service, name) for name in ("one", "two")]
-    assert [task for task in asyncio.all_tasks() if "_ReportFlight" in repr(task)]
+    assert [task for task in asyncio.all_tasks() if "SingleFlight._call" in repr(task)]
     async with asyncio.timeout(A_WHILE_S):
         for stream in streams:
             await stream.aclose()
-    assert not [task for task in asyncio.all_tasks() if "_ReportFlight" in repr(task)]
+    assert not [task for task in asyncio.all_tasks() if "SingleFlight._call" in repr(task)]
     shared.model.asked.clear()
     await (await begun(service, "three")).aclose()
     assert shared.model.asked[0] == "plan"
@@ -138,8 +135,8 @@ async def test_failure_is_raised_to_all_followers() -> None:
 
 @for_each(
     "wishes",
-    [{"max_llm_calls": 50}, {"max_seconds": 300.0}, {"instructions": "Short."}, {"fresh": True}, {"language": "de"},
-     {"query": "What do heat pumps cost?"}, {"plan": ("What is a heat pump?",)}],
+    [{"max_llm_calls": 50}, {"max_seconds": 300.0}, {"instructions": "Short."}, {"context": "Oslo"}, {"fresh": True},
+     {"language": "de"}, {"query": "What do heat pumps cost?"}, {"plan": ("What is a heat pump?",)}],
 )
 async def test_different_requests_are_not_shared(wishes: dict[str, object]) -> None:
     """Other limits, wishes, languages or questions: nobody gets the answer of another question or budget."""
@@ -156,30 +153,3 @@ async def test_finished_report_is_not_joined() -> None:
     await events_of(service, "one")
     await events_of(service, "two")
     assert shared.calls()["write"] == 2
-
-
-async def test_closing_cancels_running_reports() -> None:
-    """Whoever still follows is told that it was stopped."""
-    reports = ReportSingleFlight()
-    began = asyncio.Event()
-
-    async def make(order: ResearchContext, told: object) -> MadeReport:
-        began.set()
-        await asyncio.sleep(NEVER_S)
-        raise AssertionError("it was to be stopped")
-
-    follower = asyncio.create_task(reports.follow("key", order("one"), make))
-    await asyncio.wait_for(began.wait(), A_WHILE_S)
-    await asyncio.wait_for(reports.aclose(), A_WHILE_S)
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(follower, A_WHILE_S)
-
-
-def order(name: str) -> ResearchContext:
-    async def store_sources(sources: object) -> None:
-        return None
-
-    return ResearchContext(
-        request=research_request(), request_id=name, detected="en", emit=lambda event: None, store_sources=store_sources,
-        streamed=True, began=0.0, egress_log=EgressLog(),
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.fakes.llm_contract import question
 from tests.report_world import ReportModel, Web, World, some_pages, stage_of
 
 from modules.llm_platform.application.research import budget
@@ -14,7 +15,7 @@ from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.exceptions import LLMBudgetError
-from modules.llm_platform.testing.llm import FakeLLM, question
+from modules.llm_platform.testing.llm import FakeLLM
 
 
 async def test_call_may_end_with_another_phase_than_its_stage() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.cases import for_each
 from tests.unit.presentation.cli.fakes import FakePlatform, piped_console, terminal_console, wiring
 
-from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.presentation.cli.commands import doctor as doctor_module
 from modules.llm_platform.presentation.cli.commands.config import setting_values, setting_warnings
 from modules.llm_platform.presentation.cli.commands.doctor import check_extras, check_settings

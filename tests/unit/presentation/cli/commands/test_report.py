@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.unit.domain.test_long_message import AGENT
 from tests.unit.presentation.cli.fakes import ANSWER, PLAN, PLANNER, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -316,7 +317,8 @@ class TestCostOfPlanning:
         """Calls, tokens and dollars of the plans that the person was shown count with those of the report."""
         spent = Spending(calls=1, prompt_tokens=200, completion_tokens=50, cost_usd=0.01)
         plan = PLAN.model_copy(update={"spent": spent})
-        platform = FakePlatform(plans=(plan, plan), answer=answer_with(llm_calls=3, tokens_used=1000, cost_usd=0.1))
+        written = answer_with(llm_calls=3, prompt_tokens=800, completion_tokens=200, cost_usd=0.1)
+        platform = FakePlatform(plans=(plan, plan), answer=written)
         printed = command(*REPORT, "--output", "a.json", typed="n\n\n", platform=platform)
         assert printed.code == 0
         result = json.loads(Path("a.json").read_text())["metadata"]
@@ -482,3 +484,24 @@ class TestInterrupted:
         ended = command(*arguments, platform=FakePlatform(answer=INTERRUPTED))
         assert ended.code == 130
         assert "Interrupted" not in ended.err
+
+
+def test_context_of_a_question(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--context FILE` is the text beyond the question. A longer text in a pipe contains the question, and is its context."""
+    (tmp_path / "notes.txt").write_text("I live in Oslo.\n", "utf-8")
+    platform = FakePlatform()
+    assert command(*QUESTION, "--context", str(tmp_path / "notes.txt"), platform=platform).code == 0
+    monkeypatch.setattr(sys, "stdin", io.StringIO(AGENT))
+    assert run(["research", "--context", str(tmp_path / "notes.txt")], wiring(platform, model=True)) == 0
+    given, piped = platform.research.requests
+    assert (given.query, given.context) == ("What is it?", "I live in Oslo.")
+    assert piped.query.startswith("Compare the efficiency of air-source heat pumps")
+    assert piped.context == f"{AGENT.strip()}\n\nI live in Oslo."
+    capsys.readouterr()
+    (tmp_path / "long.txt").write_text("x" * 32_001)
+    ended = command(*QUESTION, "--context", str(tmp_path / "long.txt"))
+    assert (ended.code, "--context" in ended.err, "32000" in ended.err) == (2, True, True)
+    ended = command("research", "x" * 32_501)
+    assert (ended.code, "QUESTION" in ended.err, "32500" in ended.err) == (2, True, True)

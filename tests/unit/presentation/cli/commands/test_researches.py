@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -53,7 +53,7 @@ async def _fill(store: IResearchJobStore) -> None:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
+def command(capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
     store = MemoryResearchJobStore()
     asyncio.run(_fill(store))
 
@@ -63,7 +63,8 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
         printed = capsys.readouterr()
         return Ended(code, printed.out + out.getvalue(), printed.err + err.getvalue())
 
-    return call
+    yield call
+    asyncio.run(store.aclose())
 
 
 def test_a_list_is_that_of_one_owner_newest_first(command: Command) -> None:

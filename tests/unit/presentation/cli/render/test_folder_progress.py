@@ -15,7 +15,7 @@ from modules.llm_platform.presentation.cli.render.progress import report_folder_
 from modules.llm_platform.testing.waiting import becomes_true
 
 SOON_S = 0.001
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Stream(io.StringIO):

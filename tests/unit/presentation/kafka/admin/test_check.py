@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
-from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.presentation.kafka.admin.check import WorkerRequirements, check_cluster
 from modules.llm_platform.presentation.kafka.worker.clients import AdminFailure
 

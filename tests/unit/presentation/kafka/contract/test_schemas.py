@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema_rs
 from hypothesis import given
@@ -14,8 +14,11 @@ from tests.cases import for_each
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Hit, RagAnswer, RagCitation, RagHits, RagSearch
 from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.presentation.kafka.contract import requests
 from modules.llm_platform.presentation.kafka.contract.outcomes import (
     OUTCOME_TOO_LARGE,
+    REUSED_HEADER,
+    ErrorCode,
     Failure,
     encode_failure,
     encode_result,
@@ -97,6 +100,22 @@ def test_schemas_have_every_field() -> None:
     assert named[REQUEST_TOPICS["answer"]]["context"]["items"]["properties"].keys() == ContextItem.model_fields.keys()
     assert named[RESULT_TOPICS["search"]]["hits"]["items"]["properties"].keys() == Hit.model_fields.keys()
     assert named[RESULT_TOPICS["answer"]]["citations"]["items"]["properties"].keys() == RagCitation.model_fields.keys()
+
+
+def test_schemas_have_the_limits_of_the_parser() -> None:
+    """A sender that keeps to the schema is not refused, and every code and header of an outcome is named."""
+    search, answer = (SCHEMAS[topic]["properties"] for topic in REQUEST_TOPICS.values())
+    for properties in (search, answer):
+        assert properties["request_id"]["maxLength"] == requests.MAX_ID_CHARS
+        assert properties["request_id"]["not"] == {"pattern": f"^{requests.FALLBACK_ID_PREFIX}"}
+    filters = search["filters"]
+    assert filters["maxProperties"] == requests.MAX_FILTERS
+    assert filters["additionalProperties"]["maxItems"] == requests.MAX_FILTER_VALUES
+    assert answer["context"]["maxItems"] == requests.MAX_CONTEXT_ITEMS
+    failed = SCHEMAS[FAILED_TOPIC]["properties"]
+    assert failed["stage"]["enum"] == list(REQUEST_TOPICS)
+    assert failed["error_code"]["enum"] == list(get_args(ErrorCode))
+    assert REUSED_HEADER in DOCUMENT["components"]["messageTraits"]["outcome"]["headers"]["properties"]
 
 
 @given(_FOUND, _ECHOS)

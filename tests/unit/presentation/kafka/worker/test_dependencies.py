@@ -36,7 +36,7 @@ from modules.llm_platform.presentation.kafka.worker.handler import HandlerOption
 from modules.llm_platform.testing import FakeLLM
 from modules.llm_platform.testing.waiting import becomes_true
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 QUESTION = "How long does a session token stay valid?"
 ANSWER = "A session token stays valid for thirty minutes after the last request [1]."
 WRONG_KEY = LLMConfigError("kimi refuses the key (401): check KIMI_API_KEY")
@@ -94,7 +94,7 @@ class World:
             [*watched, Dependency("model", self.model, self.model, stages=frozenset({"answer"}))]
         )
         self.handler: RagHandler = build_rag_handler(
-            world.retrieval, world.answers, self.store, HandlerOptions(timeout_s=5.0), self.dependencies
+            world.retrieval, world.answers, self.store, HandlerOptions(timeout_s=30.0), self.dependencies
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.cases import for_each
 from tests.fakes.outcome_store import MemoryOutcomeStore
 from tests.rag_world import SECRETS, SESSIONS, RagWorld
+from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.exceptions import (
     EmbeddingError,
@@ -31,7 +32,7 @@ SECRET = "sk-never-tell-anybody"
 
 def handler_of(world: RagWorld, **options: Any) -> RagHandler:
     return build_rag_handler(
-        world.retrieval, world.answers, MemoryOutcomeStore(), HandlerOptions(**{"timeout_s": 0.35, **options})
+        world.retrieval, world.answers, MemoryOutcomeStore(), HandlerOptions(**{"timeout_s": 30.0, **options})
     )
 
 
@@ -79,6 +80,7 @@ async def test_question_without_evidence_has_a_result() -> None:
     assert (topic, said["answer"], said["citations"]) == ("rag_answer_result", "Nothing was found.", [])
 
 
+@in_virtual_time
 @for_each(
     ("error", "code", "kind"),
     [
@@ -106,6 +108,7 @@ async def test_each_cause_has_its_error_code(error: Exception, code: str, kind: 
     assert SECRET not in json.dumps(said)
 
 
+@in_virtual_time
 async def test_hanging_model_is_an_llm_failure() -> None:
     """Not a timeout of ours: who reads it knows where to look. It is told in time."""
     llm = FakeLLM(["Too late."], delay_s=30)
@@ -117,11 +120,12 @@ async def test_hanging_model_is_an_llm_failure() -> None:
     assert llm.running == 0
 
 
+@in_virtual_time
 async def test_model_that_recovers_before_the_deadline_answers() -> None:
     """Recoverable causes are tried again, then there is one result."""
     llm = FakeLLM([LLMConnectionError("not reachable"), f"{SESSIONS.texts[0][:-1]} [1]."])
     topic, said = await outcome_of(
-        handler_of(await RagWorld(llm=llm).indexed(), timeout_s=5.0), "answer", {"question": QUESTION}
+        handler_of(await RagWorld(llm=llm).indexed(), timeout_s=30.0), "answer", {"question": QUESTION}
     )
     assert topic == "rag_answer_result"
     assert [each["doc_id"] for each in said["citations"]] == ["sessions"]
@@ -141,6 +145,7 @@ async def test_tenant_cannot_select_documents_of_another() -> None:
 
 
 @pytest.mark.parametrize(("stage", "field"), [("search", "query"), ("answer", "question")])
+@in_virtual_time
 async def test_failed_embedder_fails_the_request(stage: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What words alone would find is told for good under that id: a recoverable failure is what the sender can act on."""
     world = await RagWorld().indexed()

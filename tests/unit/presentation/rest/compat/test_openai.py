@@ -112,12 +112,17 @@ async def test_error_in_a_stream_is_raised(sdk: openai.AsyncOpenAI, services: Fa
     ("model", "field", "value"),
     [
         ("research-deep", "tools", [{"type": "function", "function": {"name": "f"}}]),
-        ("research-deep", "response_format", {"type": "json_object"}),
+        ("research-deep", "tool_choice", "required"),
+        ("research-deep", "response_format", {"type": "grammar"}),
+        ("research-deep", "response_format", {"type": "json_schema", "json_schema": {"name": "a"}}),
+        ("research-deep", "response_format", {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}),
+        ("fake/fake-1", "functions", [{"name": "f"}]),
+        ("fake/fake-1", "temperature", 3),
+        ("fake/fake-1", "presence_penalty", False),
         ("research-deep", "n", 2),
-        ("research-deep", "stop", "END"),
         ("research-deep", "logprobs", True),
         ("research-deep", "messages", [{"role": "assistant", "content": "Hello"}]),
-        ("research-deep", "messages", [{"role": "user", "content": "x" * 501}]),
+        ("research-deep", "messages", [{"role": "user", "content": "x" * 32_501}]),
         ("fake/fake-1", "web_search_options", {}),
         ("fake/fake-1", "messages", [{"role": "user", "content": ""}]),
         ("fake/fake-1", "max_tokens", 0),
@@ -204,3 +209,13 @@ async def test_embeddings_without_an_embedder_name_the_remedy(sdk: openai.AsyncO
         with pytest.raises(openai.InternalServerError, match=r"pip install .*EMBEDDER") as caught:
             await sdk.embeddings.create(model=EMBEDDER, input="tea")
     assert caught.value.status_code == 503
+
+
+async def test_completions_name_the_address_to_use(client: httpx2.AsyncClient) -> None:
+    """404 in the shape of OpenAI, whatever is sent."""
+    for body in ({"model": "research-shallow", "prompt": "What is asyncio?"}, {}):
+        answer = await client.post("/v1/completions", json=body)
+        assert answer.status_code == 404
+        error = answer.json()["error"]
+        assert "POST /v1/chat/completions" in error["message"]
+        assert (error["type"], error["code"]) == ("invalid_request_error", "not_found")

@@ -8,11 +8,13 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from tests.unit.presentation.rest.fake_platform import CITATION, REF, FakeServices
+from tests.unit.presentation.rest.fake_platform import CITATION, REF, SEARCHED, FakeServices
 
 from modules.llm_platform.application.research.events import Done, Reset, SourcesNumbered, Started, Token
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.rest.compat.chat_completions import RESTARTED
+
+IMAGE = {"type": "input_image", "image_url": "data:,"}
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ async def test_answer_has_verified_citations(sdk: openai.AsyncOpenAI, services: 
     response = await sdk.responses.create(model="research-deep", input="What is asyncio?", instructions="Be brief.")
     assert response.output_text == services.answer
     assert response.status == "completed"
-    check_citation(response.output[0].content[0])  # type: ignore[union-attr,index]
+    check_citation(response.output[-1].content[0])  # type: ignore[union-attr,index]
     [request] = services.requests
     assert (request.query, request.depth, request.instructions) == ("What is asyncio?", "deep", "Be brief.")
     assert response.usage
@@ -40,13 +42,22 @@ async def test_answer_has_verified_citations(sdk: openai.AsyncOpenAI, services: 
 
 @pytest.mark.parametrize("model", ["research-shallow", "fake/fake-1"])
 async def test_stream_has_the_events_of_the_api_in_order(sdk: openai.AsyncOpenAI, services: FakeServices, model: str) -> None:
+    services.searches = (SEARCHED,)
     stream = await sdk.responses.create(model=model, input="What is asyncio?", stream=True)
     events = [event async for event in stream]
     assert [event.sequence_number for event in events] == list(range(len(events)))
     annotation = ["response.output_text.annotation.added"] if model == "research-shallow" else []
+    search = [
+        "response.output_item.added",
+        "response.web_search_call.in_progress",
+        "response.web_search_call.searching",
+        "response.web_search_call.completed",
+        "response.output_item.done",
+    ]
     assert [event.type for event in events] == [
         "response.created",
         "response.in_progress",
+        *(search if model == "research-shallow" else []),
         "response.output_item.added",
         "response.content_part.added",
         "response.output_text.delta",
@@ -59,7 +70,7 @@ async def test_stream_has_the_events_of_the_api_in_order(sdk: openai.AsyncOpenAI
     last: Any = events[-1]
     assert last.response.output_text == services.answer
     if annotation:
-        check_citation(last.response.output[0].content[0])
+        check_citation(last.response.output[-1].content[0])
 
 
 async def test_helper_of_the_client_puts_the_stream_together(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
@@ -74,7 +85,7 @@ async def test_offsets_point_into_the_text_that_was_sent(
 ) -> None:
     """A model failed half-way: its text cannot be taken back, and the answer follows it."""
 
-    async def restarted(request: Any, *, request_id: str, owner: str = "") -> AsyncIterator[Any]:
+    async def restarted(request: Any, *, request_id: str, **options: Any) -> AsyncIterator[Any]:
         yield Started(request_id=request_id)
         yield SourcesNumbered(request_id=request_id, sources=(REF,))
         yield Token(request_id=request_id, text="An event")
@@ -86,7 +97,7 @@ async def test_offsets_point_into_the_text_that_was_sent(
     stream = await sdk.responses.create(model="research-shallow", input="What is asyncio?", stream=True)
     last: Any = [event async for event in stream][-1]
     assert last.response.output_text == f"An event{RESTARTED}{services.answer}"
-    check_citation(last.response.output[0].content[0])
+    check_citation(last.response.output[-1].content[0])
     question: Any = [{"role": "user", "content": "What is asyncio?"}]
     chunks = await sdk.chat.completions.create(model="research-shallow", messages=question, stream=True)
     deltas = [chunk.choices[0].delta async for chunk in chunks]
@@ -123,10 +134,10 @@ async def test_configured_model_gets_the_conversation(sdk: openai.AsyncOpenAI, s
 
 async def test_web_search_tool_restricts_the_domains(client: httpx2.AsyncClient, services: FakeServices) -> None:
     tool = {"type": "web_search", "filters": {"allowed_domains": ["python.org"]}, "search_context_size": "low"}
-    body = {"model": "research-shallow", "input": "What is asyncio?", "tools": [tool], "store": True}
+    body = {"model": "research-shallow", "input": "What is asyncio?", "tools": [tool], "user": "u"}
     response = await client.post("/v1/responses", json=body)
     assert services.requests[0].domains == ("python.org",)
-    assert response.headers["x-ignored-fields"] == "tools, store"
+    assert response.headers["x-ignored-fields"] == "tools, user"
 
 
 @pytest.mark.parametrize(
@@ -135,11 +146,14 @@ async def test_web_search_tool_restricts_the_domains(client: httpx2.AsyncClient,
         ("research-deep", "tools", [{"type": "function", "name": "f"}]),
         ("fake/fake-1", "tools", [{"type": "web_search"}]),
         ("fake/fake-1", "previous_response_id", "resp_1"),
-        ("research-deep", "background", True),
-        ("research-deep", "text", {"format": {"type": "json_object"}}),
+        ("fake/fake-1", "background", True),
+        ("research-deep", "text", {"format": {"type": "grammar"}}),
         ("research-deep", "input", [{"role": "assistant", "content": "Hello"}]),
-        ("research-deep", "input", "x" * 501),
+        ("research-deep", "input", "x" * 32_501),
         ("research-deep", "input", [{"type": "item_reference", "id": "msg_1"}]),
+        ("research-deep", "input", [{"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]),
+        ("research-deep", "tools", [{"type": "web_search"}, {"type": "file_search", "vector_store_ids": ["v"]}]),
+        ("research-deep", "tools", [{"type": "web_search", "filters": {"allowed_domains": ["no domain"]}}]),
     ],
 )
 async def test_field_that_cannot_be_served_is_a_400_by_name(
@@ -150,3 +164,22 @@ async def test_field_that_cannot_be_served_is_a_400_by_name(
         await sdk.responses.create(**body)
     assert (caught.value.param or "").startswith(field)
     assert services.requests == []
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"tools": [{"type": "function", "name": "f"}]}, "tools.0: a research run searches by itself and calls no tools"),
+        ({"tools": [{"type": "file_search"}]}, "tools.0: a research run has no such tool"),
+        ({"tools": [{"type": "web_search", "filters": 7}]}, "tools.0.filters: must be a JSON object"),
+        ({"input": 7}, "input: must be a valid string"),
+        ({"input": [{"role": "user"}]}, "input.0.content: is missing"),
+        ({"input": [{"role": "user", "content": [IMAGE]}]}, "input.0.content.0.type: must be 'text', 'input_text'"),
+    ],
+)
+async def test_error_names_the_place_that_the_client_sent(
+    client: httpx2.AsyncClient, body: dict[str, Any], message: str
+) -> None:
+    response = await client.post("/v1/responses", json={"model": "research-deep", "input": "What is asyncio?", **body})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import Any
 
 import httpx2
@@ -14,6 +15,7 @@ from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSear
 from shared.exceptions import AppException
 
 CHAT = "/perplexity/chat/completions"
+SEARCH = "/perplexity/search"
 QUESTION = {"model": "sonar", "messages": [{"role": "user", "content": "What is asyncio?"}]}
 
 
@@ -82,12 +84,16 @@ async def test_filters_and_system_message_reach_the_research(client: httpx2.Asyn
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("response_format", {"type": "json_schema", "json_schema": {"schema": {}}}),
+        ("response_format", {"type": "regex", "regex": {"regex": "a"}}),
+        ("response_format", {"type": "json_schema", "json_schema": {"schema": {"type": "string"}}}),
         ("disable_search", True),
         ("tools", [{"type": "function"}]),
-        ("search_after_date_filter", "1/1/2026"),
+        ("search_after_date_filter", "2026-01-01"),
+        ("search_before_date_filter", "2/29/2026"),
+        ("last_updated_after_filter", "1/1/26"),
+        ("last_updated_before_filter", "1/1/2026"),
         ("messages", [{"role": "assistant", "content": "Hello"}]),
-        ("messages", [{"role": "user", "content": "x" * 501}]),
+        ("messages", [{"role": "user", "content": "x" * 32_501}]),
         ("messages", [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]),
         ("model", "gpt-4"),
         ("search_mode", "sec"),
@@ -100,6 +106,58 @@ async def test_field_that_cannot_be_served_is_refused_by_name(
     assert response.status_code == 422
     assert field in response.json()["error"]["param"]
     assert services.requests == []
+
+
+@pytest.mark.parametrize("path", [CHAT, SEARCH])
+@pytest.mark.parametrize(
+    ("first", "last", "freshness"),
+    [
+        ("1/2/2026", "01/31/2026", "2026-01-02..2026-01-31"),
+        ("01/02/2026", None, "2026-01-02..today"),
+        (None, "1/31/2026", "1970-01-01..2026-01-31"),
+    ],
+)
+async def test_dates_restrict_searches_and_answers(
+    client: httpx2.AsyncClient, services: FakeServices, path: str, first: str | None, last: str | None, freshness: str
+) -> None:
+    """Month before day, as the vendor writes it; one date alone is a limit too."""
+    dates = {"search_after_date_filter": first, "search_before_date_filter": last}
+    before = date.today()  # noqa: DTZ011  # as the server does
+    assert (await client.post(path, json={**QUESTION, "query": "asyncio", **dates})).status_code == 200
+    days = {before, date.today()}  # noqa: DTZ011  # it may have changed meanwhile
+    assert services.requests[0].freshness in {freshness.replace("today", str(day)) for day in days}
+
+
+@pytest.mark.parametrize(
+    ("dates", "freshness"),
+    [
+        ({"search_before_date_filter": "1/31/2026"}, "2026-01-02..2026-01-31"),
+        ({"search_before_date_filter": "1/31/2026", "search_after_date_filter": "1/1/2026"}, "2026-01-02..2026-01-31"),
+        ({"search_before_date_filter": "1/31/2026", "search_after_date_filter": "1/9/2026"}, "2026-01-09..2026-01-31"),
+    ],
+)
+async def test_day_of_an_update_is_one_of_publication(
+    client: httpx2.AsyncClient, services: FakeServices, dates: dict[str, str], freshness: str
+) -> None:
+    """What was published after a day was updated after it. The header says that the field finds not all it asks for."""
+    response = await client.post(CHAT, json={**QUESTION, **dates, "last_updated_after_filter": "1/2/2026"})
+    assert services.requests[0].freshness == freshness
+    assert response.headers["x-ignored-fields"] == "last_updated_after_filter"
+
+
+async def test_update_after_the_last_publication_is_refused(client: httpx2.AsyncClient) -> None:
+    """The days of publication and of the update are then different ones, and only the first is known."""
+    dates = {"search_before_date_filter": "1/1/2026", "last_updated_after_filter": "2/1/2026"}
+    error = (await client.post(CHAT, json={**QUESTION, **dates})).json()["error"]
+    assert error["param"] == "last_updated_after_filter"
+    assert "updates after the publication are not known" in error["message"]
+
+
+async def test_dates_in_the_wrong_order_are_refused_by_name(client: httpx2.AsyncClient) -> None:
+    dates = {"search_after_date_filter": "2/1/2026", "search_before_date_filter": "1/1/2026"}
+    error = (await client.post(CHAT, json={**QUESTION, **dates})).json()["error"]
+    assert error["param"] == "search_before_date_filter"
+    assert "must not be before search_after_date_filter" in error["message"]
 
 
 @pytest.mark.parametrize(
@@ -142,10 +200,22 @@ async def test_error_beside_related_questions_is_the_error_of_the_answer(
     """And no 500, whichever of the two tasks failed."""
     services.error = error
     response = await client.post(CHAT, json={**QUESTION, "return_related_questions": True})
-    assert (response.status_code, response.json()["error"]["code"]) == (error.status_code, error.code)
+    assert (response.status_code, response.json()["error"]["type"]) == (error.status_code, error.code)
 
 
 async def test_search_has_the_results_of_all_queries(client: httpx2.AsyncClient, services: FakeServices) -> None:
     response = await client.post("/perplexity/search", json={"query": ["asyncio", "tasks"], "max_results": 3})
     assert response.json()["results"] == [{"title": HIT.title, "url": HIT.url, "snippet": HIT.snippet, "date": None}]
     assert services.requests[0].count == 3
+
+
+async def test_code_of_an_error_is_its_status(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """A number, whole and in a stream: clients that validate errors read no other; `type` says what is wrong."""
+    invalid = await client.post(CHAT, json={"model": "sonar", "messages": []})
+    assert (invalid.json()["error"]["code"], invalid.json()["error"]["type"]) == (422, "invalid_request")
+    services.error = ResearchTimeoutError()
+    failed = await client.post(CHAT, json=QUESTION)
+    assert (failed.json()["error"]["code"], failed.json()["error"]["type"]) == (503, "timeout")
+    services.error, services.error_after_first_event = None, WebSearchConnectionError("SearXNG is away: start it")
+    *_, error = chunks(await client.post(CHAT, json={**QUESTION, "stream": True}))
+    assert error["error"]["code"] == 503

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx2
 import pytest
-from tests.unit.presentation.rest.fake_platform import HIT, app_client
+from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client
 
 
 @pytest.mark.parametrize("path", ["/searxng", "/searxng/", "/searxng/search"])
@@ -24,6 +24,33 @@ async def test_other_format_is_refused(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/searxng/search", params={"q": "asyncio", "format": "rss"})
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["loc"] == ["query", "format"]
+
+
+async def test_config_lists_what_can_be_searched(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """The fields of SearXNG's own `/config`; an engine is a provider. Documents are one where they serve the web alone."""
+    config = (await client.get("/searxng/config")).json()
+    assert config["categories"] == ["general", "news", "science"]
+    [engine] = config["engines"]
+    assert (engine["name"], engine["categories"], engine["enabled"]) == ("searxng", ["general", "news", "science"], True)
+    assert set(config) >= {
+        "categories", "engines", "plugins", "instance_name", "locales", "default_locale", "autocomplete", "safe_search",
+        "default_theme", "version", "brand", "limiter", "doi_resolvers", "default_doi_resolver", "public_instance",
+    }
+    assert set(engine) == {
+        "name", "categories", "shortcut", "enabled", "paging", "language_support", "languages", "regions", "safesearch",
+        "time_range_support", "timeout",
+    }
+    services.source_kinds.pop("searxng")
+    config = (await client.get("/searxng/config")).json()
+    assert [(each["name"], each["categories"]) for each in config["engines"]] == [("documents", ["general"])]
+
+
+async def test_autocompleter_returns_the_query_and_no_suggestions(client: httpx2.AsyncClient) -> None:
+    """The shape that browsers read; any text is sent back as JSON, not as HTML."""
+    for query in ("asyn", "", "</script>é"):
+        answer = await client.get("/searxng/autocompleter", params={"q": query})
+        assert answer.json() == [query, []]
+        assert answer.headers["content-type"] == "application/x-suggestions+json"
 
 
 async def test_key_is_accepted_as_the_password() -> None:

@@ -156,6 +156,16 @@ async def test_api_keys_are_required(headers: dict[str, str], status: int) -> No
             assert (await client.get(path, headers=headers)).status_code == 200
 
 
+@for_each("field", ["api_key", "key", "apikey", "access_token", "token", "X-API-Key", "Authorization"])
+async def test_a_key_in_an_address_is_none(field: str) -> None:
+    """Addresses land in logs, histories and Referer headers, so no route accepts a key in one."""
+    async with app_client(LLM_PLATFORM_API_KEYS=KEY) as client:
+        for path in ("/search", "/searxng/search", "/openapi.json"):
+            answer = await client.get(path, params={"q": "x", field: KEY})
+            assert answer.status_code == 401
+            assert KEY not in answer.text
+
+
 async def test_cors_origin_gets_its_headers() -> None:
     """An origin of CORS_ORIGINS gets a preflight response and CORS headers, also on errors."""
     async with app_client(CORS_ORIGINS=f"{PAGE},http://localhost:3000/", LLM_PLATFORM_API_KEYS=KEY) as client:
@@ -188,7 +198,7 @@ async def test_key_header_of_a_dialect() -> None:
 
     settings = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=KEY, CORS_ORIGINS=PAGE)
     server = ServerState(platform_of(FakeServices()))
-    dialect = Dialect("/own", APIRouter(), {}, openai_error, key_header=b"x-own-token")
+    dialect = Dialect("/own", APIRouter(), openai_error, key_header=b"x-own-token")
     log = RequestLog(server, [], quiet=PROBE_PATHS, log_queries=False)
     guard = GuardMiddleware(
         answer, AccessPolicy(settings), ClientAddresses(()), server, None, log, compatible_apis={"own": dialect}
@@ -255,25 +265,27 @@ async def test_request_id_is_bound_for_logs(caplog: pytest.LogCaptureFixture) ->
 
 
 @for_each(
-    ("error", "status", "code", "retry_after"),
+    ("error", "status", "code", "retry_after", "wait_s"),
     [
-        (WebSearchConfigError("set BOCHA_API_KEY"), 503, "web_search_config", None),
-        (WebSearchBlockedError("later", retry_after_s=12.2), 503, "web_search_blocked", "13"),
-        (WebSearchBlockedError("later"), 503, "web_search_blocked", str(DEFAULT_RETRY_AFTER_S)),
+        (WebSearchConfigError("set BOCHA_API_KEY"), 503, "web_search_config", None, None),
+        (WebSearchConfigError("set BOCHA_API_KEY", retry_after_s=3), 503, "web_search_config", None, None),
+        (WebSearchBlockedError("later", retry_after_s=12.2), 503, "web_search_blocked", "13", 13),
+        (WebSearchBlockedError("later"), 503, "web_search_blocked", str(DEFAULT_RETRY_AFTER_S), None),
         (
             WebSearchBlockedError("later", retry_after_s=float("inf")),
             503,
             "web_search_blocked",
             str(DEFAULT_RETRY_AFTER_S),
+            None,
         ),
-        (WebSearchBlockedError("later", retry_after_s=-3), 503, "web_search_blocked", "1"),
-        (WebSearchError("no"), 502, "web_search_error", None),
+        (WebSearchBlockedError("later", retry_after_s=-3), 503, "web_search_blocked", "1", 1),
+        (WebSearchError("no"), 502, "web_search_error", None, None),
     ],
 )
 async def test_service_errors_become_problems(
-    error: AppException, status: int, code: str, retry_after: str | None
+    error: AppException, status: int, code: str, retry_after: str | None, wait_s: int | None
 ) -> None:
-    """Each has its status and code; only retryable ones have Retry-After."""
+    """Each has its status and code; only retryable ones have Retry-After, and `retry_after_s` where the upstream said it."""
     services = FakeServices()
     services.error = error
     async with app_client(services) as client:
@@ -285,6 +297,7 @@ async def test_service_errors_become_problems(
             assert problem["retryable"] is error.retryable
             assert problem["instance"] == path
             assert answer.headers.get("retry-after") == retry_after
+            assert problem.get("retry_after_s") == wait_s
 
 
 async def test_provider_422_has_field_errors() -> None:

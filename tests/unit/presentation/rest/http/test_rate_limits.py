@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import httpx2
 import pytest
@@ -15,7 +16,13 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest.http.problems import QUOTA_EXCEEDED, RateLimitedError
-from modules.llm_platform.presentation.rest.http.rate_limits import UNKNOWN_ADDRESS, ClientAddresses, WrongKeyLimit
+from modules.llm_platform.presentation.rest.http.rate_limits import (
+    UNKNOWN_ADDRESS,
+    ClientAddresses,
+    LocalPrograms,
+    WrongKeyLimit,
+)
+from shared.config import Settings
 
 HOUR_S = 3600
 KEY, OTHER_KEY = "a-long-random-word", "another-random-word"
@@ -31,6 +38,74 @@ def limiter(client: RateLimit | None = CLIENT, server: RateLimit | None = None) 
 
 async def statuses(client: httpx2.AsyncClient, count: int, **headers: str) -> list[int]:
     return [(await client.get(SEARCH, headers=headers)).status_code for _ in range(count)]
+
+
+class TestLocalPrograms:
+    """A program on the machine of a server that listens on loopback alone is not limited by default."""
+
+    @for_each("peer", ["127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.1"])
+    async def test_own_agent_is_not_limited(self, peer: str) -> None:
+        """Neither by its own limit nor by that of all clients; the answers say nothing of limits."""
+        async with app_client(rate_limiter=limiter(server=SERVER), limits_are_set=False, peer=peer) as client:
+            answers = [await client.get(SEARCH) for _ in range(9)]
+        assert {answer.status_code for answer in answers} == {200}
+        assert not [name for name in answers[0].headers if name.startswith("ratelimit")]
+
+    @for_each(
+        "values",
+        [
+            {"RATE_LIMIT_PER_MINUTE": 30}, {"RATE_LIMIT_BURST": 5}, {"RATE_LIMIT_GLOBAL_PER_HOUR": 1000},
+            {"TRUSTED_PROXIES": PROXY}, {"ALLOWED_HOSTS": "localhost"},
+            {"LLM_PLATFORM_HOST": "0.0.0.0"},
+        ],
+    )
+    async def test_settings_hold_for_it_too(self, values: dict[str, Any]) -> None:
+        """A limit that the operator set, also to its default, and a server for others than this machine."""
+        async with app_client(rate_limiter=limiter(), limits_are_set=False, **values) as client:
+            assert await statuses(client, 6) == [200] * 5 + [429]
+
+    async def test_api_keys_are_limited(self) -> None:
+        """Keys are given to clients, whose limits do not depend on where they run."""
+        async with app_client(rate_limiter=limiter(), limits_are_set=False, LLM_PLATFORM_API_KEYS=KEY) as client:
+            assert await statuses(client, 6, **{"X-API-Key": KEY}) == [200] * 5 + [429]
+
+    @for_each(
+        "headers",
+        [
+            {"X-Forwarded-For": "203.0.113.9"}, {"Forwarded": "for=203.0.113.9"}, {"X-Real-IP": "203.0.113.9"},
+            {"Via": "1.1 proxy"}, {"X-Forwarded-Host": "research.example.org"}, {"X-Forwarded-Proto": "https"},
+            {"CF-Connecting-IP": "203.0.113.9"}, {"Host": "box"}, {"Host": "192.0.2.7"},
+        ],
+    )
+    async def test_request_through_a_proxy_is_limited(self, headers: dict[str, str]) -> None:
+        """A proxy on the same machine has a loopback address, too; its clients have not."""
+        async with app_client(rate_limiter=limiter(), limits_are_set=False) as client:
+            assert await statuses(client, 6, **headers) == [200] * 5 + [429]
+
+    async def test_proxy_that_sends_no_headers_is_limited(self) -> None:
+        """nginx speaks HTTP/1.0 to its servers unless it is configured otherwise, and names the address of the server."""
+        local = LocalPrograms(Settings(_env_file=None))
+        scope = {"client": ("127.0.0.1", 5), "headers": [(b"host", b"127.0.0.1:8000")], "http_version": "1.1"}
+        assert local.sent(scope)
+        assert not local.sent({**scope, "http_version": "1.0"})
+        assert not local.sent({**scope, "client": None})  # a Unix socket
+        assert not local.sent({**scope, "client": ("192.0.2.7", 5)})
+
+    async def test_page_of_another_origin_is_limited(self) -> None:
+        """It runs on this machine, but it is not a program of its user; without CORS_ORIGINS it is refused."""
+        origin = {"Origin": "https://app.example.org"}
+        async with app_client(rate_limiter=limiter(), limits_are_set=False, CORS_ORIGINS=origin["Origin"]) as client:
+            assert await statuses(client, 6, **origin) == [200] * 5 + [429]
+        async with app_client(rate_limiter=limiter(), limits_are_set=False) as client:
+            assert await statuses(client, 1, **origin) == [403]
+
+    def test_empty_variable_sets_no_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An empty variable counts as not set."""
+        monkeypatch.setenv("RATE_LIMIT_BURST", "")
+        scope = {"client": ("127.0.0.1", 5), "headers": [(b"host", b"localhost")], "http_version": "1.1"}
+        assert LocalPrograms(Settings(_env_file=None)).sent(scope)
+        monkeypatch.setenv("RATE_LIMIT_BURST", "5")
+        assert not LocalPrograms(Settings(_env_file=None)).sent(scope)
 
 
 class TestHeaders:

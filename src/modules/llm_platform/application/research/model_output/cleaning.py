@@ -1,7 +1,5 @@
 """Remove reasoning, fences and unprintable characters from a model's answer, in linear time."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -4,8 +4,6 @@
 brackets without an opening one are skipped, and there is no recursion.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -16,7 +14,6 @@ from typing import Final
 from modules.llm_platform.application.research.model_output.cleaning import repair_surrogates
 
 MAX_DEPTH: Final = 40  # of nested brackets; deeper ones are abandoned and parsing restarts behind them
-MAX_SAME_KEYS: Final = 16  # of one object; of more the last one counts
 MAX_ABANDONED: Final = 32  # restarts; then the rest is ignored
 
 Container = dict[str, object] | list[object]
@@ -49,25 +46,7 @@ _LITERALS: Final = {"true": True, "false": False, "null": None, "none": None, "n
 _OMITTED: Final = {"...", "…"}
 
 
-def _put_pair(pairs: dict[str, object], key: str, value: object) -> None:
-    """Add a pair; a duplicate key gets a space appended, since two results may have the same title."""
-    for _ in range(MAX_SAME_KEYS):
-        if key not in pairs:
-            break
-        key += " "
-    pairs[key] = value
-
-
-def _object(items: list[tuple[str, object]]) -> dict[str, object]:
-    pairs = dict(items)
-    if len(pairs) < len(items):
-        pairs = {}
-        for key, value in items:
-            _put_pair(pairs, key, value)
-    return pairs
-
-
-_STRICT = json.JSONDecoder(parse_constant=lambda _: None, strict=False, object_pairs_hook=_object)
+_STRICT = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
 
 
 def read_values(text: str, *, incomplete: bool = False) -> list[Container]:
@@ -127,7 +106,7 @@ class _Frame:
 
     def put(self, value: object) -> None:
         if self.key is not None:
-            _put_pair(self.pairs, self.key, value)
+            self.pairs[self.key] = value
             self.key = None
         else:
             self.items.append(value)

@@ -1,11 +1,9 @@
 """Read questions and queries from a model's answer in any list format, whole or line by line while it streams."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from modules.llm_platform.application.research.model_output.cleaning import remove_invisible, strip_reasoning
@@ -13,48 +11,7 @@ from modules.llm_platform.application.research.model_output.lenient_json import 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-
-# Lower-case words that models write before, beside and instead of questions.
-
-
-def _phrases(*lines: str) -> frozenset[str]:
-    return frozenset(phrase for line in lines for phrase in line.split("|"))
-
-
-# Prefixes of a question (`Question 1:`), and JSON keys of one.
-LABELS: Final = _phrases(
-    "question|sub-question|subquestion|sub question|query|sub-query|subquery|sub query|search|search query|topic|subtopic",
-    "запрос|подзапрос|поисковый запрос|вопрос|подвопрос|тема|подтема",
-    "frage|unterfrage|teilfrage|anfrage|suchanfrage|suche|suchbegriff",
-    "sous-question|requête|recherche|sous-requête",
-    "pregunta|subpregunta|consulta|búsqueda|subconsulta",
-    "domanda|sottodomanda|ricerca|pergunta|subpergunta|pesquisa|vraag|deelvraag|zoekopdracht|zoekvraag",
-    "pytanie|podpytanie|zapytanie|питання|підпитання|запит|підзапит|soru|alt soru|sorgu|arama",
-    "问题|子问题|查询|子查询|搜索|搜索查询|質問|サブ質問|検索|クエリ|질문|하위 질문|검색|검색어|سؤال|استعلام|प्रश्न|खोज",
-)
-# JSON keys of a list of questions.
-ITEM_KEYS: Final = LABELS | _phrases(
-    "questions|sub-questions|subquestions|sub questions|queries|sub-queries|subqueries|sub queries|searches|search queries",
-    "topics|subtopics|plan|items|list|results|q|text|title|запросы|подзапросы|поисковые запросы|вопросы|подвопросы|темы",
-    "план|текст|fragen|unterfragen|teilfragen|suchanfragen|requêtes|sous-questions|preguntas|consultas|domande|perguntas",
-    "vragen|pytania|zapytania|питання|запити|问题列表|查询列表",
-)
-# JSON keys of other values.
-METADATA_KEYS: Final = _phrases(
-    "id|n|no|index|number|lang|language|type|status|reason|reasoning|goal|why|rationale|explanation|purpose|note|notes",
-    "comment|comments|aspect|thought|thoughts|номер|язык|тип|цель|причина|пояснение|комментарий|аспект|обоснование",
-)
-# Written instead of a question.
-NON_ITEMS: Final = LABELS | _phrases(
-    "none|null|nil|n/a|nan|undefined|true|false|ok|нет|ничего|keine|keiner|aucun|aucune|ninguna|ninguno|nada|nessuna|无"
-)
-REFUSALS: Final = (
-    *("sorry", "i'm sorry", "i am sorry", "i cannot", "i can not", "i can't", "i am unable", "i won't", "as an ai"),
-    *("unfortunately", "извините", "простите", "к сожалению", "я не могу", "не могу", "es tut mir leid", "leider"),
-    *("ich kann nicht", "désolé", "je ne peux", "lo siento", "no puedo", "mi dispiace", "desculpe", "抱歉", "对不起"),
-    *("申し訳", "죄송"),
-)
-
+from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_ITEMS: Final = 50
 MAX_LINES: Final = 2000
@@ -76,6 +33,12 @@ _HAS_JSON = re.compile(rf"(?:^|[:：])[^\S\n]{{0,80}}{_JSON_BEGINS}", re.M)
 _PAIRS: Final = ('""', "''", "“”", "„“", "«»", "‘’", "``", "**", "<>")
 _TRAILING = ".!?:： "
 _SEPARATORS = " \t\r\n,;"
+
+
+@cache
+def list_words(*parts: str) -> frozenset[str]:
+    """Lower-case words that models write before, beside and instead of questions: of these parts of `list_words.json`."""
+    return frozenset(phrase for part in parts for phrase in load_data("list_words")[part])
 
 
 def read_strings(text: str, *, plain: bool = True) -> list[str]:
@@ -103,7 +66,7 @@ def read_line(line: str) -> str | None:
 
 
 def _is_refusal(line: str) -> bool:
-    return line.lower().replace("’", "'").lstrip("\"'«“* ").startswith(REFUSALS)
+    return line.lower().replace("’", "'").lstrip("\"'«“* ").startswith(tuple(list_words("refusals")))
 
 
 def _prefixed_items(lines: list[str]) -> list[str]:
@@ -129,7 +92,7 @@ def _after_prefix(line: str) -> list[str]:
 
 def _prefix_of(line: str) -> re.Match[str] | None:
     items = _PREFIX.match(line)
-    return items if items and items["label"].strip(" *_").lower() in LABELS else None
+    return items if items and items["label"].strip(" *_").lower() in list_words("labels") else None
 
 
 @lru_cache(maxsize=64)
@@ -157,9 +120,10 @@ def _strings_in(value: object, depth: int) -> Iterator[str]:
 
 def _item_values(pairs: dict[str, object]) -> list[object]:
     """The values of keys that name questions, lists before strings (`{"query": ..., "sub_questions": [...]}`)."""
-    matching = [value for key, value in pairs.items() if _normalized_key(key) in ITEM_KEYS]
+    matching = [value for key, value in pairs.items() if _normalized_key(key) in list_words("labels", "item_keys")]
     lists: list[object] = [value for value in matching if isinstance(value, dict | list)]
-    return lists or matching or [value for key, value in pairs.items() if _normalized_key(key) not in METADATA_KEYS]
+    metadata = list_words("metadata_keys")
+    return lists or matching or [value for key, value in pairs.items() if _normalized_key(key) not in metadata]
 
 
 def _normalized_key(key: str) -> str:
@@ -170,7 +134,7 @@ def _clean_items(items: Iterable[str]) -> Iterator[str]:
     count = 0
     for item in items:
         cleaned = _clean_item(item)
-        if cleaned and cleaned.lower().rstrip(_TRAILING) not in NON_ITEMS:
+        if cleaned and cleaned.lower().rstrip(_TRAILING) not in list_words("labels", "non_items"):
             count += 1
             yield cleaned
         if count == MAX_ITEMS:

@@ -3,17 +3,17 @@
 Also numbers in any notation: `read_number`.
 """
 
-from __future__ import annotations
-
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Final
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescaped
 from modules.llm_platform.domain.ranking import TOP_SCORE
+from modules.llm_platform.domain.text.numbers import number_words
 
 MAX_NUMBER_CHARS: Final = 80  # a longer text is not a number
 
@@ -25,26 +25,14 @@ _SCORE = re.compile(
 )
 _NUMBER_TRIM = " \t\r\n\"'“”„«»`*_~≈=.:;,!"
 
-_NUMBER_WORDS: Final = {
-    word: float(number)
-    for number, names in enumerate(
-        (
-            "zero none нуль ноль null zéro cero 零",
-            "one один одна eins un uno 一",
-            "two два две zwei deux dos 二",
-            "three три drei trois tres 三",
-            "four четыре vier quatre cuatro 四",
-            "five пять fünf cinq cinco 五",
-            "six шесть sechs seis 六",
-            "seven семь sieben sept siete 七",
-            "eight восемь acht huit ocho 八",
-            "nine девять neun neuf nueve 九",
-            "ten десять zehn dix diez 十",
-        )
-    )
-    for word in names.split()
-    if word not in {"none", "null"}  # these mean a missing score, not the score 0
-}
+
+@cache
+def _number_words() -> Mapping[str, float]:
+    """Without `none` and `null`: these mean a missing score, not the score 0."""
+    few = enumerate(("zero нуль ноль zéro cero", "one один одна eins un uno"))  # in other texts these may mean something else
+    signs = {sign: float(value) for value, sign in enumerate("零一二三四五六七八九十")}
+    others = {word: float(value) for word, value in number_words().items()}
+    return {**signs, **others, **{word: float(value) for value, words in few for word in words.split()}}
 
 
 def read_number(value: object) -> float | None:
@@ -63,7 +51,7 @@ def _from_text(text: str) -> float | None:
     if len(text) > MAX_NUMBER_CHARS:
         return None
     trimmed = text.strip(_NUMBER_TRIM)
-    spelled_out = _NUMBER_WORDS.get(trimmed.casefold())
+    spelled_out = _number_words().get(trimmed.casefold())
     found = _SCORE.fullmatch(trimmed) if spelled_out is None else None
     if found is None:
         return spelled_out
@@ -86,30 +74,23 @@ def _finite(number: float) -> float | None:
     return exact if math.isfinite(exact) else None
 
 
-# Rows written as text: a Markdown table, comma-separated values, `1. Title: 7, 8, 6, 7, 8`, blocks of `name: value` lines.
+# Rows written as text: a Markdown table, comma-separated values, `1. Title: 7, 8, 6, 7, 8`.
 
 MAX_LINES: Final = 2000
 MAX_LINE_CHARS: Final = 600
-MIN_SCORES: Final = 3  # a line or block with fewer numbers is prose
-TITLE: Final = "title"  # key of the first line of a block, when it is not a pair
+MIN_SCORES: Final = 3  # a line with fewer numbers is prose
 
 _BETWEEN = re.compile(r"[|;,\t]")
 _NUMBERED = re.compile(r"\(?#?(\d{1,3})[.):]\s+(\S.*)")
 _TITLED = re.compile(r"(.*\S)\s*(?:[:：—–]|\s-)\s*(\S{1,20})")
-_PAIR = re.compile(r"[^\w(]{0,12}(\w[\w \-]{0,60}?)[*_\"'`]{0,3}\s?[:：=]\s*(\S.*)")
 _CELL_TRIM = " \t\"'“”«»`*"
 
 
-def read_written_rows(text: str, limit: int) -> list[Mapping[str, object] | Sequence[object]]:
-    """Lines as [number, title, score, ...], else blocks of `name: value` lines as objects; at most `limit`."""
-    lines = [line[:MAX_LINE_CHARS].strip() for line in text.splitlines()[:MAX_LINES]]
-    return [*islice(_lines_with_scores(lines), limit)] or [*islice(_pair_blocks(lines), limit)]
-
-
-def _lines_with_scores(lines: list[str]) -> Iterator[list[object]]:
-    for line in lines:
-        cells = _cells(_parts(line.strip("|()[]{}* ")))
-        if _count_scores(cells) >= MIN_SCORES:
+def read_written_rows(text: str) -> Iterator[Sequence[object]]:
+    """Lines as [number, title, score, ...]."""
+    for line in text.splitlines()[:MAX_LINES]:
+        cells = _cells(_parts(line[:MAX_LINE_CHARS].strip().strip("|()[]{}* ")))
+        if sum(read_number(cell) is not None for cell in cells) >= MIN_SCORES:
             yield cells
 
 
@@ -140,25 +121,6 @@ def _cells(parts: list[str]) -> list[object]:
     return [*cells, ", ".join(title)] if title else cells
 
 
-def _pair_blocks(lines: list[str]) -> Iterator[dict[str, object]]:
-    """A repeated name, or a line that is not a pair, begins the next block; that line is its title."""
-    block: dict[str, object] = {}
-    for line in lines:
-        pair = _PAIR.fullmatch(line)
-        if line and (not pair or pair[1].lower() in block):
-            if _count_scores(block.values()) >= MIN_SCORES:
-                yield block
-            block = {} if pair else {TITLE: line.strip(_CELL_TRIM + "#.:-)(0123456789")}
-        if pair:
-            block[pair[1].lower()] = pair[2].strip(_CELL_TRIM + ",")
-    if _count_scores(block.values()) >= MIN_SCORES:
-        yield block
-
-
-def _count_scores(values: Iterable[object]) -> int:
-    return sum(read_number(value) is not None for value in values)
-
-
 MAX_ROWS: Final = 256
 MAX_LABEL_CELLS: Final = 3  # number, title, address: cells beside a list of scores
 KEY: Final = "key"  # of a row: the JSON key of the row itself
@@ -185,7 +147,7 @@ def read_rows(text: str) -> list[Row]:
     """
     body = _unescape_json(strip_reasoning(text))
     rows = (row for value in read_values(body) for row in _rows(value, 0))
-    return list(islice(rows, MAX_ROWS)) or read_written_rows(body, MAX_ROWS)
+    return list(islice(rows, MAX_ROWS)) or list(islice(read_written_rows(body), MAX_ROWS))
 
 
 def _unescape_json(text: str) -> str:

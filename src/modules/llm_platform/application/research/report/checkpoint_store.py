@@ -1,7 +1,5 @@
 """The research store as one research run uses it: every finished item is stored at once and not made again."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable

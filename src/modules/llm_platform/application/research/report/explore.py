@@ -4,15 +4,13 @@ The stages overlap: a sub-question is searched as soon as the model has written 
 ranked while other searches run.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research import plan
 from modules.llm_platform.application.research.budget import ExpectedCalls
-from modules.llm_platform.application.research.events import Planned, Searched
+from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
 from modules.llm_platform.application.research.report.planner import planner_of
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_VERSION,
@@ -208,6 +206,7 @@ class Explorer:
             Searched(
                 request_id=run.request_id, query=query, provider=answer.provider,
                 count=len(answer.results), cached=answer.cached,
+                results=tuple(map(FoundResult.of, answer.results)),
             )
         )
         # Files may change at any time, so results from documents are not stored.
@@ -241,6 +240,7 @@ class Explorer:
             sources=kinds,
             language=query_language(query, self._query_languages),
             time_range=request.time_range,
+            freshness=request.freshness,
             domains=request.domains,
         )
 

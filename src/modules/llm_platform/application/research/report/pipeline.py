@@ -1,8 +1,7 @@
 """The report pipeline: plan, search, rank, read, summarize, write, verify. Each stage has its own module."""
 
-from __future__ import annotations
-
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,7 @@ from modules.llm_platform.application.research.report.sources import (
 )
 from modules.llm_platform.application.research.response import ResearchResult, build_response, source_ref
 from modules.llm_platform.application.research.search import SearchResults
-from modules.llm_platform.application.research.verification import Verification
+from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
 from modules.llm_platform.application.research.writing import (
     UNFINISHED,
     StoredTextWriter,
@@ -32,8 +31,8 @@ from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis, RankedCandidate, RankedSummaries, Summary
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ResearchResponse, Source
-from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
+from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, ResearchResponse, Source
+from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ranking import pick_top
 from modules.llm_platform.domain.text.messages import messages_for
@@ -130,7 +129,8 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
     writer = run.tools.writer(run.llm("write"), run.context_tokens("write", max_tokens))
     key = run.stage_key(
         "write", writer.version, query=run.request.query, questions=explored.questions,
-        instructions=run.request.instructions, sources=[(each.title, each.url, each.text) for each in sources],
+        instructions=run.request.instructions, context=run.request.context,
+        sources=[(each.title, each.url, each.text) for each in sources],
     )
     stored = await run.checkpoints.get("answers", key, KeptSynthesis)
     answer = await write(
@@ -164,6 +164,7 @@ def _writing_request(
         offer_deep=False,
         questions=explored.questions,
         instructions=run.request.instructions,
+        context=run.request.context,
         verification=_verification(run),
     )
 
@@ -175,28 +176,23 @@ def _is_by_expected_writer(run: ReportRun, answer: WrittenAnswer) -> bool:
 
 def _verification(run: ReportRun) -> Verification | None:
     judge = run.tools.judge(run.llm("judge")) if run.tools.judge else None
-    return Verification(_CachingJudge(run, judge), run.budget.phase_end("judge")) if judge else None
+    if judge is None:
+        return None
+    stored = CachedCitationJudge(judge, _StoredVerdicts(run), math.inf, run.tools.label("judge"))
+    return Verification(stored, run.budget.phase_end("judge"))
 
 
-class _CachingJudge(ICitationJudge):
-    """A judge that stores its verdicts, so that a stored text is not judged and paid for again."""
+class _StoredVerdicts(ICache[JudgedClaims]):
+    """The verdicts in the checkpoints of a run, until the store removes them."""
 
-    def __init__(self, run: ReportRun, judge: ICitationJudge) -> None:
-        self.name, self.version = judge.name, judge.version
-        self._run, self._judge = run, judge
+    def __init__(self, run: ReportRun) -> None:
+        self._checkpoints = run.checkpoints
 
-    async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
-        texts = [(each.claim, each.quote, each.title) for each in claims]
-        key = self._run.stage_key("judge", self.version, query=question, claims=texts)
-        stored = await self._run.checkpoints.get("answers", key, JudgedClaims)
-        if stored and len(stored.verdicts) == len(claims):
-            return stored
-        judged = await self._judge.judge(question, claims)
-        unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
-        if any(judged.verdicts) or unusable:
-            unpaid = judged.model_copy(update={"spent": NOTHING_SPENT, "degraded": unusable})
-            await self._run.checkpoints.put("answers", key, unpaid)
-        return judged
+    async def get(self, key: str) -> JudgedClaims | None:
+        return await self._checkpoints.get("answers", key, JudgedClaims)
+
+    async def set(self, key: str, value: JudgedClaims, ttl_s: float) -> None:
+        await self._checkpoints.put("answers", key, value)
 
 
 async def _remaining_summaries(run: ReportRun, reader: ReadScheduler, pages: Sequence[ReadPage]) -> list[Summary]:
@@ -232,6 +228,7 @@ def _finish(
             raw=raw_results(best, report_sources),
             written=answer,
             spent=run.budget.spent,
+            asked=run.context.asked,
         ),
         fallback=run.tools.fallback.name,
         latency_s=asyncio.get_running_loop().time() - run.context.began,

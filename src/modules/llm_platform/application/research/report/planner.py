@@ -1,7 +1,5 @@
 """Plans of reports that a user reviews before the report is made, and the plans that users accepted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 

@@ -3,8 +3,6 @@
 A model writes them. Without one, or when it fails, the sub-question and its content words are the queries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The model answers in compact rows, since its output is the largest cost of a rep
 scores. Full objects are accepted too. A result without a row gets DEFAULT_SCORE; a batch that fails is scored by keywords.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -2,11 +2,8 @@
 
 Models re-sort and renumber, so a title that matches another result than its number wins over the number. A title that
 matches no result gives no score: it comes from the prompt's example or from nowhere. Numbers count from 1; where one of them
-is 0, only titles count. Where several results match alike, rows are taken in the order of the results;
-results with equal titles are matched by number only when the rows have distinct numbers, all of them theirs.
+is 0, only titles count. Where several results match alike, rows are taken in the order of the results.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,47 +48,21 @@ def match_rows_to_results(rows: Sequence[MatchedRow], titles: Sequence[str]) -> 
     if any(row.number == 0 for row in rows):  # counted from 0, or invented: the titles must decide
         rows = [replace(row, number=None) for row in rows]
     unmatched: list[tuple[list[int], MatchedRow]] = []
-    in_order = _rows_of_same_titles(rows, normalized)
-    for row_number, row in enumerate(rows):
-        if row_number in in_order:
-            place = in_order[row_number]
-            found[place] = found[place] or row.marks
-            continue
+    for row in rows:
         variants = _title_variants(row)
         at = row.number - 1 if row.number is not None and 1 <= row.number <= len(titles) else None
+        if at is not None and found[at]:
+            at = None  # given twice: of results with one title the next may be meant
         is_certain = at is not None and _best_match_level(variants, normalized[at]) >= PREFIX
         levels = [] if is_certain else [_best_match_level(variants, title) for title in normalized]
         is_best = at is not None and bool(levels) and levels[at] == max(levels) and (levels[at] or not row.title)
         if at is not None and (is_certain or is_best):
-            found[at] = found[at] or row.marks
+            found[at] = row.marks
         else:
             unmatched.append((levels, row))
     for levels, row in unmatched:
         _assign_by_title(row, levels, found)
     return found
-
-
-def _rows_of_same_titles(rows: Sequence[MatchedRow], normalized: Sequence[str]) -> dict[int, int]:
-    """Row -> result for rows whose title several results have and whose numbers do not decide, in order."""
-    same: dict[str, list[int]] = {}
-    for at, title in enumerate(normalized):
-        same.setdefault(title, []).append(at)
-    in_order: dict[int, int] = {}
-    for title, places in same.items():
-        if len(places) < 2:
-            continue
-        others = [other for other in same if other != title]
-        own = [number for number, row in enumerate(rows) if _identifies(_title_variants(row), title, others)]
-        numbers = [number - 1 for each in own if (number := rows[each].number) is not None]
-        if len(set(numbers)) < len(own) or not set(numbers) <= set(places):
-            in_order |= dict(zip(own, places, strict=False))
-    return in_order
-
-
-def _identifies(variants: tuple[str, ...], title: str, others: Sequence[str]) -> bool:
-    """Whether a row matches this title better than all others."""
-    level = _best_match_level(variants, title)
-    return level >= PREFIX and all(_best_match_level(variants, other) < level for other in others)
 
 
 def _assign_by_title(row: MatchedRow, levels: Sequence[int], found: list[tuple[float, ...] | None]) -> None:

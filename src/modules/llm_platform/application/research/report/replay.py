@@ -1,13 +1,11 @@
 """Stored reports: how they are keyed, stored, and replayed event for event without a network (docs/reference/http.md)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ValidationError, field_validator
 
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.plan import PLAN_VERSION, is_query
@@ -17,13 +15,13 @@ from modules.llm_platform.application.research.report.rank import RANK_VERSION
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
 from modules.llm_platform.application.research.report.summarize import SUMMARY_VERSION
-from modules.llm_platform.application.research.response import source_ref
+from modules.llm_platform.application.research.response import related_questions, source_ref
 from modules.llm_platform.application.research.search import MAX_RESULT_CHARS, MAX_TITLE_CHARS
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.model_verdicts import within_limits
 from modules.llm_platform.domain.dtos import research_dtos as dtos
-from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
@@ -37,8 +35,16 @@ MAX_EVENTS: Final = 50_000
 MAX_SOURCES: Final = 100
 MAX_RAW_RESULTS: Final = 5000
 MAX_TEXT_CHARS: Final = 1_000_000  # of the answer
-MAX_LABEL_CHARS: Final = 2000  # of a reason, a name, a correction
+MAX_LABEL_CHARS: Final = 2000  # of a reason, a name, a correction, and of any text that is not in MAX_CHARS
+MAX_CHARS: Final = {
+    "title": MAX_TITLE_CHARS, "snippet": research_events.MAX_SNIPPET_CHARS, "content": MAX_RESULT_CHARS,
+    "text": MAX_SOURCE_CHARS,
+}  # by field
+ADDRESSES: Final = frozenset({"url"})  # they are dropped if they cannot be opened
 MAX_NOTES: Final = 500
+MAX_UNCITED: Final = 5000
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def replay_events(
@@ -57,7 +63,7 @@ def replay_events(
     too_many = len(events) > MAX_EVENTS or len(sources) > MAX_SOURCES
     if too_many or text_chars > MAX_TEXT_CHARS or not isinstance(done, research_events.Done):
         return None
-    openable = tuple(_source(each) for each in {each.index: each for each in sources}.values() if is_openable(each.url))
+    openable = tuple(_shortened(each) for each in {each.index: each for each in sources}.values() if is_openable(each.url))
     is_requested = {*request.urls}.__contains__
     replayed = [each for event in events[:-1] if (each := _event(event, openable, is_requested)) is not None]
     events, text = _sanitised(replayed, openable)
@@ -108,11 +114,11 @@ def _event(
         case research_events.Planned():
             return event.model_copy(update={"questions": _questions(event.questions)})
         case research_events.Searched():
-            short = {"query": event.query[:MAX_LABEL_CHARS], "provider": event.provider[:MAX_LABEL_CHARS]}
-            return event.model_copy(update=short)
+            results = tuple(_shortened(each) for each in event.results[:MAX_RAW_RESULTS] if is_openable(each.url))
+            return _shortened(event).model_copy(update={"results": results})
         case research_events.Ranked():
-            kept = tuple(_ranked_result(each) for each in event.kept if is_openable(each.url))
-            return event.model_copy(update={"kept": kept, "query": event.query[:MAX_LABEL_CHARS]})
+            kept = tuple(_shortened(each) for each in event.kept if is_openable(each.url))
+            return _shortened(event).model_copy(update={"kept": kept})
         case research_events.Read() | research_events.Summarized():
             return event if is_openable(event.url) or is_requested(event.url) else None
         case research_events.SourcesNumbered():
@@ -126,32 +132,37 @@ def _answer(
     replayed: dtos.ResearchResponse, text: str, sources: tuple[dtos.Source, ...], request: dtos.ResearchRequest, language: str
 ) -> dtos.ResearchResponse:
     cited = frozenset(each.index for each in replayed.sources)
-    citations = replayed.citations
+    meta, citations = replayed.metadata, replayed.citations
+    uncited, uncited_sentences = meta.uncited[:MAX_UNCITED], meta.uncited_sentences
     if (
         text != replayed.synthesis
         or not _are_valid(citations, text, sources)
+        or not all(0 <= each.start <= each.end <= len(text) for each in uncited)
         or not within_limits(citations, text, language)
     ):
         checked = CitationChecker(sources, language).check(text)
         cited, citations = checked.cited, checked.citations
-    meta = replayed.metadata
-    words = {
+        uncited = tuple(dtos.TextSpan(start=start, end=end) for start, end in checked.uncited)
+        uncited_sentences = len(uncited)
+    checked_metadata = {
         "plan": _questions(meta.plan),
-        "correction": meta.correction and meta.correction[:MAX_LABEL_CHARS],
-        "synthesizer": meta.synthesizer[:MAX_LABEL_CHARS],
+        "files": (),
+        "related_questions": related_questions(meta.related_questions, language, (request.query,)),
+        "uncited": uncited,
+        "uncited_sentences": uncited_sentences,
         "providers": tuple(name[:MAX_LABEL_CHARS] for name in meta.providers[:MAX_NOTES]),
-        "topic": meta.topic and meta.topic[:MAX_LABEL_CHARS],
     }
     return replayed.model_copy(
         update={
             "query": request.query,
             "depth": "report",
             "synthesis": text,
+            "output": None,  # made for each request
             "sources": tuple(source_ref(each) for each in sources if each.index in cited),
             "citations": citations,
             "raw_results": None if replayed.raw_results is None else _raw_results(replayed.raw_results),
-            "degraded": tuple(map(_degraded, replayed.degraded[:MAX_NOTES])),
-            "metadata": meta.model_copy(update=words),
+            "degraded": tuple(map(_shortened, replayed.degraded[:MAX_NOTES])),
+            "metadata": _shortened(meta).model_copy(update=checked_metadata),
         }
     )
 
@@ -162,34 +173,22 @@ def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[
     return all(
         each.source_index in texts
         and 0 <= each.start <= each.end <= len(text)
+        and all(0 <= cell.start <= cell.end <= len(text) for cell in each.cells)
         and 0 <= each.quote_start <= each.quote_end
         and texts[each.source_index][each.quote_start : each.quote_end] == each.quote
         for each in citations
     )
 
 
-def _source(source: dtos.Source) -> dtos.Source:
-    short = {"title": source.title[:MAX_TITLE_CHARS], "text": source.text[:MAX_SOURCE_CHARS]}
-    published = source.published and source.published[:MAX_LABEL_CHARS]
-    return source.model_copy(update={**short, "published": published})
-
-
-def _ranked_result(kept: research_events.RankedResult) -> research_events.RankedResult:
-    return kept.model_copy(update={"title": kept.title[:MAX_TITLE_CHARS]})
+def _shortened(value: Model) -> Model:
+    """The value with its texts within the limits; addresses stay whole."""
+    texts = {name: text for name, text in value if isinstance(text, str) and name not in ADDRESSES}
+    cut = {name: text[: MAX_CHARS.get(name, MAX_LABEL_CHARS)] for name, text in texts.items()}
+    return value.model_copy(update=cut) if cut != texts else value
 
 
 def _raw_results(raw: Sequence[dtos.RawResult]) -> tuple[dtos.RawResult, ...]:
-    return tuple(
-        each.model_copy(update={"title": each.title[:MAX_TITLE_CHARS], "content": each.content[:MAX_RESULT_CHARS]})
-        for each in raw[:MAX_RAW_RESULTS]
-        if is_openable(each.url)
-    )
-
-
-def _degraded(note: Degraded) -> Degraded:
-    return note.model_copy(
-        update={"component": note.component[:MAX_LABEL_CHARS], "reason": note.reason[:MAX_LABEL_CHARS]}
-    )
+    return tuple(_shortened(each) for each in raw[:MAX_RAW_RESULTS] if is_openable(each.url))
 
 
 def _questions(questions: Iterable[str]) -> tuple[str, ...]:
@@ -199,19 +198,18 @@ def _questions(questions: Iterable[str]) -> tuple[str, ...]:
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
 PROMPT_VERSIONS = f"{PLAN_VERSION}.{QUERIES_VERSION}.{RANK_VERSION}.{SUMMARY_VERSION}"
 # Request fields that do not change the report. Limits: a report that a limit cut short is not stored.
-# A follow-up question is part of the key as it was understood.
+# The output is made of the finished report. A follow-up question is part of the key as it was understood.
 EXCLUDED_FIELDS = {
-    "omit_raw", "fresh", "depth", "max_llm_calls", "max_cost_usd", "max_seconds", "previous_id", "history",
+    "omit_raw", "fresh", "depth", "max_llm_calls", "max_cost_usd", "max_seconds", "previous_id", "history", "output_schema",
+    "files",
 }
 
 
-class StoredReport(EndsTopic):
+class StoredReport(EndsTopic, frozen=True):
     """All events of a report, and the texts that its quotes point into.
 
     `asked` is the `request_key`, by which a report is found offline.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     asked: str
     finished_at: datetime
@@ -242,12 +240,8 @@ class StoredReport(EndsTopic):
             update={
                 "cache_hit": True,
                 "stored_at": self.finished_at,
-                "tokens_used": 0,
-                "prompt_tokens": 0,
-                "completion_tokens": 0,
-                "cost_usd": 0.0,
+                **NOTHING_SPENT.metadata(),
                 "searches": 0,
-                "llm_calls": 0,
                 "sent_to": (),
                 "cached_sent_to": merge_sent((*response.metadata.cached_sent_to, *response.metadata.sent_to)),
             }
@@ -274,18 +268,14 @@ class StoredReport(EndsTopic):
         return done.response
 
 
-class FinishedMark(EndsTopic):
+class FinishedMark(EndsTopic, frozen=True):
     """Records that a report of the topic finished but is not stored, because it uses documents, which may change."""
-
-    model_config = ConfigDict(frozen=True)
 
     finished_at: datetime
 
 
-class OwnedReport(BaseModel):
+class OwnedReport(BaseModel, frozen=True):
     """The `report_key` of the report of a topic that an owner asked for last."""
-
-    model_config = ConfigDict(frozen=True)
 
     report: str
 

@@ -1,26 +1,30 @@
 """Reports for the research service: replayed from the store when a finished one is stored, else made and stored."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Done, ModelProgressed, ResearchEvent
+from modules.llm_platform.application.research.files import FilesReader, FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.report import replay
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.pipeline import make_report
 from modules.llm_platform.application.research.report.planner import Planner
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
+from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
-from modules.llm_platform.domain.model_progress import ModelProgress, receive_model_progress
+from modules.llm_platform.domain.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
+from modules.llm_platform.domain.single_flight import SingleFlight
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.domain.task_group import cancel_and_wait
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,97 +43,7 @@ class MadeReport:
         return Done(request_id=context.request_id, response=answer)
 
 
-MakeReport = Callable[
-    [ResearchContext, Sequence[ResearchEvent]], Awaitable[MadeReport]
-]  # gets the list of emitted events, which grows
-
-
-class ReportSingleFlight:
-    """The running reports of one process by key: equal requests share one report, which is paid for once."""
-
-    def __init__(self) -> None:
-        self._under_way: dict[Hashable, _ReportFlight] = {}
-
-    async def follow(self, key: Hashable, context: ResearchContext, make: MakeReport) -> MadeReport:
-        """Emit all events but the last of the report with this key to `context`; start the report when none is running.
-
-        Raises the error of the report to all followers. The report is cancelled when its last follower leaves.
-        """
-        flight = self._under_way.get(key)
-        if flight is None:
-            flight = self._under_way[key] = _ReportFlight(context, make)
-            flight.task.add_done_callback(lambda _: self._forget(key, flight))
-        try:
-            return await flight.follow(context)
-        finally:
-            if not flight.followers:
-                self._forget(key, flight)  # nothing joins a report that is being stopped
-                await cancel_and_wait(flight.task)
-
-    async def aclose(self) -> None:
-        """Cancel all running reports."""
-        await cancel_and_wait(*(flight.task for flight in self._under_way.values()))
-
-    def _forget(self, key: Hashable, flight: _ReportFlight) -> None:
-        if self._under_way.get(key) is flight:
-            del self._under_way[key]
-
-
-class _ReportFlight:
-    """One report in a task of its own. It uses the egress log of the first context."""
-
-    def __init__(self, first: ResearchContext, make: MakeReport) -> None:
-        self.followers: list[ResearchContext] = []
-        self._events: list[ResearchEvent] = []
-        self._sources: tuple[Source, ...] | None = None
-        self.task = asyncio.create_task(self._make(replace(first, emit=self._emit, store_sources=self._store_sources), make))
-        self.task.add_done_callback(_consume_error)
-
-    async def follow(self, context: ResearchContext) -> MadeReport:
-        for event in self._events:
-            _emit(context, event)
-        self.followers.append(context)
-        try:
-            if self._sources is not None:
-                await context.store_sources(self._sources)
-            await asyncio.wait([self.task])
-        finally:
-            self.followers = [each for each in self.followers if each is not context]
-        return self.task.result()
-
-    async def _make(self, context: ResearchContext, make: MakeReport) -> MadeReport:
-        with receive_model_progress(self._emit_progress):
-            return await make(context, self._events)
-
-    def _emit_progress(self, progress: ModelProgress) -> None:
-        """For those who wait now; it is no part of the report."""
-        for context in self.followers:
-            context.emit(ModelProgressed.of(context.request_id, progress))
-
-    def _emit(self, event: ResearchEvent) -> None:
-        self._events.append(event)
-        for context in self.followers:
-            _emit(context, event)
-
-    async def _store_sources(self, sources: tuple[Source, ...]) -> None:
-        self._sources = sources
-        for context in self.followers:
-            await context.store_sources(sources)
-
-
-def _emit(context: ResearchContext, event: ResearchEvent) -> None:
-    """Emit the event under the request id of `context`."""
-    own = event.request_id == context.request_id
-    context.emit(event if own else event.model_copy(update={"request_id": context.request_id}))
-
-
-def _consume_error(task: asyncio.Task[MadeReport]) -> None:
-    """Retrieve the exception, so that asyncio does not log it as never retrieved."""
-    if not task.cancelled():
-        task.exception()
-
-
-log = logging.getLogger(__name__)
+_Part = ResearchEvent | tuple[Source, ...] | MadeReport  # what all followers get
 
 
 class Reporter:
@@ -138,8 +52,13 @@ class Reporter:
     def __init__(self, tools: ReportTools) -> None:
         self.planner = Planner(tools)
         self._tools = tools
-        self._flights = ReportSingleFlight()
+        self._flights: SingleFlight[_Part] = SingleFlight()
         self._cleaning: asyncio.Task[None] | None = None
+
+    def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> "Reporter":
+        """Another one over files of a request, beside the sources or in their place; to be closed when its run has ended."""
+        search = FilesSearch(files, self._tools.search if beside_sources else None)
+        return Reporter(replace(self._tools, search=search, pages=FilesReader(files, self._tools.pages)))
 
     def check(self, request: ResearchRequest) -> None:
         """Raises PriceUnknownError when the request limits the cost and prices are unknown."""
@@ -157,20 +76,58 @@ class Reporter:
         request = context.request
         checkpoints = self._tools.checkpoints(topic_of(request.query), context.language, fresh=request.fresh)
         key = replay.report_key(checkpoints, self._tools, request, context.earlier_sources)
+        has_schema = request.output_schema is not None  # leaves time and a call for it
+        limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds, has_schema)
 
-        async def make(flight: ResearchContext, emitted: Sequence[ResearchEvent]) -> MadeReport:
-            if stored := await self._replay_stored(flight, checkpoints, key):
-                return stored
-            lock = NO_KEY_LOCK if request.fresh else self._tools.lock  # no other caller reads a fresh report
-            async with lock.hold(f"{key}:{limits}") as has_waited:
-                made = await self._replay_stored(flight, checkpoints, key) if has_waited else None
-                return made or await self._make(flight, emitted, checkpoints, key)
+        async def make(emit: Callable[[_Part], None]) -> None:
+            emit(await self._stored_or_made(context, emit, checkpoints, key, f"{key}:{limits}"))
 
-        limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds)
-        report = await self._flights.follow((key, request.fresh, limits), context, make)
+        report = await self._follow((key, request.fresh, limits), context, make)
         if report.is_stored and context.owner:
             await replay.store_owner(checkpoints, context.owner, key)
         context.emit(report.final_event(context))
+
+    async def _follow(
+        self, key: Hashable, context: ResearchContext, make: Callable[[Callable[[_Part], None]], Awaitable[None]]
+    ) -> MadeReport:
+        """Emit all events but the last of the report with this key to `context`, under its request id."""
+        async with aclosing(self._flights.stream(key, make)) as parts:
+            async for part, _, is_past in parts:
+                if isinstance(part, MadeReport):
+                    return part
+                if isinstance(part, tuple):
+                    await context.store_sources(part)
+                elif not (is_past and isinstance(part, ModelProgressed)):  # how far a call was is no part of the report
+                    own = part.request_id == context.request_id
+                    context.emit(part if own else part.model_copy(update={"request_id": context.request_id}))
+        raise AssertionError("a report ends with its response")
+
+    async def _stored_or_made(
+        self,
+        first: ResearchContext,
+        emit: Callable[[_Part], None],
+        checkpoints: CheckpointStore,
+        key: str,
+        lock_key: str,
+    ) -> MadeReport:
+        """The report for all followers. It uses the egress log of the first one."""
+        emitted: list[ResearchEvent] = []
+
+        def emit_event(event: ResearchEvent) -> None:
+            emitted.append(event)
+            emit(event)
+
+        async def store_sources(sources: tuple[Source, ...]) -> None:
+            emit(sources)
+
+        context = replace(first, emit=emit_event, store_sources=store_sources)
+        if stored := await self._replay_stored(context, checkpoints, key):
+            return stored
+        lock = NO_KEY_LOCK if first.request.fresh else self._tools.lock  # no other caller reads a fresh report
+        with receive_model_progress(lambda progress: emit(ModelProgressed.of(first.request_id, progress))):
+            async with lock.hold(lock_key) as has_waited:
+                made = await self._replay_stored(context, checkpoints, key) if has_waited else None
+                return made or await self._make(context, emitted, checkpoints, key)
 
     async def aclose(self) -> None:
         """Cancel running reports and the cleaning of the store."""
@@ -229,15 +186,25 @@ class Reporter:
         )
         return MadeReport(response, is_stored=report.is_storable)
 
+    def end(self, context: ResearchContext) -> float:
+        """Event loop time by which everything is done."""
+        return context.began + self._seconds(context.request)
+
+    def _seconds(self, request: ResearchRequest) -> float:
+        return min(self._tools.options.timeout_s, request.max_seconds or self._tools.options.timeout_s)
+
     def _budget(self, context: ResearchContext) -> Budget:
         request = context.request
-        seconds = min(self._tools.options.timeout_s, request.max_seconds or self._tools.options.timeout_s)
-        return Budget(
+        seconds = self._seconds(request)
+        budget = Budget(
             max_llm_calls=request.max_llm_calls,
             max_cost_usd=request.max_cost_usd,
-            deadline=context.began + seconds,
+            deadline=context.began + seconds - output_seconds(request, seconds),
             price=self._tools.price,
         )
+        if request.output_schema is not None:
+            budget.expect_calls("output", 1)  # made when the report is finished, of what it leaves
+        return budget
 
 
 def _latency_ms(context: ResearchContext) -> int:

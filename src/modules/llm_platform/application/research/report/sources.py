@@ -1,7 +1,5 @@
 """The numbered sources of a report, and the list of results that it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A short page becomes a few sentences, a long one bullet points or paragraphs. A 
 and the summary counts the cut tokens.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import re
@@ -112,16 +110,12 @@ async def summarize(
         answer = await llm.generate(request)
     except LLMException as error:
         return await _extractive(page, question, language), (Degraded.of(f"summarize/{llm.name}", error),)
-    text = sanitize(_TAG.sub(_drop_tag, strip_reasoning(answer.content)), ()).strip()
+    text = sanitize(_TAG.sub(r"\1", strip_reasoning(answer.content)), ()).strip()
     if not text:
         empty_summary = Degraded(component=f"summarize/{llm.name}", reason=EMPTY)
         return await _extractive(page, question, language), (*answer.degraded, empty_summary)
     by = f"{answer.provider}/{answer.model}"
     return Summary(url=page.url, title=page.title, text=text, by=by, cut_tokens=cut), answer.degraded
-
-
-def _drop_tag(found: re.Match[str]) -> str:
-    return found[1] or ""
 
 
 def is_long(text: str) -> bool:

@@ -1,7 +1,5 @@
 """Chat models of every service that speaks OpenAI's protocol. The services are rows of `KINDS`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
@@ -10,8 +8,7 @@ from typing import Any, Final, TypeVar
 import httpx2
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMStreamPart
-from modules.llm_platform.domain.dtos.sent import SentKind
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMStreamPart
 from modules.llm_platform.domain.model_progress import watch_model
 from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.redaction import Redactor
@@ -68,6 +65,8 @@ class OpenAIProvider(ILLMProvider):
         self.model: str = config.model
         self.kind = config.kind
         self.is_free = config.cost_usd(1, 1) == 0.0
+        is_fixed = config.temperature is not None or not config.traits.takes_temperature
+        self.ignored_fields = ("temperature",) if is_fixed else ()
         self._connection = config
         self._configuration_error = configuration_error(config)
         self._redactor = redactor or Redactor((config.api_key,))
@@ -90,7 +89,7 @@ class OpenAIProvider(ILLMProvider):
         first = _TimeLimit(self._connection.timeout)
         async with watch_model(answer.progress):
             with self._translated(answer):
-                response = await self._send(body, request.data_kind, first)
+                response = await self._send(body, request, first)
                 try:
                     async with aclosing(self._read_stream(answer, response, first)) as reads:
                         async for _ in reads:
@@ -102,6 +101,11 @@ class OpenAIProvider(ILLMProvider):
                 for part in answer.new_parts():
                     yield part
                 yield answer.response()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no setting is missing or invalid."""
+        return self._configuration_error is None
 
     async def ping(self) -> str:
         """Request the list of models, which costs no tokens."""
@@ -135,7 +139,7 @@ class OpenAIProvider(ILLMProvider):
         self._check_configuration()
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "messages": [_message(each) for each in request.messages],
         }
         if request.max_tokens is not None:
             body[self._connection.max_tokens_field] = request.max_tokens
@@ -143,24 +147,31 @@ class OpenAIProvider(ILLMProvider):
             configured = self._connection.temperature
             body["temperature"] = request.temperature if configured is None else configured
         if request.json_schema is not None:
-            schema = {"name": SCHEMA_NAME, "schema": request.json_schema, "strict": True}
+            is_strict = not request.is_callers_schema  # services refuse a strict one that leaves anything open
+            schema = {"name": SCHEMA_NAME, "schema": request.json_schema, "strict": is_strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return body | {"stream": True, "stream_options": {"include_usage": True}}
+        return body | request.extra | {"stream": True, "stream_options": {"include_usage": True}}
 
-    async def _send(self, body: dict[str, Any], kind: SentKind, limit: _TimeLimit) -> httpx2.Response:
+    async def _send(self, body: dict[str, Any], request: LLMRequest, limit: _TimeLimit) -> httpx2.Response:
         """A successful response with its body unread.
 
-        Waits while the server loads its model. An optional field that the service refuses is never sent again.
+        Waits while the server loads its model. An optional field of ours that the service refuses is never sent again, the
+        caller's schema not with this request; the refusal of a field of the caller is an error.
         """
         path = self._path("/chat/completions", self.model)
         while True:
-            sent = {name: value for name, value in body.items() if name not in self._refused}
-            response = await self._timed(self._connected().open(path, sent, kind), limit)
+            sent = {name: value for name, value in body.items() if name in request.extra or name not in self._refused}
+            response = await self._timed(self._connected().open(path, sent, request.data_kind), limit)
             if response.is_success:
                 return response
             refusal = await self._timed(read_body(response, MAX_ERROR_BYTES), limit)
             content = errors.decode_error(refusal or b"")
-            if field := errors.refused_field(response.status_code, content, sent):
+            if wrong := errors.refused_extra(self._connection, response.status_code, content, request.extra):
+                raise wrong
+            ours = {name: value for name, value in sent.items() if name not in request.extra}
+            if request.is_callers_schema and errors.is_schema_refused(response.status_code, content, ours):
+                body = {name: value for name, value in sent.items() if name != "response_format"}
+            elif field := errors.refused_field(response.status_code, content, ours):
                 self._refused.update((field, "stream_options") if field == "stream" else (field,))
             elif errors.is_loading(response.status_code, content) and limit.left_s > LOADING_PAUSE_S:
                 await self._timed(asyncio.sleep(LOADING_PAUSE_S), limit)
@@ -309,6 +320,15 @@ class OpenAIProvider(ILLMProvider):
             client=self._shared_client or self._own_client,
             headers=headers,
         )
+
+
+def _message(message: ChatMessage) -> dict[str, Any]:
+    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        sent |= {"content": message.content or None, "tool_calls": list(message.tool_calls)}
+    if message.tool_call_id is not None:
+        sent["tool_call_id"] = message.tool_call_id
+    return sent
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:

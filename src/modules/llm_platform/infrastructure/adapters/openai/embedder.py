@@ -1,7 +1,5 @@
 """Embeddings of services that speak OpenAI's protocol, and of Azure OpenAI: POST {base_url}/embeddings."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

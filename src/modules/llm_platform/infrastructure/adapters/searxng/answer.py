@@ -3,8 +3,6 @@
 Results of images, files or key-value pairs lack fields: one without a web address is dropped, other fields are optional.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ SearXNG's query syntax acts anywhere in a question: `!gon` selects an engine, `!
 language, `<5` the timeout. Only verbatim requests, of the route that passes queries on, use it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -15,9 +13,9 @@ from operator import itemgetter
 from typing import Final
 
 from modules.llm_platform.domain.canonical_url import site_operators
+from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
-from modules.llm_platform.domain.freshness import Freshness
 from modules.llm_platform.domain.text.language import detect
 
 DEFAULT_ENGINES: Final[Mapping[SourceKind, Sequence[str]]] = {

@@ -3,8 +3,6 @@
 The durations are those of its shipped `settings.yml` and of `searx/botdetection/ip_limit.py`. An operator may change them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta

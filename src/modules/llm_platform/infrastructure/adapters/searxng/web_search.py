@@ -19,7 +19,8 @@ from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.canonical_url import admits_host, host_of
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.freshness import Freshness, freshness_window
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
@@ -250,7 +251,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
                 "total_matches": first.total(),
                 "results": list(islice(_admitted(items, request, window), request.count)),
                 "provider": self.name,
-                "degraded": _last_of_each(pages.degraded) if pages.degraded else (),
+                "degraded": tuple({each.component: each for each in pages.degraded}.values()) if pages.degraded else (),
                 **first.hints(),
                 "raw": first.raw,
             }
@@ -259,11 +260,6 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
     def _search_page(self, query: str) -> str:
         """The instance's page for a query, as the address of an answer without one."""
         return f"{self._upstream.base_url}{SEARCH}?q={quote_plus(query, errors='replace')}"
-
-
-def _last_of_each(degraded: Sequence[Degraded]) -> tuple[Degraded, ...]:
-    """The last entry of each component."""
-    return tuple({each.component: each for each in degraded}.values())
 
 
 def _admitted(items: Iterable[Fields], request: dtos.WebSearchRequest, window: Freshness | None) -> Iterator[Fields]:

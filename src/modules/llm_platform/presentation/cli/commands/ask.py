@@ -130,16 +130,14 @@ def answer_json(timed: TimedAnswer) -> str:
 
 def as_research(timed: TimedAnswer) -> ResearchResponse:
     """The answer in the shape that the renderers read; a document without title or address is shown by its id."""
-    answer, spent = timed.answer, timed.answer.spent
+    answer = timed.answer
     sources = tuple(
         SourceRef(index=number, title=each.title or each.doc_id or "", url=each.url or each.doc_id or "")
         for number, each in enumerate(answer.citations, 1)
     )
     metadata = ResearchMetadata(
         latency_ms=timed.latency_ms,
-        tokens_used=spent.tokens,
-        cost_usd=spent.cost_usd,
-        llm_calls=spent.calls,
+        **answer.spent.metadata(),
         synthesizer=answer.synthesizer,
         language=timed.question.language or "en",
     )

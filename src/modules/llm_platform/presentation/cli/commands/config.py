@@ -1,7 +1,5 @@
 """The command `config`: every setting, its value, and where the value comes from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +8,7 @@ from pydantic import SecretStr
 
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Line
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.output import print_result
 from modules.llm_platform.presentation.cli.setup import command_context
 from shared.config import SECRET_MIN_CHARS, SECTIONS, Settings, setting_origin, unknown_variables
 from shared.setting_names import SettingOrigin, format_value
@@ -40,11 +38,8 @@ def config(
     arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
     settings = Settings.load(**arguments)
     wiring.search_order(settings)  # raises SettingsError for an unknown provider
-    if as_json:
-        values = [value._asdict() for value in setting_values(settings, arguments)]
-        console.print_verbatim(json_text({"settings": values}))
-    else:
-        console.print_lines(_lines(settings, arguments))
+    values = [value._asdict() for value in setting_values(settings, arguments)]
+    print_result(console, {"settings": values}, _lines(settings, arguments), as_json=as_json)
     for warning in setting_warnings(settings):
         console.warn(warning)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.config import setting_warnings

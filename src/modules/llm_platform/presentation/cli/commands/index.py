@@ -15,7 +15,7 @@ from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllam
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.output import print_result
 from modules.llm_platform.presentation.cli.render.terminal import plural
 from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform
 from shared.config import Settings
@@ -27,8 +27,8 @@ ShowProgress: TypeAlias = Callable[[IndexProgress], None]
 
 MAX_PROBLEMS_SHOWN: Final = 20
 NOTHING_FOUND: Final = (
-    "no document was found there: name folders or files that end in .md, .txt, .rst, .html, .pdf, .docx, .epub, .ipynb or "
-    ".jsonl"
+    "no document was found there: name folders or files that end in .md, .txt, .rst, .html, .pdf, .docx, .epub, .ipynb, .csv, "
+    ".tsv, .log or .jsonl"
 )
 NOTHING_INDEXED: Final = "nothing could be indexed: the lines above say why"
 DISPLACED: Final = (
@@ -84,10 +84,7 @@ def index(
         raise
     for warning in _warnings(report, settings, only=only):
         console.warn(warning)
-    if as_json:
-        console.print_verbatim(json_text(report.model_dump(mode="json")))
-    else:
-        console.print_lines(_report_lines(report))
+    print_result(console, report, _report_lines(report), as_json=as_json)
     if not report.documents:
         raise CommandError(NOTHING_INDEXED if report.failed else NOTHING_FOUND)
 

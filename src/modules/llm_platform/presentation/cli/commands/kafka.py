@@ -29,11 +29,7 @@ StageName = Literal["search", "answer"]
 TEXT_FIELDS: Final[Mapping[StageName, str]] = {"search": "query", "answer": "question"}
 DEFAULT_WAIT_S: Final = 60.0  # the partitions of a killed worker are reassigned after 45
 
-kafka_app = typer.Typer(
-    help="Try the Kafka contract: send a request, print outcomes, print the contract.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+kafka_app = options.command_group("Try the Kafka contract: send a request, print outcomes, print the contract.")
 
 
 @kafka_app.command(cls=options.Command)

@@ -1,7 +1,5 @@
 """The command `mcp`."""
 
-from __future__ import annotations
-
 import sys
 from typing import Final
 

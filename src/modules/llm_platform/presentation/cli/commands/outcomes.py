@@ -17,7 +17,7 @@ from modules.llm_platform.presentation.cli.commands.worker import kafka_errors, 
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, run_async
 from modules.llm_platform.presentation.cli.options import reject
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.output import print_result
 from modules.llm_platform.presentation.cli.render.terminal import plural
 from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure
 from modules.llm_platform.presentation.kafka.contract.requests import Topics
@@ -41,11 +41,7 @@ NOT_STORED: Final = (
 )
 NEVER_STORED: Final = "requests with invalid_payload fail again and are not stored: their senders must correct them"
 
-outcomes_app = typer.Typer(
-    help="Show stored outcomes of the worker, forget them, and replay failed requests.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+outcomes_app = options.command_group("Show stored outcomes of the worker, forget them, and replay failed requests.")
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of requests; default: any.")]
 Status = Annotated[str | None, typer.Option("--status", metavar="KIND", help="Only result, or only failed.")]
@@ -101,11 +97,9 @@ def show(
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
     entries = _run(context, settings, lambda outcomes, failed: _entries(outcomes, failed, chosen, limit))
     _reject_unknown(chosen, entries)
-    if as_json:
-        context.console.print_verbatim(json_text({"outcomes": [_as_json(each) for each in entries]}))
-        return
     lines = [line for each in entries for line in (_line(each), *((_body(each),) if chosen.ids else ()))]
-    context.console.print_lines(lines or [Line("No outcome matches.")])
+    result = {"outcomes": [_as_json(each) for each in entries]}
+    print_result(context.console, result, lines or [Line("No outcome matches.")], as_json=as_json)
 
 
 @outcomes_app.command(cls=options.Command)
@@ -140,13 +134,11 @@ def forget(
     entries, removed = _run(context, settings, work)
     _reject_unknown(chosen, entries)
     changed = len(entries) - removed if yes else 0
-    if as_json:
-        result = {"dry_run": not yes, "matched": len(entries), "removed": removed, "changed_meanwhile": changed}
-        context.console.print_verbatim(json_text(result))
-    elif not yes:
-        _print_dry_run(context, entries, f"{plural(len(entries), 'outcome')} would be forgotten.")
-    else:
-        context.console.print_lines([Line(f"{plural(removed, 'outcome')} forgotten{_meanwhile(changed)}.")])
+    result = {"dry_run": not yes, "matched": len(entries), "removed": removed, "changed_meanwhile": changed}
+    lines = [Line(f"{plural(removed, 'outcome')} forgotten{_meanwhile(changed)}.")]
+    if not yes:
+        lines = _dry_run(entries, f"{plural(len(entries), 'outcome')} would be forgotten.")
+    print_result(context.console, result, lines, as_json=as_json)
 
 
 @outcomes_app.command(cls=options.Command)
@@ -322,9 +314,9 @@ def _meanwhile(count: int) -> str:
     return f", {count} left that changed meanwhile" if count else ""
 
 
-def _print_dry_run(context: CommandContext, entries: Sequence[Entry], text: str) -> None:
+def _dry_run(entries: Sequence[Entry], text: str) -> list[Line]:
     more = [Line(f"… and {len(entries) - SHOWN} more")] if len(entries) > SHOWN else []
-    context.console.print_lines([*map(_line, entries[:SHOWN]), *more, Line(text), Line(DRY_RUN)])
+    return [*map(_line, entries[:SHOWN]), *more, Line(text), Line(DRY_RUN)]
 
 
 def _print_replay(
@@ -338,25 +330,23 @@ def _print_replay(
     ready = [each for each in entries if each.request is not None]
     codes = [each.code for each in entries if each.request is None]
     without = len(codes)
-    if as_json:
-        fields = {
-            "dry_run": result is None,
-            "matched": len(entries),
-            "interrupted": len(interrupted),
-            "sent": result.sent if result else 0,
-            "changed_meanwhile": len(result.changed) if result else 0,
-            "not_accepted": len(result.unsent) if result else 0,
-            "not_stored": without,
-        }
-        context.console.print_verbatim(json_text(fields))
-    elif result is None:
+    sent, changed, unsent = (result.sent, len(result.changed), len(result.unsent)) if result else (0, 0, 0)
+    fields = {
+        "dry_run": result is None,
+        "matched": len(entries),
+        "interrupted": len(interrupted),
+        "sent": sent,
+        "changed_meanwhile": changed,
+        "not_accepted": unsent,
+        "not_stored": without,
+    }
+    lines = [Line(f"{plural(sent, 'request')} sent{_meanwhile(changed)}.")]
+    if result is None:
         again = f" and {plural(len(interrupted), 'request')} of an interrupted replay" if interrupted else ""
-        _print_dry_run(context, ready, f"{plural(len(ready), 'request')}{again} would be sent.")
-    else:
-        text = f"{plural(result.sent, 'request')} sent{_meanwhile(len(result.changed))}."
-        context.console.print_lines([Line(text)])
-    if result is not None and result.unsent:
-        raise CommandError(f"the brokers did not accept {plural(len(result.unsent), 'request')}: replay again")
+        lines = _dry_run(ready, f"{plural(len(ready), 'request')}{again} would be sent.")
+    print_result(context.console, fields, lines, as_json=as_json)
+    if unsent:
+        raise CommandError(f"the brokers did not accept {plural(unsent, 'request')}: replay again")
     if without:
         reason = NEVER_STORED if set(codes) == {INVALID} else NOT_STORED
         raise CommandError(f"{plural(without, 'failure')} cannot be replayed: {reason}")

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.presentation.cli.console import Console, Line
@@ -101,15 +100,10 @@ class PlanReview:
 
     def add_to(self, response: dtos.ResearchResponse) -> dtos.ResearchResponse:
         """The answer, with the egress and the cost of planning added to its metadata."""
-        meta, spent = response.metadata, self._spent
-        is_unknown = meta.cost_usd is None or spent.cost_usd is None
-        totals = {
-            "sent_to": merge_sent((*meta.sent_to, *self._egress_log.sent())),
-            "llm_calls": meta.llm_calls + spent.calls,
-            "tokens_used": meta.tokens_used + spent.tokens,
-            "cost_usd": None if is_unknown else (meta.cost_usd or 0.0) + (spent.cost_usd or 0.0),
-        }
-        return response.model_copy(update={"metadata": meta.model_copy(update=totals)})
+        from modules.llm_platform.application.research.response import add_spending
+
+        metadata = add_spending(response.metadata, self._spent, self._egress_log.sent())
+        return response.model_copy(update={"metadata": metadata})
 
     def _stored_plan(self) -> tuple[str, ...]:
         """The plan that the user accepted earlier for the same question, such as before the process was killed."""
@@ -140,7 +134,13 @@ async def store_accepted_plan(platform: LLMPlatform, request: dtos.ResearchReque
 
 
 def _plan_request(request: dtos.ResearchRequest, other_than: tuple[str, ...] = ()) -> PlanRequest:
-    return PlanRequest(query=request.query, language=request.language, other_than=other_than)
+    return PlanRequest(
+        query=request.query,
+        language=request.language,
+        other_than=other_than,
+        context=request.context,
+        model=request.model,
+    )
 
 
 async def _decompose(request: PlanRequest) -> ResearchPlan:

@@ -1,7 +1,5 @@
 """The command `read`."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Literal
 

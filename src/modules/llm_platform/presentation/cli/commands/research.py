@@ -11,26 +11,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic_core import from_json
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES, UploadedFile
+from modules.llm_platform.domain.exceptions import OutputError
+from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, split_message
 from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.commands.plan import PlanReview, print_plan, read_plan, store_accepted_plan
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import build_request, reject
-from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions, write_file
+from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions, read_option_file, write_file
 from modules.llm_platform.presentation.cli.render import terminal
 from modules.llm_platform.presentation.cli.render.csl import csl_json
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
-from modules.llm_platform.presentation.cli.render.json import model_json
+from modules.llm_platform.presentation.cli.render.json import json_text, model_json
 from modules.llm_platform.presentation.cli.render.progress import LiveAnswer, Progress, report_folder_progress
 from shared.config import Settings
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
+MAX_CONTEXT_KB = 4 * MAX_CONTEXT_CHARS // 1024  # in UTF-8
 NO_ANSWER_TO_WRITE = "cannot be combined with --plan-only, which writes no answer: leave out one of them"
+MAX_SCHEMA_KB = 64  # with blanks; the schema itself is limited by the request
 RESUMABLE = "Interrupted. Finished steps are stored. To continue, run:"
 
 
@@ -55,9 +61,33 @@ Urls = Annotated[
 Instructions = Annotated[
     str | None, typer.Option("--instructions", metavar="TEXT", help="How a model writes the text.")
 ]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="PROVIDER/MODEL", help="Use only this one of the configured language models."),
+]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--file", metavar="PATH", exists=True, dir_okay=False, readable=True,
+        help="Answer from this file. Repeatable, 5 files of 10 MB together. Nothing else is searched without --sources.",
+    ),
+]
+ContextFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--context", metavar="FILE", exists=True, dir_okay=False, help="Text beyond the question, for a model to read.",
+    ),
+]
 Pages = Annotated[
     int | None,
     typer.Option("--pages", metavar="N", help="Web pages to read before a shallow or deep answer, 0 to 10; default: 3 or 5."),
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema", metavar="FILE", exists=True, dir_okay=False,
+        help="JSON Schema of an object that a model fills from the text; the object is printed.",
+    ),
 ]
 MaxCalls = Annotated[
     int | None, typer.Option("--max-llm-calls", metavar="N", help="Limit of a report's model calls; 0: none.")
@@ -79,13 +109,18 @@ def research(
     depth: Depth = None,
     sources: options.Sources = None,
     time_range: options.TimeRange = None,
+    freshness: options.Freshness = None,
     domains: options.Domains = None,
     language: options.Language = None,
     plan: PlanFile = None,
     plan_only: PlanOnly = False,
     url: Urls = None,
     instructions: Instructions = None,
+    context: ContextFile = None,
+    model: Model = None,
+    file: Files = None,
     pages: Pages = None,
+    schema: SchemaFile = None,
     max_llm_calls: MaxCalls = None,
     max_cost_usd: MaxCost = None,
     max_seconds: MaxSeconds = None,
@@ -103,40 +138,48 @@ def research(
     """Answer a question, with citations that were checked."""
     console, wiring = setup.command_context(ctx)
     arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
-    output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, show_sent=show_sent)
+    output_options = OutputOptions(as_json, output, not yes, csl, show_sent, prints_object=schema is not None)
     if plan_only:
         _check_plan_only(depth, output_options)
     fields: dict[str, Any] = {
         "depth": "report" if plan_only else depth,
-        "time_range": time_range,
-        "language": language,
-        "omit_raw": omit_raw,
+        "time_range": time_range, "freshness": freshness, "language": language, "omit_raw": omit_raw,
         "sources": options.source_kinds(sources, documents),
         "domains": options.split_list(domains),
         "plan": read_plan(plan) if plan else None,
         "urls": tuple(url or ()),
-        "instructions": instructions,
-        "pages": pages,
-        "max_llm_calls": max_llm_calls,
-        "max_cost_usd": max_cost_usd,
-        "max_seconds": max_seconds,
+        "instructions": instructions, "model": model, "pages": pages, "files": read_files(file or ()),
+        "output_schema": read_schema(schema) if schema else None,
+        "max_llm_calls": max_llm_calls, "max_cost_usd": max_cost_usd, "max_seconds": max_seconds,
         "fresh": fresh,
     }
     output_options.check(console)
-    fields["query"] = options.read_question(console, question, prompts_enabled=not yes)
+    beyond = read_option_file("--context", context, max_kb=MAX_CONTEXT_KB, content="a text") if context else None
+    asked = options.read_question(console, question, prompts_enabled=not yes)
+    fields |= _question_fields(asked, beyond)
     request = build_request(ResearchRequest, fields, argument="QUESTION")
     settings = setup.configure(console, arguments)
     if plan_only:
         print_plan(console, wiring, settings, request, as_json=as_json)
         return
-    words = [*ctx.meta[options.ARGUMENTS], *([] if question is not None else _quoted_question(fields["query"]))]
+    words = [*ctx.meta[options.ARGUMENTS], *([] if question is not None else _quoted_question(asked))]
     _Research(console, wiring, settings, output_options, fields, words).run(request)
+
+
+def _question_fields(text: str, context: str | None) -> dict[str, str | None]:
+    """The question and its context: a text that is longer than a question contains one."""
+    if len(text) > MAX_MESSAGE_CHARS:
+        reject("QUESTION", f"must have at most {MAX_MESSAGE_CHARS} characters")
+    question, message = split_message(text)
+    return {"query": question, "context": f"{message}\n\n{context}" if message and context else message or context}
 
 
 def _check_plan_only(depth: str | None, output_options: OutputOptions) -> None:
     for option, path in (("--output", output_options.file), ("--csl", output_options.csl)):
         if path is not None:
             reject(option, NO_ANSWER_TO_WRITE)
+    if output_options.prints_object:
+        reject("--schema", NO_ANSWER_TO_WRITE)
     if depth not in (None, "report"):
         reject("--plan-only", f"only a report has a plan: leave out --depth {depth}")
 
@@ -174,6 +217,8 @@ class _Research:
 
         A report may come from the store or be made of the pages of `--url`: then nothing has to be searched.
         """
+        if request.files and "sources" not in request.model_fields_set:  # nothing else is searched
+            return False
         if request.depth != "report":
             return setup.warn_about_keyless_search(self.console, self.wiring, self.settings)
         searches = not request.urls or "sources" in request.model_fields_set
@@ -200,7 +245,8 @@ class _Research:
     @property
     def _is_live(self) -> bool:
         """Whether the answer is printed while it is written."""
-        return self.console.stdout_is_terminal and self.output_options.is_printed
+        options = self.output_options
+        return self.console.stdout_is_terminal and options.is_printed and not options.prints_object
 
     async def _answer(self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool) -> ResearchResponse:
         if store_plan:  # first, so that the plan survives a process that is killed
@@ -219,6 +265,42 @@ class _Research:
     def _deliver(self, response: ResearchResponse) -> None:
         note = self.wiring.missing_model_note(self.settings)
         deliver_research(self.console, self.output_options, response, is_live=self._is_live, missing_model_note=note)
+
+
+def read_files(paths: Sequence[Path]) -> tuple[UploadedFile, ...]:
+    """The files of `--file`. WrongUseError if one is empty, cannot be read, or is larger than all may be."""
+    files = []
+    for path in paths:
+        try:
+            with path.open("rb") as opened:
+                content = opened.read(MAX_FILES_BYTES + 1)
+        except OSError as error:
+            reject("--file", f"{path} cannot be read ({error.strerror})")
+        if not content:
+            reject("--file", f"{path} is empty")
+        if len(content) > MAX_FILES_BYTES:
+            reject("--file", f"{path} is larger than {MAX_FILES_BYTES // 1_000_000} MB")
+        files.append(UploadedFile(name=path.name, content=content))
+    return tuple(files)
+
+
+def read_schema(path: Path) -> dict[str, Any]:
+    """The object of the `--schema` file. WrongUseError if it is no JSON object; the request checks the schema."""
+    text = read_option_file("--schema", path, max_kb=MAX_SCHEMA_KB, content="a schema")
+    try:
+        schema = from_json(text)
+    except ValueError:
+        schema = None
+    if not isinstance(schema, dict):
+        reject("--schema", f"{path} must be a JSON object")
+    return schema
+
+
+def _print_object(console: Console, response: ResearchResponse) -> None:
+    """Print the output alone, for programs that read it. CommandError if there is none: standard output stays empty."""
+    if response.output is None:
+        raise CommandError(f"{OutputError.of(response.degraded).message}; --json prints the text")
+    console.print_verbatim(json_text(response.output))
 
 
 async def show_research(
@@ -251,6 +333,9 @@ def deliver_research(
     """Print the answer and write the files, as the options say. `is_live`: its text was printed by `show_research`."""
 
     def print_answer() -> None:
+        if output_options.prints_object:
+            _print_object(console, response)
+            return
         marked = terminal.mark_unsupported(response)
         if not is_live:
             console.print_markdown(marked)

@@ -8,23 +8,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
 from modules.llm_platform.application.research.events import AnyEvent, ResearchEvent
-from modules.llm_platform.application.services.research_job_service import MAX_PAGE, ResearchJobService
 from modules.llm_platform.domain.api_key_label import owner_of_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJob
+from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJob
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.research import Csl, ShowSent, deliver_research, show_research
 from modules.llm_platform.presentation.cli.console import Console, Line
-from modules.llm_platform.presentation.cli.output import OutputOptions
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.output import OutputOptions, print_result
 from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
 from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure, run_with_platform
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.services.research_job_service import ResearchJobService
 
 PAGE: Final = 20  # research runs of a list, unless --limit says otherwise
 NONE_STORED: Final = "No background run is stored."
@@ -40,17 +41,13 @@ KeyLabel = Annotated[
 
 _EVENT: TypeAdapter[ResearchEvent] = TypeAdapter(AnyEvent)
 
-researches_app = typer.Typer(
-    help="List, follow and cancel background runs of the servers that share this store.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+researches_app = options.command_group("List, follow and cancel background runs of the servers that share this store.")
 
 
 @researches_app.command("list", cls=options.Command)
 def list_researches(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_PAGE, help="At most this many.")] = PAGE,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")] = PAGE,
     before: Annotated[str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")] = None,
     key: KeyLabel = None,
     as_json: options.AsJson = False,
@@ -58,11 +55,8 @@ def list_researches(
     """List the background runs, newest first."""
     context = command_context(ctx)
     page = _run(context, lambda jobs: jobs.list(owner=_owner(key), limit=limit, before=before))
-    if as_json:
-        context.console.print_verbatim(json_text(page.model_dump(mode="json")))
-    else:
-        lines = [line for job in page.researches for line in _job_lines(job)]
-        context.console.print_lines(lines or [Line(NONE_STORED)])
+    lines = [line for job in page.researches for line in _job_lines(job)]
+    print_result(context.console, page, lines or [Line(NONE_STORED)], as_json=as_json)
 
 
 @researches_app.command(cls=options.Command)
@@ -70,11 +64,8 @@ def show(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_j
     """Show the state of a background run."""
     context = command_context(ctx)
     job = _run(context, lambda jobs: jobs.get(research_id, owner=_owner(key)))
-    if as_json:
-        context.console.print_verbatim(json_text(job.model_dump(mode="json")))
-    else:
-        problem = [Line(f"  {job.problem['detail']}", "red")] if job.problem else []
-        context.console.print_lines([*_job_lines(job), *problem])
+    problem = [Line(f"  {job.problem['detail']}", "red")] if job.problem else []
+    print_result(context.console, job, [*_job_lines(job), *problem], as_json=as_json)
 
 
 @researches_app.command(cls=options.Command)
@@ -111,10 +102,7 @@ def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as
     """Cancel a background run unless it has ended; a server that runs it stops within seconds."""
     context = command_context(ctx)
     job = _run(context, lambda jobs: jobs.cancel(research_id, owner=_owner(key)))
-    if as_json:
-        context.console.print_verbatim(json_text(job.model_dump(mode="json")))
-    else:
-        context.console.print_lines(_job_lines(job))
+    print_result(context.console, job, _job_lines(job), as_json=as_json)
 
 
 def _run(context: CommandContext, work: Callable[[ResearchJobService], Awaitable[Result]]) -> Result:

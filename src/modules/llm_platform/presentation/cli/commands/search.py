@@ -27,10 +27,7 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for.")],
     count: Annotated[int, typer.Option("--count", metavar="N", help="Results, 1 to 50.")] = 10,
     page: Annotated[int, typer.Option("--page", metavar="N", help="Which page of results, 1 to 50.")] = 1,
-    freshness: Annotated[
-        str | None,
-        typer.Option("--freshness", metavar="WHEN", help="oneDay, oneWeek, oneMonth, oneYear, a date, or DATE..DATE."),
-    ] = None,
+    freshness: options.Freshness = None,
     time_range: options.TimeRange = None,
     sources: options.Sources = None,
     engines: Annotated[

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.dtos.store_dtos import StageStats, StoredEntry, StoredTopic, StoreStats
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.output import print_result
 from modules.llm_platform.presentation.cli.render.terminal import byte_size, local_minute, plural
 from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure, run_with_platform
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.services.store_service import StoreService
 
 Result = TypeVar("Result")
 Topic = Annotated[
@@ -25,15 +27,9 @@ Topic = Annotated[
 
 EMPTY: Final = "The store is empty."
 
-topics_app = typer.Typer(
-    help="Show and remove the topics of the research store.", no_args_is_help=True, rich_markup_mode=None
-)
-cache_app = typer.Typer(
-    help="Manage the whole research store: statistics, removal, export, import.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-store_app = typer.Typer(help="Prepare a PostgreSQL database.", no_args_is_help=True, rich_markup_mode=None)
+topics_app = options.command_group("Show and remove the topics of the research store.")
+cache_app = options.command_group("Manage the whole research store: statistics, removal, export, import.")
+store_app = options.command_group("Prepare a PostgreSQL database.")
 
 
 @topics_app.command("list", cls=options.Command)
@@ -41,10 +37,9 @@ def list_topics(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     """List the topics, the most recent first."""
     context = command_context(ctx)
     topics = _run(context, lambda store: store.topics())
-    if as_json:
-        _print_json(context.console, {"topics": [topic.model_dump(mode="json") for topic in topics]})
-    else:
-        context.console.print_lines([line for topic in topics for line in _topic_lines(topic)] or [Line(EMPTY)])
+    result = {"topics": [topic.model_dump(mode="json") for topic in topics]}
+    lines = [line for topic in topics for line in _topic_lines(topic)]
+    print_result(context.console, result, lines or [Line(EMPTY)], as_json=as_json)
 
 
 @topics_app.command(cls=options.Command)
@@ -52,11 +47,9 @@ def show(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = False) -
     """Show the entries of a topic."""
     context = command_context(ctx)
     found, entries = _run(context, lambda store: store.show(topic))
-    if as_json:
-        entries_json = [entry.model_dump(mode="json") for entry in entries]
-        _print_json(context.console, {"topic": found.model_dump(mode="json"), "entries": entries_json})
-    else:
-        context.console.print_lines([*_topic_lines(found), Line(), *map(_entry_line, entries)])
+    result = {"topic": found.model_dump(mode="json"), "entries": [entry.model_dump(mode="json") for entry in entries]}
+    lines = [*_topic_lines(found), Line(), *map(_entry_line, entries)]
+    print_result(context.console, result, lines, as_json=as_json)
 
 
 @topics_app.command("clear", cls=options.Command)
@@ -72,10 +65,7 @@ def stats(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     """Show entries, bytes, age and hits of each stage."""
     context = command_context(ctx)
     found = _run(context, lambda store: store.stats())
-    if as_json:
-        _print_json(context.console, found.model_dump(mode="json"))
-    else:
-        context.console.print_lines(_stats_lines(found))
+    print_result(context.console, found, _stats_lines(found), as_json=as_json)
 
 
 @cache_app.command(cls=options.Command)
@@ -113,7 +103,7 @@ def export(
         _confirm(context.console, f"{file} exists: replace it?", prompts_enabled=not yes)
     count = _run(context, lambda store: store.export(file, topic))
     result = {"exported": count, "file": str(file)}
-    _print_result(context.console, result, f"{_entries(count)} written to {file}", as_json=as_json)
+    print_result(context.console, result, [Line(f"{_entries(count)} written to {file}")], as_json=as_json)
 
 
 @cache_app.command("import", cls=options.Command)
@@ -130,7 +120,7 @@ def import_archive(
         text += f", {imported.skipped} skipped that are not newer than the stored ones"
     if imported.expired:
         text += f", {imported.expired} skipped that are older than STORE_TTL_DAYS"
-    _print_result(context.console, imported.model_dump(), text, as_json=as_json)
+    print_result(context.console, imported, [Line(text)], as_json=as_json)
 
 
 @store_app.callback()
@@ -144,7 +134,7 @@ def migrate(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     console, wiring = command_context(ctx)
     before, after = run_async(wiring.migrate_database(configure(console, {})))
     text = f"the tables have version {after}" + ("" if before == after else f" (before: {before or 'none'})")
-    _print_result(console, {"before": before, "after": after}, text, as_json=as_json)
+    print_result(console, {"before": before, "after": after}, [Line(text)], as_json=as_json)
 
 
 def _run(context: CommandContext, work: Callable[[StoreService], Awaitable[Result]]) -> Result:
@@ -158,18 +148,7 @@ def _confirm(console: Console, question: str, *, prompts_enabled: bool) -> None:
 
 
 def _print_removed(console: Console, count: int, *, as_json: bool) -> None:
-    _print_result(console, {"removed": count}, f"{_entries(count)} removed", as_json=as_json)
-
-
-def _print_result(console: Console, result: dict[str, Any], text: str, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(console, result)
-    else:
-        console.print_lines([Line(text)])
-
-
-def _print_json(console: Console, value: dict[str, Any]) -> None:
-    console.print_verbatim(json_text(value))
+    print_result(console, {"removed": count}, [Line(f"{_entries(count)} removed")], as_json=as_json)
 
 
 def _topic_lines(topic: StoredTopic) -> Iterator[Line]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias
 
 import typer
 
-from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console
@@ -170,10 +170,10 @@ def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def run_worker(report: Report, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage]) -> None:
     """Run the worker, its HTTP endpoints and its background tasks until a signal stops it."""
+    from modules.llm_platform.presentation.garbage_collection import tune_gc
     from modules.llm_platform.presentation.kafka.worker import worker as kafka_worker
     from modules.llm_platform.presentation.kafka.worker.clients import client_settings
     from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, metrics_text
-    from modules.llm_platform.presentation.rest.server import tune_gc
 
     async with build_parts(settings) as parts:
         worker = kafka_worker.Worker(

@@ -1,13 +1,12 @@
 """The sources of an answer as CSL-JSON 1.0, which Zotero, Pandoc and LaTeX tools read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from modules.llm_platform.domain.citation_styles import date_parts
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.text.language import detect
@@ -21,8 +20,6 @@ PREPRINT: Final = "article"  # published, but not by a journal
 DOI_HOSTS: Final = frozenset({"doi.org", "dx.doi.org", "www.doi.org"})
 ARXIV_HOSTS: Final = frozenset({"arxiv.org", "www.arxiv.org", "export.arxiv.org"})
 
-_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)", re.ASCII)  # the beginning of every ISO 8601 format with a day
-_MONTH_OR_YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 _DOI_PATH = re.compile(r"/(10\.\d{4,9}/\S+)", re.ASCII)
 _ARXIV_PATH = re.compile(
     r"/(?:abs|pdf|html)/(?:\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?", re.ASCII
@@ -51,8 +48,8 @@ def _item(source: SourceRef, result: RawResult | None, accessed: date) -> Iterat
     yield "accessed", _date(accessed.year, accessed.month, accessed.day)
     if result is None:
         return
-    if issued := _issued(result.published):
-        yield "issued", issued
+    if issued := date_parts(result.published):
+        yield "issued", _date(*issued)
     if language := detect(f"{result.title}\n{result.content}"):
         yield "language", language
 
@@ -80,20 +77,6 @@ def _host_and_path(url: str) -> tuple[str, str]:
         return parts.hostname or "", parts.path
     except ValueError:  # unbalanced brackets
         return "", ""
-
-
-def _issued(published: str | None) -> dict[str, Any] | None:
-    """The date in CSL, with day and month if known; None for anything but an ISO 8601 date, such as "yesterday"."""
-    text = (published or "").strip()
-    match = _DAY.match(text) or _MONTH_OR_YEAR.fullmatch(text)
-    if match is None:
-        return None
-    parts = [int(part) for part in match.groups() if part]
-    try:
-        date(*[*parts, 1, 1][:3])
-    except ValueError:
-        return None
-    return _date(*parts)
 
 
 def _date(*parts: int) -> dict[str, Any]:

@@ -1,15 +1,13 @@
 """Answers as Markdown and as one self-contained HTML page, for --output. Titles, addresses and quotes are untrusted."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Sequence
-from urllib.parse import quote
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
 from modules.llm_platform.presentation.cli.render import terminal
 from shared.logging import printable
 
@@ -31,15 +29,12 @@ li { margin: .4rem 0 } .supported { color: #14703a } .partial { color: #8a5a00 }
 # No script and no request, whatever the answer contains.
 CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
-_MARKDOWN_SYNTAX = re.compile(r"([\\`*_\[\]<>#|~&])")
-_BLOCK_SYNTAX = re.compile(r"^(\d*)([-+=.)])")  # a list or an underlined heading
 _MARKER = re.compile(r"\[(\d{1,4})\]")
-_URL_SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "<>\\")
 
 
 def research_markdown(response: ResearchResponse) -> str:
     """A research run as Markdown: question, answer, sources, citations, notes."""
-    blocks = [f"# {_escape(response.query)}", terminal.mark_unsupported(response)]
+    blocks = [f"# {escape_line(response.query)}", terminal.mark_unsupported(response)]
     if response.sources:
         blocks.append("## Sources")
         blocks.append("\n".join(f"- [{each.index}] {_link(each.title, each.url)}" for each in response.sources))
@@ -47,16 +42,16 @@ def research_markdown(response: ResearchResponse) -> str:
         blocks.append("## Citations")
         blocks.append("\n".join(_markdown_citation(each, response) for each in response.citations))
     blocks += _markdown_notes(_notes(response))
-    return printable("\n\n".join([*blocks, f"*{_escape(terminal.cost_line(response))}*"]) + "\n")
+    return printable("\n\n".join([*blocks, f"*{escape_line(terminal.cost_line(response))}*"]) + "\n")
 
 
 def search_markdown(response: WebSearchResponse) -> str:
     """A search as Markdown: one list item for each result."""
     items = [
-        f"{number}. {_link(item.title, item.url)}" + (f"\n   {_escape(terminal.shorten(item.text))}" if item.text else "")
+        f"{number}. {_link(item.title, item.url)}" + (f"\n   {escape_line(terminal.shorten(item.text))}" if item.text else "")
         for number, item in enumerate(response.results, 1)
     ]
-    blocks = [f"# {_escape(response.query)}", "\n".join(items) or terminal.NOTHING_FOUND]
+    blocks = [f"# {escape_line(response.query)}", "\n".join(items) or terminal.NOTHING_FOUND]
     return printable(
         "\n\n".join([*blocks, *_markdown_notes(terminal.degradation_notes(response.degraded, response.correction))]) + "\n"
     )
@@ -91,8 +86,8 @@ def search_html(response: WebSearchResponse) -> str:
 
 def page_markdown(page: Page) -> str:
     """A page as Markdown: its title, address and text."""
-    blocks = [f"# {_escape(page.title)}", _link(page.url, page.url), page.text]
-    blocks += [f"*{_escape(note)}*" for note in (page.warning, terminal.page_line(page)) if note]
+    blocks = [f"# {escape_line(page.title)}", _link(page.url, page.url), page.text]
+    blocks += [f"*{escape_line(note)}*" for note in (page.warning, terminal.page_line(page)) if note]
     return printable("\n\n".join(blocks) + "\n")
 
 
@@ -176,32 +171,20 @@ def _html_notes(notes: Iterable[str]) -> str:
 
 def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = terminal.MARKS[citation.verdict]
-    sentence = _escape(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
+    sentence = escape_line(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     line = f"- {mark} {terminal.verdict_text(citation, response)} [{citation.source_index}] {sentence}"
     if not citation.quote:
         return line
-    quote = _escape(terminal.shorten(citation.quote))
+    quote = escape_line(terminal.shorten(citation.quote))
     return f"{line}\n  > [{quote}](<{citation.quote_url}>)" if citation.quote_url else f"{line}\n  > {quote}"
 
 
 def _markdown_notes(notes: Sequence[str]) -> list[str]:
-    return ["## Notes", "\n".join(f"- {_escape(note)}" for note in notes)] if notes else []
+    return ["## Notes", "\n".join(f"- {escape_line(note)}" for note in notes)] if notes else []
 
 
 def _link(title: str, url: str) -> str:
-    label = _escape(terminal.shorten(title) or terminal.display_url(url))
+    label = escape_line(terminal.shorten(title) or terminal.display_url(url))
     if not url.startswith(("http://", "https://")):
-        return f"{label} {_code_span(terminal.display_url(url))}"
-    return f"[{label}](<{quote(url, safe=_URL_SAFE)}>)"
-
-
-def _code_span(text: str) -> str:
-    """The text as inline code, fenced with more backticks than its longest run."""
-    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
-
-
-def _escape(text: str) -> str:
-    """The text on one line, with Markdown syntax escaped."""
-    line = _MARKDOWN_SYNTAX.sub(r"\\\1", " ".join(text.split()))
-    return _BLOCK_SYNTAX.sub(r"\1\\\2", line)
+        return f"{label} {code_span(terminal.display_url(url))}"
+    return f"[{label}]({link_target(url)})"

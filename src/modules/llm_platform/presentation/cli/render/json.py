@@ -1,7 +1,5 @@
 """Answers as JSON: what the HTTP interface sends, indented."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

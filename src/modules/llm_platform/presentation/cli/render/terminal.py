@@ -1,7 +1,5 @@
 """Answers as lines of text: the answer first, then its sources and citations, then notes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,6 +24,9 @@ MODEL_FAILED: Final = "No model wrote this answer: these are quotes from your so
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
 QUOTED: Final = "quoted word for word"
 FOUND = ", source found by the platform"
+NO_TEXT: Final = "the text of {source} is not stored"
+OTHER_LANGUAGE: Final = "{source} is in another language, so their words were not compared"
+NOT_COMPARED: Final = "{source} has no stored text or another language, so their words were not compared"
 NOTHING_FOUND: Final = "Nothing was found."
 NOTHING_SENT: Final = "Nothing was sent to any host."
 NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
@@ -252,21 +253,30 @@ def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> st
 
 def _citation_line(citation: dtos.Citation, response: dtos.ResearchResponse) -> Line:
     mark, style = MARKS[citation.verdict]
-    return Line(f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response.synthesis)}", style)
+    return Line(f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response)}", style, citation.quote_url)
 
 
-def _quote_text(citation: dtos.Citation, synthesis: str) -> str:
+def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
     """The quote; for a sentence without support the sentence itself, with the nearest quote beside it."""
     quote, source = shorten(citation.quote), f"[{citation.source_index}]"
     is_excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
     if quote and citation.verdict != "unsupported" and not is_excerpt:
         return f"“{quote}” — {source}"
-    sentence = f"“{shorten(plain_text(synthesis[citation.start : citation.end]))}”"
+    sentence = f"“{shorten(plain_text(response.synthesis[citation.start : citation.end]))}”"
     if is_excerpt:
         return f"not in the excerpt of {source} that was seen: {sentence}"
     if citation.verdict == "unchecked":
-        return f"the text of {source} is not stored: {sentence}"
+        return f"{_why_unchecked(citation.source_index, response).format(source=source)}: {sentence}"
     return f"{source} does not say: {sentence}" + (f"; nearest there: “{quote}”" if quote else "")
+
+
+def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:
+    """Why words were not compared. Without the raw results either cause is possible."""
+    urls = {source.url for source in response.sources if source.index == source_index}
+    texts = [raw.content for raw in response.raw_results or () if raw.url in urls]
+    if not texts:
+        return NOT_COMPARED
+    return OTHER_LANGUAGE if any(texts) else NO_TEXT
 
 
 def render_egress_log(metadata: dtos.ResearchMetadata) -> Iterator[Line]:

@@ -3,8 +3,6 @@
 A missing requirement is a failure; what the brokers do not report is a warning.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it does not
     TopicDescription,
 )
 
-from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, Topics
 from modules.llm_platform.presentation.kafka.worker import clients

@@ -1,7 +1,5 @@
 """A small client for trying the contract by hand: it sends a request and reads outcomes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Sends failed requests again under their own ids: the stored failure is removed first, so that the request is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final

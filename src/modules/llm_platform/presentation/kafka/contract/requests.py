@@ -1,7 +1,5 @@
 """Kafka requests: the topics, and the parser from message bytes to a search or a question (requirements RC2, RC3, RC5)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal

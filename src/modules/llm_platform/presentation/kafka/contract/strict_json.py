@@ -4,8 +4,6 @@ A flaw inside a member invalidates that member only. Echoed members keep the tex
 key order and escapes do not change.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection

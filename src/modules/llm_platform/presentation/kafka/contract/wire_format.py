@@ -1,15 +1,13 @@
 """Confluent's wire format: a zero byte and the id of the schema (four bytes, big endian) before the JSON."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Final
 
-from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.domain.exceptions import SchemaRegistryError
 from modules.llm_platform.domain.ports.schema_registry import ISchemaRegistry
@@ -53,9 +51,7 @@ class MessageSchemas:
                 self._headers[topic] = MAGIC + (await self._id(f"{topic}-value", schema)).to_bytes(ID_BYTES)
         self.error = None
 
-    async def load_until_done(
-        self, stages: Sequence[RagStage], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
+    async def load_until_done(self, stages: Sequence[RagStage]) -> None:
         """Try `load` until it works. `error` says why it does not."""
         for wait_s in chain(RETRY_WAITS_S, repeat(RETRY_WAITS_S[-1])):
             try:
@@ -64,7 +60,7 @@ class MessageSchemas:
                 if error.message != self.error:
                     log.error("no requests are consumed: the schemas cannot be looked up", extra={"reason": error.message})
                 self.error = error.message
-                await sleep(wait_s)
+                await asyncio.sleep(wait_s)
             else:
                 return
 

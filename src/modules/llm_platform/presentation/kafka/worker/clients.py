@@ -1,7 +1,5 @@
 """Kafka clients: their configuration, creation, errors and admin replies."""
 
-from __future__ import annotations
-
 import logging
 import re
 import time

@@ -4,8 +4,6 @@ A call from another thread would wait behind a running poll, so other threads se
 queue. The thread polls even when it fetches nothing: a slow request does not exceed max.poll.interval.ms.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import queue

@@ -5,8 +5,6 @@ disk) is not an outcome. Until it is repaired the worker is not ready and consum
 resumes by itself.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
@@ -58,7 +56,7 @@ class Dependency:
 
 @dataclass(slots=True)
 class _State:
-    """`error`: result of the last probe. `failed_call`: error of a request, and until when (clock) it counts."""
+    """`error`: result of the last probe. `failed_call`: error of a request, and until when (monotonic seconds) it counts."""
 
     dependency: Dependency
     error: AppException | None = None
@@ -85,14 +83,13 @@ class _State:
 
 
 class Dependencies:
-    """Probes the dependencies. Belongs to one event loop. `clock`: monotonic seconds.
+    """Probes the dependencies. Belongs to one event loop.
 
     `on_usable_changed` is called with False when consumption must stop, and with True when it may continue.
     """
 
-    def __init__(self, dependencies: Sequence[Dependency] = (), clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, dependencies: Sequence[Dependency] = ()) -> None:
         self._states = {each.name: _State(each) for each in dependencies}
-        self._clock = clock
         self._usable = asyncio.Event()
         self._usable.set()
         self._is_stopping = False
@@ -117,7 +114,7 @@ class Dependencies:
             if state.error is not None:
                 return f"{name}: {state.error.message}"
         for name, state in self._states.items():
-            if state.failed_call is not None and self._clock() < state.failed_call[1]:
+            if state.failed_call is not None and time.monotonic() < state.failed_call[1]:
                 return f"{name}: {state.failed_call[0]}"
         return None
 
@@ -125,7 +122,7 @@ class Dependencies:
         """Record how a request's call ended: the message of the failure, or None for success."""
         state = self._states.get(name)
         if state is not None:
-            state.failed_call = None if failure is None else (failure, self._clock() + FAILED_CALL_TTL_S)
+            state.failed_call = None if failure is None else (failure, time.monotonic() + FAILED_CALL_TTL_S)
 
     async def wait_until_usable(self) -> None:
         """Return when no repair is needed. After `stop_waiting` this raises CancelledError instead of waiting."""
@@ -220,11 +217,11 @@ class Dependencies:
         about: dict[str, str] = {"dependency": state.dependency.name}
         if error is None:
             if previous is not None:
-                after_s = round(self._clock() - state.failed_at, 1)
+                after_s = round(time.monotonic() - state.failed_at, 1)
                 log.warning("a dependency works again", extra={**about, "after_s": after_s})
             return
         if previous is None:
-            state.failed_at = self._clock()
+            state.failed_at = time.monotonic()
         about |= {"reason": error.message, "cause": error.code}
         if state.needs_operator:
             log.error("a dependency needs repair: no requests are consumed until it works again", extra=about)

@@ -4,8 +4,6 @@ Workers of one group that do not share an outcome store may give a duplicate req
 of the store in its metadata, so that such workers are detected even when they never run at the same time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +13,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import ClusterMetadata, ConsumerGroupDescription  # type: ignore[attr-defined]  # it does not export these names
 
-from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.presentation.kafka.worker.clients import AdminFailure
 from modules.llm_platform.presentation.kafka.worker.offsets import Partition
 

@@ -1,7 +1,5 @@
 """Health, readiness and metrics of a worker over HTTP. Three GET routes need no framework."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

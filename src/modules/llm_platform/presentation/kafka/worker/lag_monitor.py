@@ -4,8 +4,6 @@ The consumer knows nothing about a partition that it does not fetch, so the moni
 the group's committed offsets.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

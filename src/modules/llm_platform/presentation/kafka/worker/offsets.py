@@ -3,8 +3,6 @@
 A worker that takes over a partition starts at the committed offset, so it repeats no finished offset below it and skips none.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import deque

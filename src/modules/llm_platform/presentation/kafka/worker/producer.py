@@ -3,8 +3,6 @@
 A thread polls the producer and passes delivery reports to the event loop in batches.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

@@ -230,7 +230,7 @@ class RequestScheduler:
         """Produce after a wait, or produce a small failure instead. Raises KafkaException for a fatal error."""
         if error.fatal():
             raise KafkaException(error)
-        if _is_too_large(error) and not request.is_oversized:
+        if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE) and not request.is_oversized:
             request.is_oversized = True
             outcome = self._handler.oversized(request.record)
         else:
@@ -306,7 +306,3 @@ def _not_started(requests: Iterable[InFlightRequest]) -> list[InFlightRequest]:
             if request.record.key is not None:
                 keys.add(key)
     return found
-
-
-def _is_too_large(error: KafkaError) -> bool:
-    return error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)

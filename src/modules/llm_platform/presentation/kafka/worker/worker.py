@@ -4,8 +4,6 @@ Delivery is at least once: an offset is committed after the outcomes of all requ
 gets the bytes of the stored outcome.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

@@ -1,54 +1,62 @@
 """Chat completions answered by a research run: what the Perplexity and the OpenAI dialect share.
 
-The last message of the user is the question, and the turns before it are its context. System messages are instructions for the
-text. A stream is sent as
+The last message of the user is the question, or contains it. The turns before it are the conversation. System messages are
+instructions for the text. A stream is sent as
 `chat.completion.chunk` objects; https://platform.openai.com/docs/api-reference/chat-streaming describes them.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import to_json
 from starlette.types import Scope
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Reset, SourcesNumbered, Token
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.exceptions import OutputError
+from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_context, question_of, split_message
+from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, problem_object
 from modules.llm_platform.presentation.rest.http.sse import Event
 from shared.exceptions import AppException
 
 CHUNKS: Final = "The answer; as a stream, chunks of it, and `[DONE]` at the end."
-HARMLESS: Final[tuple[object, ...]] = (None, False, "", "none", "auto", [], {}, ["text"])  # values of a refused field
+HARMLESS: Final[tuple[object, ...]] = (None, False, "", "none", "auto", [], {}, ["text"], ())  # values of a refused field
 MAX_PARTS: Final = 100  # of one message
 END_OF_STREAM: Final = b"data: [DONE]\n\n"
 RESTARTED: Final = "\n\n---\n\nThe model failed here. The text above is void, and a new answer follows.\n\n"
 EXTENSION: Final = "llm_platform"  # field of an answer that their clients ignore: verified citations, failures, metadata
 
 
-class TextPart(BaseModel):
+class TextPart(BaseModel, frozen=True):
     """A part of a message. Only text is accepted."""
-
-    model_config = ConfigDict(frozen=True)
 
     type: Literal["text", "input_text", "output_text"]
     text: str
 
 
-class CompletionMessage(BaseModel):
+_Parts = Annotated[tuple[TextPart, ...], Field(max_length=MAX_PARTS)]
+_PARTS: Final = TypeAdapter(_Parts)
+
+
+def _text_or_parts(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """An error of a list has the place of the part, and not one for each kind of content."""
+    return _PARTS.validate_python(value) if isinstance(value, list) else handler(value)
+
+
+Content = Annotated[str | _Parts, WrapValidator(_text_or_parts)]
+
+
+class CompletionMessage(BaseModel, frozen=True):
     """One turn of a conversation; its content is a text or a list of texts."""
 
-    model_config = ConfigDict(frozen=True)
-
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | Annotated[tuple[TextPart, ...], Field(max_length=MAX_PARTS)]
+    content: Content
 
     @property
     def text(self) -> str:
@@ -61,26 +69,51 @@ Messages = Annotated[tuple[CompletionMessage, ...], Field(min_length=1, max_leng
 
 
 def research_request(
-    messages: Sequence[CompletionMessage], depth: dtos.Depth, *, field: str = "messages", **fields: Any
+    messages: Sequence[CompletionMessage],
+    depth: dtos.Depth,
+    *,
+    field: str | tuple[str | int, ...] = "messages",
+    **fields: Any,
 ) -> dtos.ResearchRequest:
-    """Return the research for a conversation. Raises InvalidRequestError that names `field`, where the messages were sent."""
-    if messages[-1].role != "user":
-        raise refused(field, "the last message must be one of the user: it is the question")
-    instructions = "\n".join(each.text for each in messages if each.role in ("system", "developer")).strip()
+    """Return the research for a conversation; a ShortMessage if the last message is too short to search for.
+
+    What the last message has beyond a question, and the system messages beyond the instructions, are its `context`. Raises
+    InvalidRequestError that names where the last message was sent: `field` is the list of messages, or the place itself.
+    """
+    place = (field, len(messages) - 1, "content") if isinstance(field, str) else field
+    last, text = messages[-1], messages[-1].text.strip()
+    if last.role != "user":
+        raise InvalidRequestError.at(("body", place[0]), "the last message must be one of the user: it is the question")
+    if len(text) > MAX_MESSAGE_CHARS:
+        limit = f"must have at most {MAX_MESSAGE_CHARS} characters"
+        raise InvalidRequestError.at(("body", *place), limit, "string_too_long")
+    question, message = split_message(text)
+    wishes = "\n".join(each.text for each in messages if each.role in ("system", "developer")).strip()
+    instructions, more = _split_instructions(wishes)
     values = {
-        "query": messages[-1].text,
+        "query": question,
         "depth": depth,
+        "context": join_context(message, more),
         "instructions": instructions or None,
         "history": _history(messages[:-1]),
         **fields,
     }
     try:
-        return validate(dtos.ResearchRequest, values, "body")
+        return validate(dtos.ShortMessage if len(text) < dtos.MIN_QUESTION_CHARS else dtos.ResearchRequest, values, "body")
     except InvalidRequestError as error:
         for each in error.errors:
-            if each["loc"][1] in ("query", "instructions"):
-                each["loc"].insert(1, field)
+            if each["loc"][1] == "query":
+                each["loc"][1:2] = place
         raise
+
+
+def _split_instructions(text: str) -> tuple[str, str]:
+    """The instructions, cut at a line or between words, and the rest."""
+    if len(text) <= dtos.MAX_INSTRUCTION_CHARS:
+        return text, ""
+    head = text[: dtos.MAX_INSTRUCTION_CHARS]
+    end = next((place for mark in ("\n", " ") if (place := head.rfind(mark)) > dtos.MAX_INSTRUCTION_CHARS // 2), len(head))
+    return text[:end].rstrip(), text[end:].lstrip()
 
 
 def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
@@ -88,8 +121,8 @@ def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
     turns: list[dtos.Turn] = []
     for message in messages:
         text = message.text.strip()
-        if message.role == "user" and text:
-            turns.append(dtos.Turn(question=text[:MAX_QUERY_CHARS].strip()))
+        if message.role == "user" and len(text) >= dtos.MIN_QUESTION_CHARS:
+            turns.append(dtos.Turn(question=question_of(text[:MAX_MESSAGE_CHARS])))
         elif message.role == "assistant" and turns and not turns[-1].answer:
             turns[-1] = turns[-1].model_copy(update={"answer": text[:dtos.MAX_STORED_ANSWER_CHARS]})
     return tuple(turns[-dtos.MAX_STORED_TURNS:])
@@ -97,21 +130,14 @@ def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
 
 def refuse_fields(body: BaseModel, reasons: Mapping[str, str]) -> None:
     """Raise for a field that would change the answer and is not supported."""
-    sent = body.model_extra or {}
     for name, reason in reasons.items():
-        if sent.get(name) not in HARMLESS:
+        if getattr(body, name, None) not in HARMLESS:
             raise refused(name, reason)
-
-
-def refuse_format(answer_format: Mapping[str, Any] | None) -> None:
-    """Raise for a `response_format` other than text."""
-    if (answer_format or {}).get("type", "text") != "text":
-        raise refused("response_format", "only text is supported: leave the field out")
 
 
 def refused(name: str, message: str) -> InvalidRequestError:
     """Return the error for a field that would change the answer and is not supported."""
-    return InvalidRequestError([{"loc": ["body", name], "msg": message, "type": "unsupported"}])
+    return InvalidRequestError.at(("body", name), message)
 
 
 @dataclass(slots=True)
@@ -128,17 +154,28 @@ class Completion:
     sources: tuple[dtos.SourceRef, ...] = ()
     created: int = field(default_factory=lambda: int(time.time()))
     is_annotated: bool = False  # the message has `annotations`
+    is_json: bool = False  # its content is the JSON text of `output`
 
     def notice(self, event: ResearchEvent) -> None:
         """Take the numbered sources from the events of the research."""
         if isinstance(event, SourcesNumbered):
             self.sources = event.sources
 
+    def content(self, response: dtos.ResearchResponse) -> str:
+        """Return the text of the message. Raises OutputError if it is JSON, and the schema was not filled."""
+        return structured.json_text(response) if self.is_json else response.synthesis
+
+    def annotations(self, response: dtos.ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
+        """Return the annotations of the message. Those of JSON are its markers: the sentences stand in another text."""
+        if not self.is_json:
+            return chat_annotations(url_citations(response, shift))
+        return chat_annotations(structured.marker_annotations(self.content(response), response))
+
     def whole(self, response: dtos.ResearchResponse) -> dict[str, Any]:
         """Return the answer as one object."""
-        message: dict[str, Any] = {"role": "assistant", "content": response.synthesis}
+        message: dict[str, Any] = {"role": "assistant", "content": self.content(response)}
         if self.is_annotated:
-            message["annotations"] = chat_annotations(response)
+            message["annotations"] = self.annotations(response)
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         return {**self.head("chat.completion"), "choices": [choice], **self.describe(self.sources, response)}
 
@@ -155,7 +192,15 @@ class Completion:
 
 
 class CompletionStream:
-    """Encodes the events of a research run: the first chunk has the sources, the last one the usage."""
+    """Encodes the events of a research run: the first chunk has the sources, the last one the usage.
+
+    A JSON text is one chunk at the end: it is made of the finished answer.
+    """
+
+    @staticmethod
+    def format_problem(problem: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an error as the clients read it."""
+        return openai_error(problem)
 
     def __init__(self, completion: Completion) -> None:
         self._completion = completion
@@ -167,6 +212,8 @@ class CompletionStream:
         if isinstance(event, SourcesNumbered):
             self._completion.notice(event)
             return self._begin()
+        if isinstance(event, Token | Reset) and self._completion.is_json:
+            return b""
         if isinstance(event, Token):
             return self._text(event.text)
         if isinstance(event, Reset):
@@ -174,13 +221,22 @@ class CompletionStream:
             self._void_chars = self._sent_chars
             return restarted
         if isinstance(event, Done):
-            return self._begin() + self._end(event.response) + END_OF_STREAM
+            return self._done(event)
         if isinstance(event, Failed):
             return self._error(event.problem)
         return b""
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
         return self._error(problem_object(error, scope))
+
+    def _done(self, event: Done) -> bytes:
+        text = b""
+        if self._completion.is_json:
+            try:
+                text = self._text(self._completion.content(event.response))
+            except OutputError as error:
+                return self._error(error.problem(instance=f"/research/{event.request_id}", request_id=event.request_id))
+        return self._begin() + text + self._end(event.response) + END_OF_STREAM
 
     def _begin(self) -> bytes:
         """Return the first chunk, once."""
@@ -197,7 +253,7 @@ class CompletionStream:
         return data_part(self._completion.chunk({}, "stop", response))
 
     def _error(self, problem: Mapping[str, Any]) -> bytes:
-        return b"event: error\n" + data_part(openai_error(problem)) + END_OF_STREAM
+        return b"event: error\n" + data_part(self.format_problem(problem)) + END_OF_STREAM
 
 
 def data_part(value: Mapping[str, Any]) -> bytes:
@@ -222,11 +278,9 @@ def url_citations(response: dtos.ResearchResponse, shift: int = 0) -> Iterator[d
             }
 
 
-def chat_annotations(response: dtos.ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
+def chat_annotations(citations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the annotations of a chat message, which have the fields one level deeper than those of the Responses API."""
-    return [
-        {"type": citation.pop("type"), "url_citation": citation} for citation in url_citations(response, shift)
-    ]
+    return [{"type": citation.pop("type"), "url_citation": citation} for citation in citations]
 
 
 def token_usage(response: dtos.ResearchResponse) -> dict[str, Any]:
@@ -239,13 +293,20 @@ def token_usage(response: dtos.ResearchResponse) -> dict[str, Any]:
     }
 
 
-def extension(response: dtos.ResearchResponse) -> dict[str, Any]:
-    """Return what the format has no field for: the verified citations, the failures and the metadata."""
-    return {EXTENSION: response.model_dump(mode="json", include={"citations", "degraded", "metadata"})}
+def extension(response: dtos.ResearchResponse, *, has_citations: bool = True) -> dict[str, Any]:
+    """Return what the format has no field for: failures, metadata, the verified citations unless they are annotations, and
+    the text that they point into where the message is JSON.
+    """
+    fields = {"degraded", "metadata"}
+    if response.output is not None:
+        fields |= {"citations", "synthesis"}
+    elif has_citations:
+        fields |= {"citations"}
+    return {EXTENSION: response.model_dump(mode="json", include=fields)}
 
 
 def openai_error(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an error as the OpenAI and Perplexity clients read it. `message` names the first invalid field."""
+    """Return an error as the clients of OpenAI read it. `message` names the first invalid field."""
     errors = problem.get("errors") or []
     parameter = ".".join(map(str, errors[0]["loc"][1:])) if errors and errors[0]["loc"][1:] else None
     message = f"{parameter}: {errors[0]['msg']}" if parameter else problem["detail"]

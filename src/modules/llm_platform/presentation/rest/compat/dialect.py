@@ -3,28 +3,29 @@
 A dialect translates the requests, answers and errors of another system's API. Clients of that system change one address.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, StringConstraints, ValidationInfo
 from pydantic_core import to_json
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, clean_query
+from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.responses import ANSWER, CancelOnDisconnect, services
+from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, services
 from modules.llm_platform.presentation.rest.http.sse import data_stream_response
+from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 
 JSON: Final = "application/json"
@@ -37,23 +38,28 @@ SNIPPET_TOKENS: Final = 500  # of a result whose page was read
 ERROR_STATUSES: Final = (*problems.BODY_STATUSES, *problems.UPSTREAM_STATUSES)
 ERROR_STATUSES_400: Final = (400, *problems.BODY_STATUSES[:-1], *problems.UPSTREAM_STATUSES)  # of `status_400`
 
+LongQuery = Annotated[  # the question in it is searched for
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MESSAGE_CHARS),
+    AfterValidator(clean_query),
+]
 PageUrl = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_URL_CHARS)]
 
 
-class DialectBody(BaseModel):
+def not_before(first_field: str) -> AfterValidator:
+    """Validate the last day of a range, whose first day is in the field `first_field`, declared above."""
+
+    def check(last: date | None, info: ValidationInfo) -> date | None:
+        first = info.data.get(first_field)
+        if first and last and last < first:
+            raise ValueError(f"must not be before {first_field}")
+        return last
+
+    return AfterValidator(check)
+
+
+class DialectBody(BaseModel, extra="allow", frozen=True):
     """What a client sends. Fields that are not served are reported by `report_ignored`."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """Example of a route. `parameters`: name to value; `events`: the response as an event stream."""
-
-    response: Any
-    request: Mapping[str, Any] | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    events: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +68,16 @@ class Dialect:
 
     `format_error` returns the status and the JSON body that the clients of the system read. `key_header` is the header, in
     small letters, in which they send the API key, if it is neither `Authorization: Bearer` nor `X-API-Key`. `find_key` returns
-    a key that they send elsewhere, or b"", and a `receive` that still has the body.
+    a key that they send elsewhere, or b"", and a `receive` that still has the body. `request_id_header` is the header, in small
+    letters, in which they read the request id, if it is not `X-Request-ID`.
     """
 
     prefix: str
     router: APIRouter
-    examples: Mapping[tuple[str, str], Example]
     format_error: problems.ErrorFormat
     key_header: bytes = b""
     find_key: FindKey | None = None
-
-
-async def search_web(request: Request, search: WebSearchRequest) -> WebSearchResponse:
-    """Return the results. The search stops if the client disconnects."""
-    async with CancelOnDisconnect(request.receive):
-        response = await services(request).web_search.search(search)
-    request.scope[ANSWER] = response
-    return response
+    request_id_header: bytes = b""
 
 
 async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest]) -> list[WebSearchResponse]:
@@ -116,17 +115,24 @@ async def read_pages(request: Request, urls: Sequence[str]) -> dict[str, Page | 
 
 
 def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> Response:
-    """Name in a header the fields that the client sent and that change nothing, or not all that they ask for."""
+    """Name in a header the fields that the client sent and that change nothing, or not all that they ask for.
+
+    `partly_served`: such fields, and such parts of a field (`tools.max_uses`).
+    """
     unknown = [name for name in body.model_extra or () if _FIELD_NAME.fullmatch(name)]
-    ignored = [*(name for name in partly_served if name in body.model_fields_set), *unknown]
+    ignored = [*(name for name in partly_served if name.partition(".")[0] in body.model_fields_set), *unknown]
     if ignored:
         response.headers[IGNORED_FIELDS] = ", ".join(ignored[:MAX_IGNORED_FIELDS])
     return response
 
 
+def json_content(content: Any, status: int = 200) -> Response:
+    return Response(to_json(content), status, media_type=JSON)
+
+
 def json_answer(content: Any, body: BaseModel, *partly_served: str) -> Response:
     """Return the content as JSON, with the header of `report_ignored`."""
-    return report_ignored(Response(to_json(content), media_type=JSON), body, *partly_served)
+    return report_ignored(json_content(content), body, *partly_served)
 
 
 def status_400(error: AppException) -> int:

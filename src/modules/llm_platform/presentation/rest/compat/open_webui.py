@@ -1,7 +1,5 @@
 """Open WebUI's external web search and external web loader (docs/howto/use-existing-clients.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,19 +11,20 @@ from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, Query, WebSearchRequest
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/open-webui", tags=["compatible"])
 
 
-class OpenWebuiSearchRequest(dialect.DialectBody):
+class OpenWebuiSearchRequest(dialect.DialectBody, frozen=True):
     """What Open WebUI sends to an external search engine."""
 
     query: Query
     count: int = Field(default=5, ge=1, le=MAX_COUNT, strict=True)
 
 
-class OpenWebuiLoadRequest(dialect.DialectBody):
+class OpenWebuiLoadRequest(dialect.DialectBody, frozen=True):
     """What Open WebUI sends to an external web loader."""
 
     urls: tuple[dialect.PageUrl, ...] = Field(min_length=1, max_length=MAX_URLS)
@@ -49,7 +48,7 @@ class OpenWebuiDocument(BaseModel):
 @router.post("/search", **dialect.declaration("Search, for Open WebUI", OpenWebuiSearchRequest, list[OpenWebuiResult]))
 async def search(request: Request) -> Response:
     body = await read_body(request, OpenWebuiSearchRequest)
-    found = await dialect.search_web(request, WebSearchRequest(query=body.query, count=body.count))
+    found = await search_web(request, WebSearchRequest(query=body.query, count=body.count))
     results = [{"link": item.url, "title": item.title, "snippet": item.text} for item in found.results[: body.count]]
     return dialect.json_answer(results, body)
 
@@ -75,15 +74,5 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = dialect.Dialect(
     prefix="/open-webui",
     router=router,
-    examples={
-        ("post", "/open-webui/search"): dialect.Example(
-            [{"link": "https://example.org/tea", "title": "Tea", "snippet": "Tea is a drink."}],
-            {"query": "What is tea?", "count": 3},
-        ),
-        ("post", "/open-webui/load"): dialect.Example(
-            [{"page_content": "Tea is a drink.", "metadata": {"source": "https://example.org/tea", "title": "Tea"}}],
-            {"urls": ["https://example.org/tea"]},
-        ),
-    },
     format_error=_format_error,
 )

@@ -3,25 +3,33 @@
 Reference of the project: https://docs.searxng.org/dev/search_api.html
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
+from pydantic_core import to_json
 from starlette.types import Receive, Scope
 
-from modules.llm_platform.presentation.rest.compat.dialect import Dialect, Example, error_responses
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind
+from modules.llm_platform.domain.package import package_version
+from modules.llm_platform.presentation.rest.compat.dialect import Dialect, error_responses, json_content
 from modules.llm_platform.presentation.rest.http.access import Headers
 from modules.llm_platform.presentation.rest.http.body import validate
-from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
+from modules.llm_platform.presentation.rest.http.responses import server_state, services
 from modules.llm_platform.presentation.rest.search_routes import PASS_THROUGH, search_by_body, search_passed_through
-from modules.llm_platform.presentation.rest.searxng_shape import SearchApiRequest, SearxngAnswer, from_query
+from modules.llm_platform.presentation.rest.searxng_shape import (
+    SOURCE_OF_CATEGORY,
+    SearchApiRequest,
+    SearxngAnswer,
+    from_query,
+)
 from shared.exceptions import AppException
 
+SUGGESTIONS: Final = "application/x-suggestions+json"
 router = APIRouter(prefix="/searxng", tags=["compatible"])
 
 
@@ -37,7 +45,7 @@ router = APIRouter(prefix="/searxng", tags=["compatible"])
 async def search(request: Request) -> Response:
     wanted = request.query_params.get("format", "json")
     if wanted != "json":
-        raise InvalidRequestError([{"loc": ["query", "format"], "msg": "must be json", "type": "unsupported"}])
+        raise InvalidRequestError.at(("query", "format"), "must be json")
     return await search_passed_through(request, validate(SearchApiRequest, from_query(request.query_params), "query"))
 
 
@@ -51,6 +59,65 @@ router.add_api_route(
     responses=error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
     openapi_extra=body_of(SearchApiRequest, form=PASS_THROUGH),
 )
+
+
+@router.get(
+    "/config",
+    summary="The search providers, for clients of SearXNG",
+    response_model=dict[str, Any],
+    responses=error_responses(),
+)
+async def config(request: Request) -> Response:
+    """What can be searched, in the shape of SearXNG's own `/config`. An engine is a configured search provider."""
+    engines = [
+        _engine(name, kinds) for name, kinds in services(request).web_search.source_kinds.items() if kinds != (DOCUMENTS,)
+    ] or [_engine(DOCUMENTS, ("web",))]  # documents alone serve web
+    values = {
+        "categories": list(dict.fromkeys(category for engine in engines for category in engine["categories"])),
+        "engines": engines,
+        "plugins": [],
+        "instance_name": "llm-platform",
+        "locales": {},
+        "default_locale": "",
+        "autocomplete": "",
+        "safe_search": 0,
+        "default_theme": "",
+        "version": package_version(),
+        "brand": {},
+        "limiter": {"enabled": server_state(request).rate_limiter is not None},
+        "doi_resolvers": [],
+        "default_doi_resolver": "",
+        "public_instance": False,
+    }
+    return json_content(values)
+
+
+def _engine(name: str, kinds: Sequence[SourceKind]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "categories": [category for category, kind in SOURCE_OF_CATEGORY.items() if kind in kinds],
+        "shortcut": name,
+        "enabled": True,
+        "paging": True,
+        "language_support": True,
+        "languages": [],
+        "regions": [],
+        "safesearch": name.startswith("searxng"),
+        "time_range_support": name != DOCUMENTS,
+        "timeout": None,
+    }
+
+
+@router.get(
+    "/autocompleter",
+    summary="No suggestions, for clients of SearXNG",
+    response_class=Response,
+    responses={200: {"content": {SUGGESTIONS: {"schema": {"type": "array", "items": {}}}}}, **error_responses()},
+    openapi_extra=query_of(q=({"type": "string"}, False, "The beginning of a query.")),
+)
+async def autocomplete(request: Request) -> Response:
+    """Return the query and no suggestions, as SearXNG does without a service that completes queries."""
+    return Response(to_json([request.query_params.get("q", ""), []]), media_type=SUGGESTIONS)
 
 
 async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
@@ -68,24 +135,9 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
     return error.status_code, {"error": problem["detail"], **problem}
 
 
-_RESULT: Final = {"title": "Tea", "url": "https://example.org/tea", "content": "Tea is a drink.", "engine": "wikipedia"}
-_ANSWER: Final[Mapping[str, Any]] = {
-    "query": "What is tea?",
-    "number_of_results": 1,
-    "results": [_RESULT],
-    "answers": [],
-    "corrections": [],
-    "infoboxes": [],
-    "suggestions": [],
-    "unresponsive_engines": [],
-}
 DIALECT: Final = Dialect(
     prefix="/searxng",
     router=router,
-    examples={
-        ("get", "/searxng/search"): Example(_ANSWER, parameters={"q": "What is tea?"}),
-        ("post", "/searxng/search"): Example(_ANSWER, {"q": "What is tea?"}),
-    },
     format_error=_format_error,
     find_key=_find_key,
 )

@@ -1,19 +1,22 @@
 """The compatible interfaces of the server."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 
-from modules.llm_platform.presentation.rest.compat import open_webui, openai, perplexity, searxng, tavily
+from modules.llm_platform.presentation.rest.compat import open_webui, searxng
+from modules.llm_platform.presentation.rest.compat.anthropic import messages as anthropic
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
+from modules.llm_platform.presentation.rest.compat.openai import chat as openai
+from modules.llm_platform.presentation.rest.compat.perplexity import agent, async_chat, chat, models  # noqa: F401  routes
+from modules.llm_platform.presentation.rest.compat.tavily import api as tavily
 from modules.llm_platform.presentation.rest.http.access import first_segment
 
 DIALECTS: Final[tuple[Dialect, ...]] = (
-    perplexity.DIALECT,
+    Dialect("/perplexity", models.router, chat.format_error),
     tavily.DIALECT,
     searxng.DIALECT,
     open_webui.DIALECT,
     openai.DIALECT,
+    anthropic.DIALECT,
 )
 DIALECT_OF_PREFIX: Final[Mapping[str, Dialect]] = {first_segment(dialect.prefix): dialect for dialect in DIALECTS}

@@ -1,7 +1,5 @@
 """Who may call the server: checks of Host, origin and API key."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
@@ -51,6 +49,9 @@ class CompatibleApi(Protocol):
 
     @property
     def find_key(self) -> FindKey | None: ...
+
+    @property
+    def request_id_header(self) -> bytes: ...
 
 
 class AccessPolicy:

@@ -1,7 +1,5 @@
 """Admission of research runs: a bounded number at once, a short queue, then 503 with Retry-After."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -19,13 +17,15 @@ MAX_QUEUE_S: Final = 5.0  # a person waits this long; a longer queue only delays
 class ResearchAdmission:
     """Slots for research runs. As many requests as there are slots may wait for one, each at most `max_queue_s`.
 
-    Waiting requests get free slots in the order of their arrival. `limit` 0: no limit.
+    Waiting requests get free slots in the order of their arrival. `limit` 0: no limit. `refusal`: the message of a 503, if
+    these are no research runs.
     """
 
-    def __init__(self, limit: int, max_queue_s: float = MAX_QUEUE_S) -> None:
+    def __init__(self, limit: int, max_queue_s: float = MAX_QUEUE_S, refusal: str | None = None) -> None:
         self._slots = asyncio.Semaphore(limit) if limit else None
         self._max_queued = limit
         self._max_queue_s = max_queue_s
+        self._refusal = refusal
         self.running = 0
         self.queued = 0
         self.refused = 0  # since `report`
@@ -62,13 +62,13 @@ class ResearchAdmission:
             return
         if self.queued >= self._max_queued:
             self.refused += 1
-            raise OverloadedError
+            raise OverloadedError(self._refusal)
         self.queued += 1
         try:
             async with asyncio.timeout(self._max_queue_s):
                 await slots.acquire()
         except TimeoutError:
             self.refused += 1
-            raise OverloadedError from None
+            raise OverloadedError(self._refusal) from None
         finally:
             self.queued -= 1

@@ -3,12 +3,11 @@
 FastAPI's own parsing responds to some bodies with 500 (NaN, lone surrogates), repeats the input, and has no size limit.
 """
 
-from __future__ import annotations
-
 import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -32,15 +31,30 @@ NO_KEY_IN_HEADER = "The body is larger than 64 KiB, and no header has an API key
 Model = TypeVar("Model", bound=BaseModel)
 
 
+class BodyLimit(NamedTuple):
+    """Bytes of a body, seconds until it has arrived (None: BODY_TIMEOUT_S), and the error of a larger one."""
+
+    max_bytes: int = MAX_BODY_BYTES
+    timeout_s: float | None = None
+    refusal: str | None = None
+
+
+ORDINARY = BodyLimit()
+BEFORE_KEY = BodyLimit(MAX_BODY_BYTES_WITHOUT_KEY, refusal=NO_KEY_IN_HEADER)
+
+
 async def read_body(
-    request: Request, model: type[Model], from_form: Callable[[bytes], dict[str, Any]] | None = None
+    request: Request,
+    model: type[Model],
+    from_form: Callable[[bytes], dict[str, Any]] | None = None,
+    limit: BodyLimit = ORDINARY,
 ) -> Model:
     """Return the body as a model. Raises a RestError if it is invalid.
 
     `from_form` returns the values of an HTML form, or raises ValueError. Without it, forms are refused.
     """
     headers = request.scope[HEADERS]
-    body = await receive_body(request.receive, headers)
+    body = await receive_body(request.receive, headers, limit)
     if from_form and _is_form(headers, body):
         try:
             values = from_form(body)
@@ -114,39 +128,40 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def _invalid_body(message: str, kind: str) -> problems.InvalidRequestError:
-    return problems.InvalidRequestError([{"loc": ["body"], "msg": message, "type": kind}])
+    return problems.InvalidRequestError.at(("body",), message, kind)
 
 
-async def receive_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
+async def receive_body(receive: Receive, headers: Mapping[bytes, bytes], limit: BodyLimit = ORDINARY) -> bytes:
     """Return the bytes of the body, limited in size and time."""
-    return await _receive(receive, headers, MAX_BODY_BYTES)
+    try:
+        return await _receive(receive, headers, limit)
+    except problems.BodyTooLargeError:
+        raise problems.BodyTooLargeError(limit.refusal) from None
 
 
 async def receive_body_with_key(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
     """As `receive_body`, for a body that may contain the API key and is read before the caller is known: a smaller limit."""
-    try:
-        return await _receive(receive, headers, MAX_BODY_BYTES_WITHOUT_KEY)
-    except problems.BodyTooLargeError:
-        raise problems.BodyTooLargeError(NO_KEY_IN_HEADER) from None
+    return await receive_body(receive, headers, BEFORE_KEY)
 
 
-async def _receive(receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int) -> bytes:
-    if _declared_length(headers) > max_bytes:
+async def _receive(receive: Receive, headers: Mapping[bytes, bytes], limit: BodyLimit) -> bytes:
+    if declared_length(headers) > limit.max_bytes:
         if headers.get(b"expect", b"").lower() != b"100-continue":  # such a client has not sent the body yet
             await _discard(receive, 0)
         raise problems.BodyTooLargeError
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await _collect(receive, max_bytes)
+        async with asyncio.timeout(limit.timeout_s or BODY_TIMEOUT_S):
+            return await _collect(receive, limit.max_bytes)
     except TimeoutError:
         raise problems.BodyTimeoutError from None
 
 
-def _declared_length(headers: Mapping[bytes, bytes]) -> int:
+def declared_length(headers: Mapping[bytes, bytes]) -> int:
+    """Return the length that the client declares; 0 without one."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
         return 0  # the server counts the bytes
-    return int(length) if len(length) <= MAX_LENGTH_DIGITS else MAX_BODY_BYTES + 1
+    return int(length) if len(length) <= MAX_LENGTH_DIGITS else sys.maxsize
 
 
 async def _collect(receive: Receive, max_bytes: int) -> bytes:

@@ -3,38 +3,35 @@
 uvicorn has neither: its parser in C collects headers without an end, and a head may take for ever.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
-from abc import abstractmethod
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from modules.llm_platform.domain.request_id import new_request_id
 from modules.llm_platform.presentation import request_head
 from modules.llm_platform.presentation.rest.http import problems
 
-if TYPE_CHECKING:
-    _Base = HttpToolsProtocol  # or H11Protocol, which has the same attributes
-else:
-    _Base = object
-
 HEAD_TIMEOUT_S = 8.0  # for the head of a request, from its first byte or from the start of the connection
 LINGER_S: Final = 1.0  # for a refused client to read the error: closing while it still sends would discard the error
 _UPGRADE_HEADER = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
-_HEAD_END = re.compile(rb"\n\r?\n")
 
 
-class _LimitedConnection(_Base):
-    """A malformed, endless or slow head of a request gets a problem object, and its connection is closed."""
+class HttpConnection(HttpToolsProtocol):
+    """A connection with the parser of httptools. A malformed, endless or slow head of a request gets a problem object, and its
+    connection is closed.
+
+    An Upgrade header is removed (RFC 9110, 7.8): there is no other protocol, and the parser would read the body of such a
+    request, which Java's client sends with every POST, as that protocol.
+    """
 
     _head_timer: asyncio.TimerHandle | None = None
     _is_refused = False
+    _refusal: problems.RestError | None = None
+    _headers_bytes = 0  # of the current request, trailers included
+    _unparsed_bytes = 0  # received since the parser reported something: a header that does not end
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -45,64 +42,8 @@ class _LimitedConnection(_Base):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if not self._is_refused:
-            super().data_received(data)
-
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(problems.BadRequestError())
-
-    @abstractmethod
-    def _has_begun(self) -> bool:
-        """Return whether any byte of a request has arrived on this connection."""
-
-    def _start_head_timer(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._on_head_timeout)
-
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _on_head_timeout(self) -> None:
-        self._head_timer = None
-        if not self._has_begun():  # browsers open connections in advance
-            self.transport.close()
-        elif self._is_responding():
-            self._start_head_timer()  # the next request waits for the current response
-        else:
-            self._refuse(problems.HeadTimeoutError())
-
-    def _refuse(self, error: problems.RestError) -> None:
-        """Send the error unless a response has started, read no further, and close the connection."""
-        self._stop_head_timer()
-        if self._is_refused or self.transport.is_closing():
+        if self._is_refused:
             return
-        self._is_refused = True
-        if not self._is_responding() or not self.cycle.response_started:
-            self.transport.write(_serialized_response(error))
-        if self._is_responding() or not self.transport.can_write_eof():
-            self.transport.close()
-        else:
-            self.transport.write_eof()
-            self._head_timer = self.loop.call_later(LINGER_S, self.transport.close)
-
-    def _is_responding(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
-
-class HttpConnection(_LimitedConnection, HttpToolsProtocol):
-    """A connection with the parser of httptools.
-
-    An Upgrade header is removed (RFC 9110, 7.8): there is no other protocol, and the parser would read the body of such a
-    request, which Java's client sends with every POST, as that protocol.
-    """
-
-    _refusal: problems.RestError | None = None
-    _headers_bytes = 0  # of the current request, trailers included
-    _unparsed_bytes = 0  # received since the parser reported something: a header that does not end
-
-    def data_received(self, data: bytes) -> None:
         if b"pgrade" in data and not self._is_responding():
             head, end, body = data.partition(b"\r\n\r\n")
             data = _UPGRADE_HEADER.sub(b"", head) + end + body
@@ -146,41 +87,40 @@ class HttpConnection(_LimitedConnection, HttpToolsProtocol):
         self._refusal = error
         raise ValueError  # not `error`, whose traceback would keep what was received
 
-    def _has_begun(self) -> bool:
-        return self.headers is not None
+    def _start_head_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._on_head_timeout)
 
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-class H11Connection(_LimitedConnection, H11Protocol):  # type: ignore[misc]  # see _Base
-    """A connection with the parser of h11."""
+    def _on_head_timeout(self) -> None:
+        self._head_timer = None
+        if self.headers is None:  # no byte of a request has arrived: browsers open connections in advance
+            self.transport.close()
+        elif self._is_responding():
+            self._start_head_timer()  # the next request waits for the current response
+        else:
+            self._refuse(problems.HeadTimeoutError())
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.conn = h11.Connection(h11.SERVER, request_head.MAX_HEAD_BYTES)
-
-    def handle_events(self) -> None:
-        if self.conn.their_state is h11.IDLE:
-            received = self.conn.trailing_data[0]
-            end = _HEAD_END.search(received)
-            status = request_head.refused_status(received[: end.start()] if end else received)
-            if status is not None:
-                is_address = status is HTTPStatus.REQUEST_URI_TOO_LONG
-                self._refuse(problems.AddressTooLongError() if is_address else problems.HeadersTooLargeError())
-                return
-        super().handle_events()
-        if self._is_refused:
+    def _refuse(self, error: problems.RestError) -> None:
+        """Send the error unless a response has started, read no further, and close the connection."""
+        self._stop_head_timer()
+        if self._is_refused or self.transport.is_closing():
             return
-        if self._has_begun() and self.conn.their_state is h11.IDLE:
-            self._start_head_timer()
-        elif self.conn.their_state is not h11.IDLE:
-            self._stop_head_timer()
+        self._is_refused = True
+        if not self._is_responding() or not self.cycle.response_started:
+            self.transport.write(_serialized_response(error))
+        if self._is_responding() or not self.transport.can_write_eof():
+            self.transport.close()
+        else:
+            self.transport.write_eof()
+            self._head_timer = self.loop.call_later(LINGER_S, self.transport.close)
 
-    def _has_begun(self) -> bool:
-        return bool(self.conn.trailing_data[0])
-
-
-def limited_connection(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
-    """Return the class with limits for one of uvicorn's; any other class as it is."""
-    return {HttpToolsProtocol: HttpConnection, H11Protocol: H11Connection}.get(protocol, protocol)
+    def _is_responding(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
 
 def _serialized_response(error: problems.RestError) -> bytes:

@@ -70,10 +70,12 @@ class GuardMiddleware:
         redactor: Redacts | None,
         request_log: RequestLog,
         compatible_apis: Mapping[str, http_access.CompatibleApi] = NO_APIS,
+        local_programs: rate_limits.LocalPrograms | None = None,
     ) -> None:
         self._app = app
         self._access = access
         self._addresses = addresses
+        self._local_programs = local_programs
         self._server = server
         self._redactor = redactor
         self._request_log = request_log
@@ -119,6 +121,7 @@ class GuardMiddleware:
         api = self._compatible_apis.get(http_access.first_segment(path))
         if api is not None:
             scope[problems.ERROR_FORMAT] = api.format_error
+            sender.request_id_header = api.request_id_header
         if sender.origin is not None and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             self._access.check_origin(path, headers)
             await Response(status_code=204)(scope, receive, sender)
@@ -146,7 +149,7 @@ class GuardMiddleware:
     async def _count(self, scope: Scope, headers: http_access.Headers, caller: http_access.Caller, sender: _Sender) -> None:
         """Count the request for its API key, or for its address if no keys are set. Raises RateLimitedError."""
         limiter = self._server.rate_limiter
-        if limiter is None:
+        if limiter is None or (sender.origin is None and self._local_programs and self._local_programs.sent(scope)):
             return
         decision = await limiter.take(caller.id or self._address(scope, headers))
         self._policy = self._policy or rate_limits.policy_header(limiter.limits)
@@ -223,6 +226,7 @@ class _Sender:
         self._request_id = request_id.encode("ascii")
         self._delayed_head: Message | None = None
         self._added: list[rate_limits.Header] = []
+        self.request_id_header = b""  # that also has the request id
         self.origin = origin
         self.has_started = False
         self.status = CLIENT_CLOSED  # until a response begins
@@ -259,13 +263,15 @@ class _Sender:
     def _add_headers(self, message: Message) -> None:
         request_id = self._redactor.data(self._request_id) if self._redactor else self._request_id
         headers = [*message.get("headers", ()), (b"x-request-id", request_id), *self._added]
+        if self.request_id_header:
+            headers.append((self.request_id_header, request_id))
         present = {name for name, _ in headers}
         headers += [header for header in SECURITY_HEADERS if header[0] not in present]
         if self.origin is not None:
             headers += [
                 (b"access-control-allow-origin", self.origin),
                 (b"access-control-expose-headers", EXPOSED_HEADERS),
-                (b"access-control-allow-methods", b"GET, POST, DELETE"),
+                (b"access-control-allow-methods", b"GET, POST, PATCH, DELETE"),
                 (b"access-control-allow-headers", self._allowed_headers),
                 (b"access-control-max-age", PREFLIGHT_MAX_AGE_S),
                 (b"vary", b"Origin"),

@@ -1,7 +1,5 @@
 """The OpenAPI document: request bodies, which FastAPI does not know, error responses, and API keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,13 +26,13 @@ KEYS: Mapping[str, Any] = {
 }
 
 
-def body_of(model: type[BaseModel], form: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def body_of(model: type[BaseModel], form: Mapping[str, Any] | None = None, note: str = "") -> dict[str, Any]:
     """Return the `openapi_extra=` of a route that calls `read_body`. `form`: the result of `query_of` if it accepts forms."""
     _BODIES[model.__name__] = model
     content: dict[str, Any] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
     if form:
         content[FORM] = {"schema": _form_schema(form["parameters"])}
-    return {"requestBody": {"required": True, "description": BODY_NOTE, "content": content}}
+    return {"requestBody": {"required": True, "description": f"{BODY_NOTE} {note}".strip(), "content": content}}
 
 
 def query_of(**parameters: tuple[Mapping[str, Any], bool, str]) -> dict[str, Any]:

@@ -1,12 +1,10 @@
 """Errors of the HTTP interface, and their representation as `application/problem+json` (RFC 9457; docs/reference/errors.md)."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import quote
 
 from fastapi import Response
@@ -40,11 +38,8 @@ class InternalError(AppException):
     """Internal error: search the server log for this request_id."""
 
 
-class RestError(AppException):
+class RestError(AppException, code="bad_request", status_code=400):
     """The request was refused. `headers` are sent with the problem."""
-
-    code = "bad_request"
-    status_code = 400
 
     def __init__(self, message: str | None = None, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -55,110 +50,75 @@ class BadRequestError(RestError):
     """The request is malformed: check its syntax."""
 
 
-class UnauthorizedError(RestError):
+class UnauthorizedError(RestError, code="unauthorized", status_code=401):
     """A valid API key is required: send `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
-
-    code = "unauthorized"
-    status_code = 401
 
     def __init__(self) -> None:
         super().__init__(headers={"WWW-Authenticate": "Bearer"})
 
 
-class CrossSiteError(RestError):
+class CrossSiteError(RestError, code="foreign_site", status_code=403):
     """Web pages of other sites may not call this server: add their origin to CORS_ORIGINS to allow it."""
 
-    code = "foreign_site"
-    status_code = 403
 
-
-class NotFoundError(RestError):
+class NotFoundError(RestError, code="not_found", status_code=404):
     """There is no such route: see /openapi.json."""
 
-    code = "not_found"
-    status_code = 404
 
-
-class MethodNotAllowedError(RestError):
+class MethodNotAllowedError(RestError, code="method_not_allowed", status_code=405):
     """This route does not support the method: see the Allow header."""
 
-    code = "method_not_allowed"
-    status_code = 405
 
-
-class HeadTimeoutError(RestError):
+class HeadTimeoutError(RestError, code="head_timeout", status_code=408):
     """The head of the request did not arrive in time: send the request again."""
 
-    code = "head_timeout"
-    status_code = 408
 
-
-class BodyTimeoutError(RestError):
+class BodyTimeoutError(RestError, code="body_timeout", status_code=408):
     """The body did not arrive in time: send the request again."""
-
-    code = "body_timeout"
-    status_code = 408
 
     def __init__(self) -> None:
         super().__init__(headers={"Connection": "close"})
 
 
-class BodyTooLargeError(RestError):
+class BodyTooLargeError(RestError, code="body_too_large", status_code=413):
     """The body is larger than 1 MiB: send less."""
-
-    code = "body_too_large"
-    status_code = 413
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message, headers={"Connection": "close"})
 
 
-class AddressTooLongError(RestError):
+class AddressTooLongError(RestError, code="address_too_long", status_code=414):
     """The address is longer than 16 KiB: send the request as POST with a body."""
 
-    code = "address_too_long"
-    status_code = 414
 
-
-class HeadersTooLargeError(RestError):
+class HeadersTooLargeError(RestError, code="headers_too_large", status_code=431):
     """The headers are larger than 64 KiB or more than 100: send fewer of them."""
 
-    code = "headers_too_large"
-    status_code = 431
 
-
-class MediaTypeError(RestError):
+class MediaTypeError(RestError, code="unsupported_media_type", status_code=415):
     """The body must be a JSON object: send it as `Content-Type: application/json`."""
 
-    code = "unsupported_media_type"
-    status_code = 415
 
-
-class UnknownHostError(RestError):
+class UnknownHostError(RestError, code="unknown_host", status_code=421):
     """The name in the Host header is not accepted: add it to ALLOWED_HOSTS to allow it."""
 
-    code = "unknown_host"
-    status_code = 421
 
-
-class InvalidRequestError(RestError):
+class InvalidRequestError(RestError, code="invalid_request", status_code=422):
     """The request is invalid: `errors` names each invalid field."""
-
-    code = "invalid_request"
-    status_code = 422
 
     def __init__(self, errors: Sequence[dict[str, Any]]) -> None:
         self.errors = list(errors)
         whole_body = next((each["msg"] for each in self.errors if each["loc"] == ["body"]), None)
         super().__init__(f"The request is invalid (body: {whole_body})." if whole_body else None)
 
+    @classmethod
+    def at(cls, place: Sequence[str | int], message: str, kind: str = "unsupported") -> Self:
+        """Return the error for one invalid field."""
+        return cls([{"loc": list(place), "msg": message, "type": kind}])
 
-class RateLimitedError(RestError):
+
+class RateLimitedError(RestError, code="rate_limited", status_code=429, retryable=True):
     """Too many requests: wait for the seconds of Retry-After."""
-
-    code = "rate_limited"
-    status_code = 429
-    retryable = True
 
     def __init__(self, exceeded: LimitState) -> None:
         limit = exceeded.limit
@@ -175,38 +135,24 @@ class RateLimitedError(RestError):
         return {**problem, "type": QUOTA_EXCEEDED, "violated-policies": [self.policy]}
 
 
-class NotServingError(RestError):
+class NotServingError(RestError, code="not_serving", status_code=503, retryable=True):
     """The server is starting or stopping: try again in a few seconds."""
 
-    code = "not_serving"
-    status_code = 503
-    retryable = True
 
-
-class NoMetricsError(RestError):
+class NoMetricsError(RestError, code="no_metrics", status_code=503):
     """This server collects no metrics: pip install "llm-platform[server]"."""
 
-    code = "no_metrics"
-    status_code = 503
 
-
-class NoMcpError(RestError):
+class NoMcpError(RestError, code="no_mcp", status_code=404):
     """This server has no MCP interface: pip install "llm-platform[mcp]"."""
-
-    code = "no_mcp"
-    status_code = 404
 
 
 class StoppingError(NotServingError):
     """The server stops and could not finish this request: send it again."""
 
 
-class OverloadedError(RestError):
+class OverloadedError(RestError, code="overloaded", status_code=503, retryable=True):
     """The server runs as many research runs as it may: try again in a few seconds, or raise MAX_CONCURRENT_RESEARCHES."""
-
-    code = "overloaded"
-    status_code = 503
-    retryable = True
 
 
 class ClientDisconnectedError(Exception):
@@ -214,7 +160,7 @@ class ClientDisconnectedError(Exception):
 
 
 class Problem(BaseModel):
-    """An error (RFC 9457) with `code`, `retryable` (whether a retry can succeed) and the request id."""
+    """An error (RFC 9457) with `code`, `retryable` (whether a retry can succeed), the request id, and the seconds to wait."""
 
     type: str
     title: str
@@ -224,6 +170,7 @@ class Problem(BaseModel):
     code: str
     retryable: bool
     request_id: str
+    retry_after_s: int | None = None
 
 
 class FieldError(BaseModel):

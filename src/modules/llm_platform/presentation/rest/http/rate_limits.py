@@ -3,16 +3,18 @@
 The fields RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-11.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from starlette.types import Scope
+
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimitDecision, RateLimits
+from modules.llm_platform.presentation.request_head import host_name
 from modules.llm_platform.presentation.rest.http.problems import RateLimitedError
+from shared.config import LOOPBACK_HOSTS, Settings
 
 UNKNOWN_ADDRESS = "unknown"  # the client of a Unix socket
 MAX_FORWARDED = 32  # entries of X-Forwarded-For that are read, from the right
@@ -20,6 +22,13 @@ PARSED_ADDRESSES = 4096
 MAX_REFUSED = 10_000  # addresses above the limit of wrong keys
 MAX_USED_KEYS = 10_000  # pairs of an address and a key that it has used
 IPV6_HOST_BITS = 64  # one customer gets a whole /64
+
+# Settings of an operator who limits clients, or serves others than the programs of this machine.
+SERVING = frozenset((
+    "RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "RATE_LIMIT_GLOBAL_PER_HOUR", "TRUSTED_PROXIES", "ALLOWED_HOSTS",
+    "LLM_PLATFORM_API_KEYS",
+))
+FORWARDING = frozenset(b"cf-connecting-ip forwarded via x-forwarded-for x-forwarded-host x-forwarded-proto x-real-ip".split())
 
 Address = IPv4Address | IPv6Address
 Header = tuple[bytes, bytes]
@@ -53,6 +62,31 @@ class ClientAddresses:
     def _is_trusted(self, text: str) -> bool:
         address = parse_address(text)
         return address is not None and any(address in network for network in self._trusted)
+
+
+class LocalPrograms:
+    """Recognizes the requests of programs on this machine, such as one's own agent. They are not limited by default.
+
+    The server must listen on loopback alone, and no setting of SERVING may be set. A request that may come through a proxy
+    (a header of FORWARDING, a Host that is no loopback name, HTTP/1.0 as nginx sends it) or from a web page of another
+    origin is none of theirs.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._are_exempt = settings.LLM_PLATFORM_HOST in LOOPBACK_HOSTS and SERVING.isdisjoint(settings.model_fields_set)
+
+    def sent(self, scope: Scope) -> bool:
+        """Return whether one of them sent the request."""
+        if not self._are_exempt or scope.get("http_version") == "1.0":
+            return False
+        address = parse_address((scope.get("client") or ("",))[0])
+        headers = dict(scope["headers"])
+        return (
+            address is not None
+            and address.is_loopback
+            and host_name(headers.get(b"host", b"")) in LOOPBACK_HOSTS
+            and FORWARDING.isdisjoint(headers)
+        )
 
 
 def parse_address(text: str) -> Address | None:

@@ -4,8 +4,6 @@ A line holds the template of the route and not the path, the length of a query a
 ask, and logs are copied to many places. LOG_QUERIES adds the text.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable, Mapping

@@ -1,13 +1,12 @@
 """What the routes share: the state of the server, JSON responses, and cancellation when the client disconnects."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 from fastapi import Request, Response
 from pydantic import BaseModel
@@ -22,9 +21,16 @@ from modules.llm_platform.presentation.rest.http.admission import ResearchAdmiss
 from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, ClientDisconnectedError, NotServingError
 from modules.llm_platform.presentation.rest.http.shutdown import RunningRequests
 
+Answer = TypeVar("Answer")
+
 JSON = "application/json"
 ANSWER = "llm_platform.answer"  # key in the ASGI scope: the answer that is sent, for the log line of the request
 ERROR = "llm_platform.error"  # key in the ASGI scope: the code of the error that is sent, for the log line
+MAX_UPLOADS = 4  # bodies with files that are received at once; each takes up to 50 MB until its files are decoded
+MAX_RUNS_OVER_FILES = 8  # at once; each holds its files and their index, up to 100 MB
+TOO_MANY_FILES = "The server reads as many files as it may: try again in a few seconds, or leave the files out"
+MAX_CRAWLS = 10  # at once; each may hold 50 MB
+TOO_MANY_CRAWLS = "The server crawls as many sites as it may: try again in a few seconds"
 CALLER = "llm_platform.caller"  # key in the ASGI scope: the Caller, set by GuardMiddleware
 
 
@@ -35,7 +41,11 @@ class ServerState:
         self.platform = platform
         self.requests = RunningRequests()
         self.researches = ResearchAdmission(max_researches)
+        self.uploads = ResearchAdmission(MAX_UPLOADS, refusal=TOO_MANY_FILES)
+        self.runs_over_files = ResearchAdmission(MAX_RUNS_OVER_FILES, refusal=TOO_MANY_FILES)
+        self.crawls = ResearchAdmission(MAX_CRAWLS, refusal=TOO_MANY_CRAWLS)
         self.streams: Counter[str] = Counter()  # open event streams of background runs, by caller
+        self.calls: Counter[tuple[str, str]] = Counter()  # of APIs whose clients ask for their use: by caller and endpoint
 
     @property
     def rate_limiter(self) -> IRateLimiter | None:
@@ -74,18 +84,32 @@ def caller_id(request: Request) -> str:
 
 
 async def run_research(
-    request: Request, question: ResearchRequest, on_event: Callable[[ResearchEvent], None] | None = None
+    request: Request,
+    question: ResearchRequest,
+    on_event: Callable[[ResearchEvent], None] | None = None,
+    *,
+    is_stored: bool = False,
 ) -> ResearchResponse:
     """Return the answer. The research occupies a slot and stops if the client disconnects.
 
-    `on_event` receives the events before the last.
+    `on_event` receives the events before the last. `is_stored`: the answer will be stored.
     """
-    async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
+    state = server_state(request)
+    over_files = state.runs_over_files.slot() if question.files else nullcontext()
+    async with CancelOnDisconnect(request.receive), over_files, state.researches.slot():
         response = await services(request).research.research(
-            question, request_id=request_id(request), owner=caller_id(request), on_event=on_event
+            question, request_id=request_id(request), owner=caller_id(request), on_event=on_event, is_stored=is_stored
         )
     request.scope[ANSWER] = response
     return response
+
+
+async def run_until_disconnect(request: Request, call: Awaitable[Answer]) -> Answer:
+    """Return the answer of a call, which stops if the client disconnects."""
+    async with CancelOnDisconnect(request.receive):
+        answer = await call
+    request.scope[ANSWER] = answer
+    return answer
 
 
 def json_response(

@@ -4,8 +4,6 @@ The ASGI server stops only after that, because uvicorn closes its sockets first:
 that the server stops. Therefore the application handles SIGTERM and SIGINT itself and passes them on afterwards.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

@@ -1,16 +1,14 @@
 """Server-sent events (docs/reference/http.md): `id:` counts up, `event:` is the type, `data:` is JSON."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol, Self
 
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
-from modules.llm_platform.application.research.events import Failed
+from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.presentation.rest.http import responses
@@ -27,6 +25,7 @@ RESEARCH_EVENTS = (
     "failed",
 )
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+RecordRun = Callable[[Sequence[ResearchEvent]], Awaitable[None]]
 
 
 class Event(Protocol):
@@ -91,64 +90,102 @@ def accepts_event_stream(request: Request, stream: bool) -> bool:
     return stream or MEDIA_TYPE.encode() in request.scope[HEADERS].get(b"accept", b"").lower()
 
 
+def numbered_frame(event: JobEvent) -> bytes:
+    return frame(event.number, event)
+
+
+def _no_part(error: AppException, scope: Scope) -> bytes:
+    return b""
+
+
 class EventStream(Response):
     """Sends events as they arrive; closes their generator when it ends, fails, or the client disconnects.
 
-    GuardMiddleware turns an error into the last event, `failed`.
+    `head` goes out before the first event; b"" is not sent. Stored events have their own numbers, as `Last-Event-ID` of a later
+    request. GuardMiddleware turns an error into the last part, as `fail` says. Without it the stream just ends: clients
+    connect again and go on after the last event.
     """
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, first: Event, rest: AsyncGenerator[Event, None], encoder: EventEncoder) -> None:
+    def __init__(
+        self,
+        events: AsyncGenerator[Any, None],
+        encode: Callable[[Any], bytes] = numbered_frame,
+        head: bytes = HEARTBEAT,
+        fail: Callable[[AppException, Scope], bytes] = _no_part,
+    ) -> None:
         super().__init__(headers=STREAM_HEADERS)
         del self.headers["content-length"]
-        self._first = first
-        self._rest = rest
-        self._encoder = encoder
+        self._events = events
+        self._encode = encode
+        self._head = head
+        self._fail = fail
 
     @classmethod
     async def start(
         cls, request: Request, events: AsyncGenerator[Event, None], encoder: EventEncoder | None = None
     ) -> Self:
         """Wait for the first event, so that an error before it is an ordinary HTTP error."""
+        encoder = encoder or NumberedEvents()
         async with responses.CancelOnDisconnect(request.receive):
-            return cls(await anext(events), events, encoder or NumberedEvents())
+            return cls(events, encoder.encode, encoder.encode(await anext(events)), encoder.fail)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def fail(error: AppException) -> None:
-            await _send_part(send, self._encoder.fail(error, scope))
+            await _send_part(send, self._fail(error, scope))
             await _send_part(send, b"", is_last=True)
 
-        async with aclosing(self._rest):
+        async with aclosing(self._events):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             scope[STREAM_ERROR_HANDLER] = fail
             async with responses.CancelOnDisconnect(receive), _heartbeat(send):
-                await self._send_event(send, self._first)
-                async for event in self._rest:
-                    if event.type == "done":
-                        scope[responses.ANSWER] = getattr(event, "response", None)
-                    elif isinstance(event, Failed):
+                await _send_part(send, self._head)
+                async for event in self._events:
+                    if isinstance(event, Failed):
                         scope[responses.ERROR] = event.problem.get("code")
-                    await self._send_event(send, event)
+                    elif event.type == "done":
+                        scope[responses.ANSWER] = getattr(event, "response", None)
+                    await _send_part(send, self._encode(event))
         await _send_part(send, b"", is_last=True)
-
-    async def _send_event(self, send: Send, event: Event) -> None:
-        if part := self._encoder.encode(event):
-            await _send_part(send, part)
 
 
 async def stream_research(
-    request: Request, question: ResearchRequest, encoder: EventEncoder | None = None
+    request: Request, question: ResearchRequest, encoder: EventEncoder | None = None, record: RecordRun | None = None
 ) -> EventStream:
-    """Return the events of a research run as they happen. The research occupies a slot and stops if the client disconnects."""
+    """Return the events of a research run as they happen. The research occupies a slot and stops if the client disconnects.
+
+    `record` gets all events of a run that has an answer, before the last one is sent: a client may fetch it at once.
+    """
     events = responses.services(request).research.stream(
-        question, request_id=responses.request_id(request), owner=responses.caller_id(request)
+        question,
+        request_id=responses.request_id(request),
+        owner=responses.caller_id(request),
+        is_stored=record is not None,
     )
-    return await EventStream.start(request, responses.server_state(request).researches.admitted(events), encoder)
+    if record is not None:
+        events = _recorded(events, record)
+    state = responses.server_state(request)
+    if question.files:
+        events = state.runs_over_files.admitted(events)
+    return await EventStream.start(request, state.researches.admitted(events), encoder)
+
+
+async def _recorded(
+    events: AsyncGenerator[ResearchEvent, None], record: RecordRun
+) -> AsyncGenerator[ResearchEvent, None]:
+    seen: list[ResearchEvent] = []
+    async with aclosing(events):
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, Done):
+                await record(seen)
+            yield event
 
 
 async def _send_part(send: Send, body: bytes, *, is_last: bool = False) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": not is_last})
+    if body or is_last:
+        await send({"type": "http.response.body", "body": body, "more_body": not is_last})
 
 
 @asynccontextmanager
@@ -163,30 +200,3 @@ async def _heartbeat(send: Send) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
-
-
-class ResumableEventStream(Response):
-    """Sends stored events under their own numbers, as `Last-Event-ID` of a later request.
-
-    It just ends when the server stops: clients connect again and go on after the last event.
-    """
-
-    media_type = MEDIA_TYPE
-
-    def __init__(self, events: AsyncGenerator[JobEvent, None]) -> None:
-        super().__init__(headers=STREAM_HEADERS)
-        del self.headers["content-length"]
-        self._events = events
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def end(error: AppException) -> None:
-            await _send_part(send, b"", is_last=True)
-
-        async with aclosing(self._events):
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await _send_part(send, HEARTBEAT)  # the head goes out before the first event
-            scope[STREAM_ERROR_HANDLER] = end
-            async with responses.CancelOnDisconnect(receive), _heartbeat(send):
-                async for event in self._events:
-                    await _send_part(send, frame(event.number, event))
-        await _send_part(send, b"", is_last=True)

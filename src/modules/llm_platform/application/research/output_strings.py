@@ -1,0 +1,114 @@
+"""The texts of a structured answer: sanitised like the answer that they were taken from, with markers that it bears out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.completion import MarkerCompleter
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source
+from modules.llm_platform.domain.markdown.markers import render_markers, renumber_markers
+from modules.llm_platform.domain.markdown.sanitizer import sanitize
+from modules.llm_platform.domain.output_schema import output_errors
+
+MAX_NAME_CHARS: Final = 200  # of a property that the schema does not name
+ADDRESS: Final = "{place}: only addresses of the sources are allowed"
+
+
+class OutputStrings:
+    """Cleans the objects that a model makes of one answer. `unsupported` counts the texts of the last one that lost markers.
+
+    The evidence for a source are the sentences of the answer that cite it, but for those that it refutes.
+    """
+
+    def __init__(self, response: ResearchResponse, schema: Mapping[str, Any]) -> None:
+        self.unsupported = 0
+        self._schema = schema
+        self._own = frozenset(_strings(schema))  # of the caller: names of properties, constants
+        self._sources = _evidence(response)
+        self._known = frozenset(each for source in self._sources for each in (source.title, source.url))
+        self._language = response.metadata.language
+        self._checker = CitationChecker(self._sources, self._language)
+
+    def cleaned(self, value: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+        """The object with clean texts; None with the errors if that does not fit the schema any more."""
+        if foreign := list(self._foreign_addresses(value, "$")):
+            return None, foreign
+        for adds_markers in (True, False):  # a short or fixed text may have no room for a marker
+            self.unsupported = 0
+            clean = self._clean(value, adds_markers=adds_markers)
+            errors = output_errors(self._schema, clean)
+            if not errors:
+                return clean, []
+        return None, errors
+
+    def _clean(self, value: Any, *, adds_markers: bool) -> Any:
+        if isinstance(value, dict):
+            return {self._name(key): self._clean(each, adds_markers=adds_markers) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._clean(each, adds_markers=adds_markers) for each in value]
+        return self._text(value, adds_markers=adds_markers) if isinstance(value, str) else value
+
+    def _name(self, name: str) -> str:
+        return name if name in self._own else sanitize(name[:MAX_NAME_CHARS], ())
+
+    def _text(self, text: str, *, adds_markers: bool) -> str:
+        if text in self._own or text in self._known:
+            return text
+        text = sanitize(text, self._sources)
+        if adds_markers and not render_markers(text):
+            completer = MarkerCompleter(self._checker, self._language)
+            text = completer.feed(text) + completer.finish("")
+        return self._without_unsupported(text) if render_markers(text) else text
+
+    def _without_unsupported(self, text: str) -> str:
+        """The text without the markers of sources whose sentences in the answer say nothing of the kind."""
+        citations = self._checker.check(text).citations
+        supported = {each.source_index for each in citations if each.verdict != "unsupported"}
+        judged = {each.source_index for each in citations}
+        if judged <= supported:
+            return text
+        self.unsupported += 1
+        kept = {number: number for _, _, number in render_markers(text) if number in supported or number not in judged}
+        return renumber_markers(text, kept)
+
+    def _foreign_addresses(self, value: Any, place: str) -> Iterator[str]:
+        """The places of texts that are an address which no source has."""
+        if isinstance(value, dict):
+            for key, each in value.items():
+                yield from self._foreign_addresses(each, f"{place}.{key}" if key in self._own else f"{place}.*")
+        elif isinstance(value, list):
+            for index, each in enumerate(value):
+                yield from self._foreign_addresses(each, f"{place}[{index}]")
+        elif isinstance(value, str) and self._is_foreign(value):
+            yield ADDRESS.format(place=place)
+
+    def _is_foreign(self, text: str) -> bool:
+        is_address = "://" in text and not any(map(str.isspace, text.strip()))
+        return is_address and text not in self._own and sanitize(text, self._sources) != text
+
+
+def _evidence(response: ResearchResponse) -> tuple[Source, ...]:
+    """The cited sources with the sentences that cite them in place of their texts."""
+    sentences: defaultdict[int, list[str]] = defaultdict(list)
+    for each in response.citations:
+        if each.verdict != "unsupported":
+            sentences[each.source_index].append(renumber_markers(response.synthesis[each.start : each.end], {}))
+    return tuple(
+        Source(index=each.index, title=each.title, url=each.url, text="\n\n".join(sentences[each.index]))
+        for each in response.sources
+    )
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield key
+            yield from _strings(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _strings(each)

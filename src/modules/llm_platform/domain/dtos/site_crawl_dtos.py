@@ -1,0 +1,90 @@
+"""The crawl of a site: which pages are wanted, and what was read."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
+
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.url_pattern import UrlPattern
+
+MAX_CRAWL_DEPTH: Final = 5
+MAX_CRAWL_BREADTH: Final = 500
+MAX_CRAWL_PAGES: Final = 500
+MAX_CRAWL_S: Final = 150.0
+MAX_PATTERNS: Final = 20  # of one field
+MAX_CRAWL_INSTRUCTION_CHARS: Final = 2000
+
+StopReason = Literal["limit", "deadline", "size"]
+
+
+def _with_scheme(url: object) -> object:
+    return f"https://{url.strip()}" if isinstance(url, str) and url.strip() and "://" not in url else url
+
+
+def _pattern(text: str) -> str:
+    UrlPattern(text)
+    return text
+
+
+StartUrl = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000), BeforeValidator(_with_scheme)
+]
+Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field(max_length=MAX_PATTERNS)]
+
+
+class PageLink(BaseModel, frozen=True):
+    """A link of a page: its address, absolute and in its one spelling, and its text."""
+
+    url: str
+    text: str = ""
+
+
+class LinkedPage(BaseModel, frozen=True):
+    """A page as a crawl reads it. Its text may be empty, if it has links. `size_bytes`: as it was sent, decompressed."""
+
+    page: Page
+    links: tuple[PageLink, ...] = ()
+    images: tuple[str, ...] = ()
+    favicon: str | None = None
+    size_bytes: int = 0
+
+
+class SiteCrawlRequest(BaseModel, frozen=True):
+    """A site is the host of `url`, its subdomains, and the same host with or without `www.`.
+
+    `max_depth`: links from `url` to a page; `max_breadth`: new links that are followed from one page; `limit`: pages in all.
+    The patterns of paths and hosts are those of `UrlPattern`. `allow_external`: pages of other hosts that the site links to
+    are read too, and their links are not followed. `instructions`: links whose text or address has words of it come first.
+    """
+
+    url: StartUrl
+    max_depth: int = Field(default=1, ge=1, le=MAX_CRAWL_DEPTH, strict=True)
+    max_breadth: int = Field(default=20, ge=1, le=MAX_CRAWL_BREADTH, strict=True)
+    limit: int = Field(default=50, ge=1, le=MAX_CRAWL_PAGES, strict=True)
+    select_paths: Patterns = ()
+    exclude_paths: Patterns = ()
+    select_domains: Patterns = ()
+    exclude_domains: Patterns = ()
+    allow_external: bool = Field(default=False, strict=True)
+    instructions: str | None = Field(default=None, max_length=MAX_CRAWL_INSTRUCTION_CHARS)
+    timeout_s: float = Field(default=MAX_CRAWL_S, gt=0, le=MAX_CRAWL_S, allow_inf_nan=False)
+
+
+class UnreadPage(BaseModel, frozen=True):
+    """A page that could not be read, and why."""
+
+    url: str
+    error: str
+
+
+class SiteCrawl(BaseModel, frozen=True):
+    """The pages in the order in which they were found, without their links, those that could not be read, and all addresses.
+
+    `stopped`: why there may be more, None if all that was wanted was found.
+    """
+
+    base_url: str
+    urls: tuple[str, ...]
+    pages: tuple[LinkedPage, ...] = ()
+    failed: tuple[UnreadPage, ...] = ()
+    stopped: StopReason | None = None

@@ -1,0 +1,113 @@
+"""A message that is longer than a question: the question in it, found by rules, and the text around it.
+
+A language model may find a better question later (`application/research/follow_up.py`).
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from modules.llm_platform.domain.context_budget import MIDDLE_CUT
+from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, MIN_QUESTION_CHARS
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.follow_up import names_something, refers_to_thread
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
+from modules.llm_platform.domain.text.sentences import is_question, sentence_spans
+from modules.llm_platform.domain.untrusted_text import one_line
+
+MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # of a message whose question is searched for
+MAX_WEIGHED: Final = 200  # questions of a message
+NAMED_TERMS: Final = (2, 1)  # `Any ideas?` names one thing: such a question is taken if no other one is there
+
+_CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_DECORATION = re.compile(r"^(?:[\s>#*_•-]|\d{1,2}[.)]\s)+")  # of a line in Markdown
+_LABEL = re.compile(r"[^\W\d_]{2,20}:[\s*_]+")  # `Task: `
+_UNFINISHED = re.compile(r"[^\s.!?:;。！？：；]\s*\Z")
+
+
+def split_message(text: str) -> tuple[str, str | None]:
+    """The question of a message, and the whole message if it is longer than a question."""
+    message = text.strip()
+    if len(message) <= MAX_QUERY_CHARS:
+        return message, None
+    return question_of(message), join_context(message)
+
+
+def question_of(text: str) -> str:
+    """The last question of the text, else its last instruction, else its first line; at most MAX_QUERY_CHARS characters."""
+    text = text.strip()
+    if len(text) <= MAX_QUERY_CHARS:
+        return text
+    language = detect(text) or DEFAULT_LANGUAGE
+    sentences = list(_sentences(text, language))
+    found = _last_question(sentences, language) or _last_instruction(sentences, language)
+    return _shortened(found or next(iter(sentences), "") or text)
+
+
+def join_context(*texts: str | None) -> str | None:
+    """The texts as the `context` of a research run, at most MAX_CONTEXT_CHARS without their middle; None without any."""
+    context = "\n\n".join(each.replace("\x00", "").strip() for each in texts if each)
+    if len(context) > MAX_CONTEXT_CHARS:
+        half = (MAX_CONTEXT_CHARS - len(MIDDLE_CUT)) // 2
+        context = context[:half] + MIDDLE_CUT + context[-half:]
+    return context or None
+
+
+def is_excerpt(question: str, context: str) -> bool:
+    """Whether the question stands in the context word for word, so that it was taken from there."""
+    return one_line(question) in one_line(context)
+
+
+def _last_question(sentences: list[str], language: str) -> str | None:
+    """The last question that is understood by itself, else the last one that names something."""
+    questions = [each for each in reversed(sentences) if is_question(each)][:MAX_WEIGHED]
+    whole = [each for each in questions if not refers_to_thread(each, (), language)]
+    tries = ((each, terms) for few in (whole, questions) for terms in NAMED_TERMS for each in few)
+    return next((each for each, terms in tries if names_something(each, language, terms)), None)
+
+
+def _last_instruction(sentences: list[str], language: str) -> str | None:
+    begins = _instruction(language.partition("-")[0].lower())
+    return next((each for each in reversed(sentences) if begins.match(each)), None)
+
+
+@cache
+def _instruction(primary: str) -> re.Pattern[str]:
+    """What the instructions of a language begin with."""
+    data = load_data("instructions").get(primary)
+    if data is None:
+        return re.compile(r"(?!)")
+    end = "" if primary in {"zh", "ja"} else r"\b"
+    return re.compile(rf"(?:{_LABEL.pattern})?(?:(?:{data['polite']}){end}[\s,，]*)?(?:{data['verbs']}){end}", re.IGNORECASE)
+
+
+def _sentences(text: str, language: str) -> Iterator[str]:
+    """The sentences outside code, without the signs of a list or a heading in front."""
+    for line in _lines(_CODE.sub("\n\n", text)):
+        for start, end in sentence_spans(line, language):
+            if end - start >= MIN_QUESTION_CHARS:
+                yield line[start:end]
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines, those of a wrapped sentence as one."""
+    whole = ""
+    for line in text.splitlines():
+        bare = line.strip()
+        if whole and bare[:1].islower() and _UNFINISHED.search(whole):
+            whole = f"{whole} {bare}"
+            continue
+        yield from filter(None, (whole,))
+        whole = _DECORATION.sub("", bare)
+    yield from filter(None, (whole,))
+
+
+def _shortened(text: str) -> str:
+    """The text on one line, cut between words."""
+    line = one_line(text)
+    if len(line) <= MAX_QUERY_CHARS:
+        return line
+    head = line[:MAX_QUERY_CHARS]
+    return head.rpartition(" ")[0] or head

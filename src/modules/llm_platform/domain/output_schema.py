@@ -1,0 +1,161 @@
+"""The JSON Schema of a structured answer: what a caller may send, and the errors of a value against it.
+
+A schema is untrusted: it may be huge, name other documents, refer to itself without end, or hold a pattern that takes for
+ever. What cannot be bounded is refused (docs/adr/0046-json-schema-of-structured-answers.md).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import unquote
+
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_json
+
+MAX_SCHEMA_BYTES: Final = 16_384  # as compact JSON; it is a part of the prompt
+MAX_SCHEMA_DEPTH: Final = 32  # levels of JSON; an object within an object takes two
+MAX_SCHEMA_PROPERTIES: Final = 200  # of all objects together
+MAX_REFERENCES: Final = 2000  # that are followed to compare one value
+MAX_OUTPUT_ERRORS: Final = 8  # that are returned
+MAX_PLACE_CHARS: Final = 120  # of the path in an error
+MAX_RULE_CHARS: Final = 120  # of what the schema says
+MAX_PATTERNS: Final = 16  # compiled ones that are remembered, of up to 10 MB each
+
+# The library compares these with Python's regular expressions, or follows references for them that nobody counts.
+UNSUPPORTED: Final = (
+    "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "patternProperties", "unevaluatedItems",
+    "unevaluatedProperties",
+)
+_BY_NAME: Final = frozenset({"$defs", "definitions", "dependentSchemas", "properties"})  # their keys are names
+_DATA: Final = frozenset({"const", "default", "enum", "examples"})
+
+TOO_LARGE: Final = f"has more than {MAX_SCHEMA_BYTES} bytes: describe less"
+TOO_DEEP: Final = f"has more than {MAX_SCHEMA_DEPTH} levels: describe a flatter object"
+TOO_MANY_PROPERTIES: Final = f"has more than {MAX_SCHEMA_PROPERTIES} properties: describe less"
+NO_OBJECT: Final = "must be the schema of an object: put a list or a text into a property"
+BAD_REFERENCE: Final = "may refer to parts of its own alone: $ref must be # or begin with #/, and name such a part"
+TOO_COMPLEX: Final = "refers to itself too often to compare a value with it: use fewer $ref"
+BAD_PATTERN: Final = "has a pattern that is no regular expression, or needs lookaround or backreferences: leave it out"
+
+
+class InvalidSchemaError(ValueError):
+    """The schema cannot be used. The message continues a sentence that begins with the name of the field."""
+
+
+def check_output_schema(schema: Mapping[str, Any]) -> None:
+    """Raise InvalidSchemaError if the schema is too large, no JSON Schema, or not that of an object."""
+    _check_depth(schema, 1)
+    if len(to_json(schema)) > MAX_SCHEMA_BYTES:
+        raise InvalidSchemaError(TOO_LARGE)
+    if schema.get("type", "object") != "object":
+        raise InvalidSchemaError(NO_OBJECT)
+    from jsonschema import Draft202012Validator
+
+    invalid = next(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema), None)
+    if invalid is not None:
+        raise InvalidSchemaError(f"is not a JSON Schema: {_place(invalid.absolute_path)} is not valid there")
+    parts = dict(_parts(schema, "#"))
+    if sum(len(part.get("properties", ())) for part in parts.values()) > MAX_SCHEMA_PROPERTIES:
+        raise InvalidSchemaError(TOO_MANY_PROPERTIES)
+    for pointer, part in parts.items():
+        _check_part(pointer, part, parts)
+    output_errors(schema, {})  # raises for references without an end
+
+
+def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
+    """The first errors of a value: where, and what the checked schema says there; empty if it is valid.
+
+    Raises InvalidSchemaError if the schema refers to itself too often.
+    """
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError as Violation
+    from jsonschema.validators import extend
+    from referencing import Registry
+
+    follow, count = Draft202012Validator.VALIDATORS["$ref"], iter(range(MAX_REFERENCES))
+
+    def reference(validator: Any, target: Any, instance: Any, part: Any) -> Iterator[Any]:
+        if next(count, None) is None:
+            raise InvalidSchemaError(TOO_COMPLEX)
+        yield from follow(validator, target, instance, part)
+
+    def pattern(validator: Any, expression: str, instance: Any, part: Any) -> Iterator[Any]:
+        if isinstance(instance, str) and not _matches(expression, instance):
+            yield Violation("does not match")
+
+    bounded = extend(Draft202012Validator, {"$ref": reference, "pattern": pattern})
+    try:
+        errors = bounded(schema, registry=Registry()).iter_errors(value)  # an empty registry fetches nothing
+        return [_described(each) for each in islice(errors, MAX_OUTPUT_ERRORS)]
+    except (RecursionError, ArithmeticError):
+        raise InvalidSchemaError(TOO_COMPLEX) from None
+
+
+def _check_depth(value: object, depth: int) -> None:
+    """Recursion is safe: it ends at the limit."""
+    if depth > MAX_SCHEMA_DEPTH:
+        raise InvalidSchemaError(TOO_DEEP)
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            _check_depth(each, depth + 1)
+
+
+def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The schema and the schemas within it, by their JSON pointers. Values that are data are no schemas."""
+    if isinstance(value, list | tuple):
+        for place, each in enumerate(value):
+            yield from _parts(each, f"{pointer}/{place}")
+    if not isinstance(value, Mapping):
+        return
+    yield pointer, value
+    for name, each in value.items():
+        below = f"{pointer}/{_escaped(name)}"
+        if name in _BY_NAME and isinstance(each, Mapping):
+            for key, schema in each.items():
+                yield from _parts(schema, f"{below}/{_escaped(key)}")
+        elif name not in _DATA:
+            yield from _parts(each, below)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _check_part(pointer: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+    unsupported = [*(name for name in UNSUPPORTED if name in part), *(["$id"] if "$id" in part and pointer != "#" else [])]
+    if unsupported:
+        raise InvalidSchemaError(f"uses {unsupported[0]}, which is not supported: leave it out")
+    if "$ref" in part and unquote(part["$ref"]) not in parts:
+        raise InvalidSchemaError(BAD_REFERENCE)
+    if "pattern" in part:
+        try:
+            _pattern(part["pattern"])
+        except SchemaError:
+            raise InvalidSchemaError(BAD_PATTERN) from None
+
+
+@lru_cache(MAX_PATTERNS)
+def _pattern(expression: str) -> SchemaValidator:
+    """Rust's regular expressions match in linear time."""
+    return SchemaValidator(core_schema.str_schema(pattern=expression, regex_engine="rust-regex"))
+
+
+def _matches(expression: str, text: str) -> bool:
+    try:
+        _pattern(expression).validate_python(text)
+    except ValidationError:
+        return False
+    return True
+
+
+def _described(error: Any) -> str:
+    """The place, the keyword, and what the schema says there; never the value."""
+    rule = to_json(error.validator_value).decode()[:MAX_RULE_CHARS]
+    return f"{_place(error.absolute_path)}: {error.validator} {rule}"
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """The JSON path of an error, in characters that are safe in a log and in a prompt."""
+    text = "$" + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+    return re.sub(r"[^\w$.\[\]-]", "_", text)[:MAX_PLACE_CHARS]

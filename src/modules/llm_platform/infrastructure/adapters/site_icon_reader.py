@@ -1,0 +1,75 @@
+"""Reads /favicon.ico of sites, through the safe fetcher."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from cachetools import TTLCache
+
+from modules.llm_platform.domain.exceptions import PageError
+from modules.llm_platform.domain.ports.icon_reader import Icon, IIconReader
+from modules.llm_platform.infrastructure.safe_reader.fetch import PageRequest, SafeFetcher
+from modules.llm_platform.infrastructure.safe_reader.robots import Robots
+from modules.llm_platform.infrastructure.safe_reader.url import PageAddress, parse_address
+from shared.exceptions import AppException
+
+TIMEOUT_S: Final = 3.0
+MAX_BYTES: Final = 100_000
+MAX_ICONS: Final = 200  # in memory: 20 MB at most
+TTL_S: Final = 3600.0  # also of what could not be read
+MAX_CONCURRENT: Final = 4
+REQUEST: Final = PageRequest({"image/*", "application/octet-stream", ""}, MAX_BYTES)
+# SVG is none of them: it may hold scripts and load other files.
+SIGNATURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\x00\x00\x01\x00", "image/x-icon"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+)
+ELSEWHERE: Final = "The icon is at another site"
+
+
+class SiteIconReader(IIconReader):
+    """Asks each site once in TTL_S, and no other one that it redirects to. `robots`: the rules to obey, if any."""
+
+    def __init__(
+        self, fetcher: SafeFetcher, robots: Robots | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._fetcher = fetcher
+        self._robots = robots
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self._icons: TTLCache[str, Icon | None] = TTLCache(MAX_ICONS, TTL_S, clock)
+
+    async def read(self, url: str) -> Icon | None:
+        try:
+            page = parse_address(url)
+        except AppException:
+            return None
+        address = PageAddress(page.scheme, page.host, page.port, "/favicon.ico", page.ip)
+        if address.url not in self._icons:
+            self._icons[address.url] = await self._fetch(address)
+        return self._icons.get(address.url)
+
+    async def _fetch(self, address: PageAddress) -> Icon | None:
+        async def visit(hop: PageAddress) -> None:
+            if hop.host.removeprefix("www.") != address.host.removeprefix("www."):
+                raise PageError(ELSEWHERE)
+            if self._robots is not None:
+                await self._robots.check(hop)
+
+        try:
+            async with self._slots, asyncio.timeout(TIMEOUT_S):
+                fetched = await self._fetcher.get(address, REQUEST, visit)
+        except (AppException, TimeoutError):
+            return None
+        media_type = image_type(fetched.body)
+        return Icon(media_type, fetched.body) if media_type else None
+
+
+def image_type(data: bytes) -> str | None:
+    """The media type of an image by its first bytes, whatever its server says; None for any other content."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for signature, media_type in SIGNATURES if data.startswith(signature)), None)

@@ -1,0 +1,70 @@
+"""Operations of SQL without a driver, for SQLite and PostgreSQL.
+
+An operation is a generator: it yields statements, is sent the rows of each, and returns the result. A driver runs it in one
+transaction. Statements name their parameters as `:name`; `:now` is the store's time in seconds since 1970.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+
+DAY_S: Final = 86_400
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
+Row: TypeAlias = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    sql: str
+    parameters: Mapping[str, Any]
+
+
+Operation: TypeAlias = Generator[Statement, Sequence[Row], Result]
+
+
+class SqlStore(ABC):
+    """A store over a driver. `_transact` may run an operation twice if the connection broke."""
+
+    @abstractmethod
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        """Run the operation that `make` returns in one transaction."""
+
+    async def _run_statement(self, make: Callable[[], Operation[Result]]) -> Result:
+        """As `_transact`, for an operation of one statement, which is a transaction by itself."""
+        return await self._transact(make)
+
+    async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
+        """As `_transact`; `empty` is the result where nothing was ever stored."""
+        return await self._transact(make)
+
+
+Store = TypeVar("Store", bound=SqlStore)
+Work: TypeAlias = Callable[Concatenate[Store, Args], Operation[Result]]
+Method: TypeAlias = Callable[Concatenate[Store, Args], Coroutine[Any, Any, Result]]
+
+
+_NEVER: Final = object()
+
+
+def operation(
+    *, empty: Any = _NEVER, is_statement: bool = False
+) -> Callable[[Work[Store, Args, Result]], Method[Store, Args, Result]]:
+    """Make a method that runs this operation. `empty`: the result where nothing was ever stored, which is not looked for in the
+    database then. `is_statement`: the operation is one statement.
+    """
+
+    def decorate(work: Work[Store, Args, Result]) -> Method[Store, Args, Result]:
+        @wraps(work)
+        async def method(store: Store, /, *args: Args.args, **kwargs: Args.kwargs) -> Result:
+            make = partial(work, store, *args, **kwargs)
+            if is_statement:
+                return await store._run_statement(make)
+            return await (store._transact(make) if empty is _NEVER else store._query(make, empty))
+
+        return method
+
+    return decorate

@@ -1,0 +1,207 @@
+"""What all search services with an API key have in common; an adapter adds the request, the answer and the refusals."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from email.utils import parsedate_to_datetime
+from itertools import chain, islice, zip_longest
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from modules.llm_platform.domain.canonical_url import canonical_url, host_of, is_web_url
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    MAX_COUNT,
+    SourceKind,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
+from modules.llm_platform.domain.exceptions import WebSearchConfigError
+from modules.llm_platform.domain.freshness import freshness_window, is_admitted
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.infrastructure.http.client import Reply, Upstream, api_key_error
+from modules.llm_platform.infrastructure.http.errors import Rule, retry_after_s
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, line_of, text_of
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_ERROR_BYTES: Final = 64_000  # of a refusal that is searched for its reason
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_ENGLISH_DATE = re.compile(rf"({'|'.join(_MONTHS)})[a-z]* ([0-9]{{1,2}}), ([0-9]{{4}})")
+_WEEKDAY = re.compile(r"[A-Z][a-z]{2}, [0-9]")
+
+
+@dataclass(slots=True)
+class Found:
+    """What a service found for one kind of sources, best first. `raw` is its answer, `notes` go to `degraded`."""
+
+    items: list[WebSearchResultItem] = field(default_factory=list)
+    raw: dict[str, Any] | None = None
+    notes: list[str] = field(default_factory=list)
+    correction: str | None = None
+    total_matches: int | None = None
+
+
+class KeyedWebSearch(IWebSearchProvider):
+    """A search service with an API key, which is asked once for each kind of sources that it has a search for.
+
+    The key is checked at the call and not at the start. Results that the request does not admit (their site, their date) are
+    dropped, whatever the service makes of its filters. `timeout` is the deadline of one request in seconds.
+    """
+
+    label: ClassVar[str]
+    base_url: ClassVar[str]
+    address_setting: ClassVar[str] = "SEARCH_BASE_URLS"
+    timeout_s: ClassVar[float] = 15.0
+    key_headers: ClassVar[tuple[tuple[str, str], ...]] = (("Authorization", "Bearer {key}"),)  # of every request
+    kinds: ClassVar[tuple[SourceKind, ...]] = ("web",)  # for any other kind it searches the web
+    has_pages: ClassVar[bool] = True
+    max_results: ClassVar[int] = MAX_COUNT
+    takes_language: ClassVar[bool] = True
+    rules: ClassVar[Mapping[int, Rule]] = {}  # statuses that mean something else than in `http.errors`
+
+    def __init__(
+        self,
+        api_key: str,
+        base_url: str | None = None,
+        timeout: float | None = None,
+        client: httpx2.AsyncClient | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        key, setting = api_key.strip(), f"{self.name.upper()}_API_KEY"
+        self._key_error = api_key_error(self.label, key, setting)
+        self._upstream = Upstream(
+            self.label,
+            base_url or self.base_url,
+            setting=self.address_setting,
+            timeout=timeout or self.timeout_s,
+            client=client,
+            headers={} if self._key_error else {name: each.format(key=key) for name, each in self.key_headers},
+            rules={401: Rule("config", f"does not accept the key (401): check {setting}"), **self.rules},
+            redactor=redactor,
+        )
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        window = freshness_window(request)
+        if self._key_error:
+            raise WebSearchConfigError(self._key_error)
+        found = [await self.find(kind, request, window) for kind in self._requested_kinds(request)]
+        items = _interleaved([each.items for each in found])
+        notes = (*self.unsupported(request), *chain.from_iterable(each.notes for each in found))
+        return WebSearchResponse(
+            query=request.query,
+            total_matches=found[0].total_matches if len(found) == 1 else None,
+            results=tuple(islice((item for item in items if is_admitted(item, request, window)), request.count)),
+            provider=self.name,
+            degraded=tuple(Degraded(component=self.name, reason=note) for note in dict.fromkeys(notes)),
+            correction=next((each.correction for each in found if each.correction), None),
+            raw=found[0].raw if len(found) == 1 else None,
+        )
+
+    def _requested_kinds(self, request: WebSearchRequest) -> Iterator[SourceKind]:
+        lacks_one = not set(request.sources) <= set(self.kinds)
+        return (kind for kind in self.kinds if kind in request.sources or (kind == "web" and lacks_one))
+
+    # --- what an adapter defines ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> Found:
+        """Search one of `kinds`. `window` is the age limit of the request."""
+
+    def refusal(self, reply: Reply) -> Rule | None:
+        """The error of a reply whose body says more than its status."""
+        return None
+
+    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+        """The parts of the request that the service does not support."""
+        if kinds := [kind for kind in request.sources if kind not in self.kinds]:
+            yield f"has no search of its own for {', '.join(kinds)}: searched the web"
+        if request.engines:
+            yield "cannot choose engines"
+        if request.page > 1 and not self.has_pages:
+            yield "has only a first page"
+        if request.count > self.max_results:
+            yield f"has at most {self.max_results} results"
+        if not self.takes_language and _has_other_language(request):
+            yield "answers in the language of the query"
+
+    # --- what an adapter uses ------------------------------------------------------------------------------------------
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POST the body without its fields of None; the JSON object of the answer."""
+        sent = {name: value for name, value in body.items() if value is not None}
+        return self.answer_of(await self._upstream.post_json(path, sent))
+
+    def answer_of(self, reply: Reply) -> dict[str, Any]:
+        """The JSON object of a successful reply; raises by the tables for any other reply."""
+        is_small_error = reply.status // 100 != 2 and len(reply.body) <= MAX_ERROR_BYTES
+        if is_small_error and (rule := self.refusal(reply)):
+            raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
+        return self._upstream.json_object(reply)
+
+    def items(self, rows: Iterable[Any]) -> list[WebSearchResultItem]:
+        """The rows of an answer that have a usable address."""
+        return [item for row in rows if (item := self.item(dict_of(row)))]
+
+    def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
+        """A row of an answer by the names that most services use; None without a usable address."""
+        return self.result(row.get("url"), row.get("title"), row.get("description"))
+
+    def result(self, url: Any, title: Any, snippet: Any, **fields: Any) -> WebSearchResultItem | None:
+        """A result of untrusted values; None without a usable address. `fields`: those that a result may lack."""
+        address = text_of(url)
+        if not is_web_url(address):
+            return None
+        optional: dict[str, Any] = {
+            name: text_of(value) or None if isinstance(value, str) else value for name, value in fields.items()
+        }
+        heading = line_of(title) or host_of(address)
+        return WebSearchResultItem(title=heading, url=address, snippet=text_of(snippet), source=self.name, **optional)
+
+
+def _has_other_language(request: WebSearchRequest) -> bool:
+    """Whether the request wants another language than the query's."""
+    detected = detect(request.query) if request.language else None
+    return bool(detected) and detected != str(request.language).partition("-")[0]
+
+
+def cut_query(query: str, max_chars: int) -> str:
+    """The words of a query that fit."""
+    return query if len(query) <= max_chars else query[: max_chars + 1].rpartition(" ")[0] or query[:max_chars]
+
+
+def territory_of(language: str | None) -> str | None:
+    """The two letters of the territory in a tag such as `de-AT`."""
+    territory = (language or "").partition("-")[2].rpartition("-")[2]
+    return territory if len(territory) == 2 else None
+
+
+def iso_date(value: Any) -> str | None:
+    """A date of a result in ISO 8601: of `2026-03-31T…`, `Tue, 31 Mar 2026 …` or `Mar 31, 2026`; None for any other one."""
+    text = text_of(value, 100)
+    with suppress(ValueError):  # a day that does not exist
+        if match := _ENGLISH_DATE.fullmatch(text):
+            return date(int(match[3]), 1 + _MONTHS.index(match[1]), int(match[2])).isoformat()
+        if _WEEKDAY.match(text):
+            return parsedate_to_datetime(text).isoformat()
+        date.fromisoformat(text[:10])
+        return text
+    return None
+
+
+def _interleaved(lists: Iterable[list[WebSearchResultItem]]) -> Iterator[WebSearchResultItem]:
+    """The first result of each kind, then the second ones, each address once."""
+    seen: set[str] = set()
+    for item in chain.from_iterable(zip_longest(*lists)):
+        if item is not None and (address := canonical_url(item.url)) not in seen:
+            seen.add(address)
+            yield item

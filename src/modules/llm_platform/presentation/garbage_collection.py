@@ -1,0 +1,22 @@
+"""Settings of the garbage collector for a whole process."""
+
+import gc
+from typing import Final
+
+GC_YOUNG_THRESHOLD: Final = 50_000  # allocations before a collection; a research request allocates about 10,000
+GC_OLDER_THRESHOLD: Final = 20  # collections of one generation before the next older one is collected
+
+
+def collect_rarely() -> None:
+    """Collect less often. Called before most imports: scanning what is loaded takes a tenth of the start of a server."""
+    gc.set_threshold(GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD, GC_OLDER_THRESHOLD)
+
+
+def tune_gc() -> None:
+    """Exclude all loaded objects from garbage collection and collect less often.
+
+    The modules of a server are half a million objects that live as long as the process; scanning them took a fifth of the
+    CPU time of research requests with fifty clients. Imports leave next to no garbage, so none is collected before.
+    """
+    gc.freeze()
+    collect_rarely()

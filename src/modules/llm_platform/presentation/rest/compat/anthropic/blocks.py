@@ -1,0 +1,116 @@
+"""An answer as the content blocks of Anthropic's Messages API: searches, their results, and text with citations.
+
+Reference of the vendor: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/web-search-tool
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, Final
+
+from modules.llm_platform.application.research import events
+from modules.llm_platform.domain.canonical_url import canonical_url
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
+from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
+from modules.llm_platform.presentation.rest.http.sse import Event
+
+CITED: Final = ("supported", "partial")  # verdicts of a citation: what the quote bears out, whole or in part
+OPAQUE_CHARS: Final = 24
+
+_MARKERS = re.compile(r"(?:[^\S\n]*\[\d{1,4}\])*[.!?…。！？]*\s*")  # behind a cited sentence
+
+Block = dict[str, Any]
+
+
+class MessageBlocks:
+    """The blocks of one answer, from the events of its research run in their order.
+
+    Each search is a `server_tool_use` with its results. Sources that no search found, such as those of an earlier answer,
+    stand in a pair of their own. The text comes last, when its citations are verified: they belong inside its blocks.
+    """
+
+    def __init__(self, request_id: str, question: str) -> None:
+        self._request_id = request_id
+        self._question = question
+        self._searches = 0
+        self._found: set[str] = set()
+
+    def of(self, event: Event) -> Iterator[Block]:
+        """Yield the blocks that an event adds."""
+        if isinstance(event, events.Searched):
+            yield from self._search(event.query, event.results)
+        elif isinstance(event, events.SourcesNumbered):
+            others = [each for each in event.sources if canonical_url(each.url) not in self._found]
+            if others:
+                yield from self._search(self._question, others)
+        elif isinstance(event, events.Done):
+            yield from self.text(event.response)
+
+    def text(self, response: ResearchResponse) -> Iterator[Block]:
+        """Yield the text in blocks that together are the synthesis, each cited sentence with its markers as one block."""
+        text, done = response.synthesis, 0
+        sources = {source.index: source for source in response.sources}
+        for start, end, citations in _sentences(response):
+            before = text[done:start]
+            if any(map(str.isalnum, before)):  # else a bullet, which stays with its sentence
+                yield {"type": "text", "text": before}
+                done = start
+            if end > done:
+                yield _cited_block(text[done:end], citations, sources, self._request_id)
+                done = end
+        if done < len(text):
+            yield {"type": "text", "text": text[done:]}
+
+    def _search(self, query: str, results: Sequence[events.FoundResult | SourceRef]) -> Iterator[Block]:
+        self._searches += 1
+        self._found.update(canonical_url(each.url) for each in results)
+        use_id = f"srvtoolu_{self._request_id}_{self._searches}"
+        yield {"type": "server_tool_use", "id": use_id, "name": "web_search", "input": {"query": query}}
+        yield {
+            "type": "web_search_tool_result",
+            "tool_use_id": use_id,
+            "content": [
+                {
+                    "type": "web_search_result",
+                    "url": each.url,
+                    "title": each.title,
+                    "encrypted_content": _opaque(self._request_id, each.url),
+                    "page_age": getattr(each, "published", None),
+                }
+                for each in results
+            ],
+        }
+
+
+def _sentences(response: ResearchResponse) -> Iterator[tuple[int, int, list[Citation]]]:
+    """Yield the cited sentences in their order, each up to the next text, with their citations."""
+    in_order = sorted(response.citations, key=lambda each: (each.start, each.end))
+    for (start, end), citations in groupby(in_order, key=lambda each: (each.start, each.end)):
+        behind = _MARKERS.match(response.synthesis, end)
+        yield start, behind.end() if behind else end, list(citations)
+
+
+def _cited_block(
+    text: str, citations: Iterable[Citation], sources: Mapping[int, SourceRef], request_id: str
+) -> Block:
+    """Return a sentence. Only what a quote bears out is a citation of the API; the extension has all, with their verdicts."""
+    described = [each.model_dump(mode="json", exclude={"start", "end"}) for each in citations]
+    located = [
+        {
+            "type": "web_search_result_location",
+            "url": source.url,
+            "title": source.title,
+            "cited_text": each.quote,
+            "encrypted_index": _opaque(request_id, source.url, str(each.quote_start), str(each.quote_end)),
+        }
+        for each in citations
+        if each.verdict in CITED and each.quote and (source := sources.get(each.source_index))
+    ]
+    block: Block = {"type": "text", "text": text, EXTENSION: {"citations": described}}
+    return {**block, "citations": located} if located else block
+
+
+def _opaque(*parts: str) -> str:
+    """Return a value that clients send back and nobody reads: this server stores what it has read itself."""
+    return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:OPAQUE_CHARS]

@@ -1,0 +1,65 @@
+"""The models of the Anthropic dialect: research runs of each depth, and the configured language models."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
+from modules.llm_platform.presentation.rest.compat.openai.models import DEPTHS, ModelNotFoundError, llm_name
+from modules.llm_platform.presentation.rest.http.responses import services
+
+router = APIRouter(prefix="/anthropic/v1", tags=["compatible"])  # of all routes of the dialect
+
+NO_DATE: Final = "1970-01-01T00:00:00Z"  # models have no release date here
+
+
+class AnthropicModel(BaseModel):
+    """One model."""
+
+    id: str
+    type: str
+    display_name: str
+    created_at: str
+    lifecycle: str
+
+
+class AnthropicModels(BaseModel):
+    """The models, all on one page."""
+
+    data: list[AnthropicModel]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+@router.get(
+    "/models", summary="The models, for clients of Anthropic", response_model=AnthropicModels, responses=error_responses()
+)
+async def list_models(request: Request) -> Response:
+    names = list(_names(services(request)))
+    found = {"data": list(map(_model, names)), "has_more": False, "first_id": names[0], "last_id": names[-1]}
+    return json_content(found)
+
+
+@router.get(
+    "/models/{model:path}",
+    summary="One model, for clients of Anthropic",
+    response_model=AnthropicModel,
+    responses=error_responses(404),
+)
+async def get_model(request: Request, model: str) -> Response:
+    if model not in _names(services(request)):
+        raise ModelNotFoundError
+    return json_content(_model(model))
+
+
+def _names(platform: LLMPlatform) -> Iterator[str]:
+    yield from DEPTHS
+    yield from map(llm_name, platform.llm.models)
+
+
+def _model(name: str) -> Mapping[str, Any]:
+    return {"id": name, "type": "model", "display_name": name, "created_at": NO_DATE, "lifecycle": "active"}

@@ -1,0 +1,200 @@
+"""Messages of Anthropic's API, whole and as a stream of events; and its errors.
+
+Reference of the vendor: https://docs.anthropic.com/en/docs/build-with-claude/streaming
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from pydantic_core import to_json
+from starlette.types import Scope
+
+from modules.llm_platform.application.research.events import Done, Failed, Token
+from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone
+from modules.llm_platform.presentation.rest.compat.anthropic.blocks import Block, MessageBlocks
+from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
+from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_object
+from modules.llm_platform.presentation.rest.http.sse import Event
+from shared.exceptions import AppException
+
+ERROR_TYPES: Final[Mapping[int, str]] = {  # by status; any other below 500 is an invalid request, from there on an API error
+    HTTPStatus.UNAUTHORIZED: "authentication_error",
+    HTTPStatus.FORBIDDEN: "permission_error",
+    HTTPStatus.NOT_FOUND: "not_found_error",
+    HTTPStatus.REQUEST_TIMEOUT: "timeout_error",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
+    HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
+}
+STOP_REASONS: Final[Mapping[str, str]] = {"length": "max_tokens", "content_filter": "refusal"}  # of a language model
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEnd:
+    """How a message ended. `extension` is what the format has no field for."""
+
+    stop_reason: str
+    usage: Mapping[str, Any]
+    extension: Mapping[str, Any]
+
+
+def research_end(answer: ResearchResponse) -> MessageEnd:
+    """Return the end of an answer; its tokens are those of all model calls of the research run."""
+    metadata = answer.metadata
+    usage = {
+        "input_tokens": metadata.prompt_tokens,
+        "output_tokens": metadata.completion_tokens,
+        "server_tool_use": {"web_search_requests": metadata.searches, "web_fetch_requests": metadata.pages_read},
+    }
+    extension = answer.model_dump(mode="json", include={"degraded", "metadata"})
+    return MessageEnd("end_turn", usage, {EXTENSION: extension})
+
+
+def llm_end(answer: LLMResponse) -> MessageEnd:
+    """Return the end of a text by a language model."""
+    usage = {"input_tokens": answer.usage.prompt_tokens, "output_tokens": answer.usage.completion_tokens}
+    return MessageEnd(STOP_REASONS.get(answer.finish_reason, "end_turn"), usage, {})
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHead:
+    """What is known of a message before it is written."""
+
+    request_id: str
+    model: str
+
+    def message(self, content: Sequence[Block] = (), end: MessageEnd | None = None) -> dict[str, Any]:
+        """Return the message; without an end, as it begins a stream."""
+        return {
+            "id": f"msg_{self.request_id}",
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": list(content),
+            "stop_reason": end.stop_reason if end else None,
+            "stop_sequence": None,
+            "usage": end.usage if end else {"input_tokens": 0, "output_tokens": 0},
+            **(end.extension if end else {}),
+        }
+
+
+class _MessageStream:
+    """Encodes a message as events: its head, its blocks one after the other, its end."""
+
+    def __init__(self, head: MessageHead) -> None:
+        self._head = head
+        self._has_begun = False
+        self._blocks = 0
+
+    def fail(self, error: AppException, scope: Scope) -> bytes:
+        return self.error(problem_object(error, scope))
+
+    def error(self, problem: Mapping[str, Any]) -> bytes:
+        return _event("error", **error_object(problem))
+
+    def begin(self) -> bytes:
+        """Return the first event, once."""
+        if self._has_begun:
+            return b""
+        self._has_begun = True
+        return _event("message_start", message=self._head.message()) + PING
+
+    def block(self, block: Block) -> bytes:
+        """Return a block that is complete."""
+        empty, deltas = _parts_of(block)
+        return self.open(empty) + b"".join(map(self.delta, deltas)) + self.close()
+
+    def open(self, block: Block) -> bytes:
+        return self.begin() + _event("content_block_start", index=self._blocks, content_block=block)
+
+    def delta(self, delta: Mapping[str, Any]) -> bytes:
+        return _event("content_block_delta", index=self._blocks, delta=delta)
+
+    def close(self) -> bytes:
+        self._blocks += 1
+        return _event("content_block_stop", index=self._blocks - 1)
+
+    def end(self, end: MessageEnd) -> bytes:
+        delta = {"stop_reason": end.stop_reason, "stop_sequence": None}
+        return (
+            self.begin()
+            + _event("message_delta", delta=delta, usage=end.usage, **end.extension)
+            + _event("message_stop")
+        )
+
+
+class ResearchStream(_MessageStream):
+    """The searches as they come, and the text when its citations are verified; a sign of life for every other event.
+
+    A block of text is not sent before: its citations belong inside, and the vendor's SDKs expect it to end before the next one.
+    """
+
+    def __init__(self, head: MessageHead, blocks: MessageBlocks) -> None:
+        super().__init__(head)
+        self._message = blocks
+
+    def encode(self, event: Event) -> bytes:
+        if isinstance(event, Failed):
+            return self.begin() + self.error(event.problem)
+        if isinstance(event, Token):
+            return self.begin()
+        blocks = b"".join(map(self.block, self._message.of(event)))
+        if isinstance(event, Done):
+            return blocks + self.end(research_end(event.response))
+        return self.begin() + blocks or PING
+
+
+class ChatStream(_MessageStream):
+    """The text of a language model as it is written, in one block."""
+
+    def __init__(self, head: MessageHead) -> None:
+        super().__init__(head)
+        self._is_open = False
+
+    def encode(self, event: Event) -> bytes:
+        if isinstance(event, Token):
+            return self._open_text() + self.delta({"type": "text_delta", "text": event.text})
+        if isinstance(event, ChatDone):
+            return self._open_text() + self.close() + self.end(llm_end(event.response))
+        return b""
+
+    def _open_text(self) -> bytes:
+        if self._is_open:
+            return b""
+        self._is_open = True
+        return self.open({"type": "text", "text": ""})
+
+
+def _parts_of(block: Block) -> tuple[Block, list[dict[str, Any]]]:
+    """Return a block as it begins in a stream, and what fills it."""
+    if block["type"] == "server_tool_use":
+        filled = {"type": "input_json_delta", "partial_json": to_json(block["input"]).decode()}
+        return {**block, "input": {}}, [filled]
+    if block["type"] != "text":
+        return block, []
+    citations = block.get("citations", ())
+    deltas: list[dict[str, Any]] = [{"type": "citations_delta", "citation": each} for each in citations]
+    empty = {**block, "text": "", **({"citations": []} if citations else {})}
+    return empty, [*deltas, {"type": "text_delta", "text": block["text"]}]
+
+
+def error_object(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an error as the clients read it. `message` names the invalid fields."""
+    status = problem["status"]
+    kind = "overloaded_error" if problem["code"] == OverloadedError.code else ERROR_TYPES.get(status)
+    kind = kind or ("api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error")
+    errors = problem.get("errors") or ()
+    fields = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors if each["loc"][1:]]
+    message = "; ".join(fields) or problem["detail"]
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": problem["request_id"]}
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\ndata: ".encode() + to_json({"type": kind, **fields}) + b"\n\n"
+
+
+PING: Final = _event("ping")

@@ -1,0 +1,322 @@
+"""The API of OpenAI: models, chat completions, responses and embeddings (docs/reference/compatible-apis.md).
+
+A model `research-…` answers by a research run; another one is a configured language model. Reference of the vendor:
+https://platform.openai.com/docs/api-reference
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Request, Response
+from pydantic import BaseModel, Field, StringConstraints
+
+from modules.llm_platform.domain.dtos.llm_dtos import (
+    EXTRA_FIELDS,
+    MAX_ANSWER_TOKENS,
+    MAX_MESSAGES,
+    MAX_TOOLS,
+    ConfiguredModel,
+    LLMRequest,
+    LLMResponse,
+)
+from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ToolCallParts, chat_events
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
+from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
+from modules.llm_platform.presentation.rest.http.body import read_body, validate
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, NotFoundError
+from modules.llm_platform.presentation.rest.http.responses import (
+    CancelOnDisconnect,
+    request_id,
+    run_research,
+    run_until_disconnect,
+    services,
+)
+from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, stream_research
+from shared.exceptions import AppException
+
+MAX_INPUTS: Final = 2048  # the vendor's limit
+MAX_STOPS: Final = 16
+IGNORED_BY_RESEARCH: Final = (
+    "max_tokens", "max_completion_tokens", "web_search_options", "temperature", *sorted(EXTRA_FIELDS - {"response_format"}),
+)
+OWN_TOOLS: Final = (
+    "a research model searches by itself and calls no tools of the client: send them to a language model, whose name is "
+    "NAME/MODEL (GET /v1/models lists them), or leave them out"
+)
+REFUSED_BY_RESEARCH: Final = {"tools": OWN_TOOLS, "tool_choice": OWN_TOOLS}
+REFUSED: Final = {
+    "functions": "functions are not supported: send tools",
+    "function_call": "functions are not supported: send tool_choice",
+    "logprobs": "logprobs are not supported",
+    "logit_bias": "logit_bias is not supported",
+    "modalities": "only text is supported",
+    "audio": "only text is supported",
+}
+
+
+NO_COMPLETIONS: Final = "Completions of a prompt are not served: send the prompt as a message to POST /v1/chat/completions."
+
+
+class OpenaiStreamOptions(BaseModel, frozen=True):
+    """`include_usage`: the last chunk has the tokens."""
+
+    include_usage: bool = Field(default=False, strict=True)
+
+
+class OpenaiMessage(chat_completions.CompletionMessage, frozen=True):
+    """One turn of a conversation. One of the assistant may call tools of the client, one of a `tool` has the result."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]  # type: ignore[assignment]
+    tool_calls: Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)] | None = None
+    tool_call_id: str | None = None
+    content: chat_completions.Content | None = None  # type: ignore[assignment]
+
+    @property
+    def text(self) -> str:
+        return "" if self.content is None else super().text
+
+
+class OpenaiChatRequest(dialect.DialectBody, frozen=True):
+    """A conversation with a research run or a configured language model, which gets the fields from `temperature` on."""
+
+    model: models.ModelName
+    messages: Annotated[tuple[OpenaiMessage, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
+    stream: bool | None = Field(default=None, strict=True)
+    stream_options: OpenaiStreamOptions | None = None
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
+    n: Literal[1] | None = None
+    response_format: dict[str, Any] | None = None
+    web_search_options: dict[str, Any] | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2, strict=True)
+    top_p: float | None = Field(default=None, ge=0, le=1, strict=True)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2, strict=True)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2, strict=True)
+    seed: int | None = Field(default=None, strict=True)
+    stop: str | Annotated[tuple[str, ...], Field(max_length=MAX_STOPS)] | None = None
+    reasoning_effort: str | None = None
+    tools: Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = Field(default=None, strict=True)
+
+    @property
+    def includes_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+Input = Annotated[str, StringConstraints(min_length=1)]
+
+
+class OpenaiEmbeddingRequest(dialect.DialectBody, frozen=True):
+    """One text or several; tokens are refused, because they belong to the tokenizer of another model."""
+
+    model: models.ModelName
+    input: Input | Annotated[tuple[Input, ...], Field(min_length=1, max_length=MAX_INPUTS)]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = Field(default=None, ge=1, strict=True)
+
+
+class OpenaiChatResponse(BaseModel, extra="allow"):
+    """A chat completion. `annotations` of the message are the citations of a research run."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[dict[str, Any]]
+    usage: dict[str, Any]
+
+
+class OpenaiEmbeddings(BaseModel):
+    """The vectors, in order; each has length 1."""
+
+    object: str
+    model: str
+    data: list[dict[str, Any]]
+    usage: dict[str, int]
+
+
+@models.router.post(
+    "/chat/completions",
+    **dialect.declaration(
+        "Answer a conversation, for clients of OpenAI",
+        OpenaiChatRequest,
+        OpenaiChatResponse,
+        ERROR_STATUSES,
+        chat_completions.CHUNKS,
+    ),
+)
+async def chat(request: Request) -> Response:
+    body = await read_body(request, OpenaiChatRequest)
+    chat_completions.refuse_fields(body, REFUSED)
+    if depth := models.depth_of(body.model):
+        return await _research(request, body, depth)
+    return await _chat(request, body)
+
+
+@models.router.post("/completions", include_in_schema=False)
+async def complete(request: Request) -> Response:
+    """Refuse the API before chat completions, which old settings of clients still name."""
+    raise NotFoundError(NO_COMPLETIONS)
+
+
+async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> Response:
+    chat_completions.refuse_fields(body, REFUSED_BY_RESEARCH)
+    schema = structured.schema_of(request, body.response_format)
+    question = chat_completions.research_request(body.messages, depth, omit_raw=True, output_schema=schema)
+    completion = chat_completions.Completion(
+        request_id(request), body.model, _describe, is_annotated=True, is_json=schema is not None
+    )
+    partly_served = IGNORED_BY_RESEARCH
+    if body.stream:
+        stream = await stream_research(request, question, ChatStream(completion, body.includes_usage))
+        return dialect.report_ignored(stream, body, *partly_served)
+    answer = completion.whole(await run_research(request, question))
+    return dialect.json_answer(answer, body, *partly_served)
+
+
+async def _chat(request: Request, body: OpenaiChatRequest) -> Response:
+    if body.web_search_options is not None:
+        raise chat_completions.refused("web_search_options", "only the research models search")
+    model = models.find_llm(request, body.model)
+    prompt = _prompt(model, body)
+    completion = chat_completions.Completion(request_id(request), body.model, _describe)
+    llm = services(request).llm
+    if body.stream:
+        events = chat_events(llm, prompt, completion.request_id)
+        stream = await EventStream.start(request, events, ChatStream(completion, body.includes_usage))
+        return dialect.report_ignored(stream, body, *model.ignored_fields)
+    answer = await run_until_disconnect(request, llm.generate(prompt))
+    message: dict[str, Any] = {"role": "assistant", "content": answer.content}
+    if answer.tool_calls:
+        message |= {"content": answer.content or None, "tool_calls": answer.tool_calls}
+    choice = {"index": 0, "finish_reason": _finish_reason(answer), "message": message}
+    whole = {**completion.head("chat.completion"), "choices": [choice], "usage": _llm_usage(answer)}
+    return dialect.json_answer(whole, body, *model.ignored_fields)
+
+
+def _prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
+    """Return the conversation for the model, with the fields that its service gets as they are."""
+    values: dict[str, Any] = {
+        "messages": [_turn(each) for each in body.messages],
+        "provider": model.provider,
+        "model": model.model,
+        "max_tokens": body.max_completion_tokens or body.max_tokens,
+        "extra": body.model_dump(include=set(EXTRA_FIELDS), exclude_none=True),
+    }
+    if body.temperature is not None:
+        values["temperature"] = float(body.temperature)
+    return validate(LLMRequest, values, "body")
+
+
+def _turn(message: OpenaiMessage) -> dict[str, Any]:
+    turn: dict[str, Any] = {"role": message.role.replace("developer", "system"), "content": message.text}
+    if message.tool_calls:
+        turn["tool_calls"] = message.tool_calls
+    return turn if message.tool_call_id is None else {**turn, "tool_call_id": message.tool_call_id}
+
+
+class ChatStream(chat_completions.CompletionStream):
+    """The chunks of OpenAI: annotations in the last delta, and the usage only on request, in a chunk without choices."""
+
+    def __init__(self, completion: chat_completions.Completion, includes_usage: bool) -> None:
+        super().__init__(completion)
+        self._includes_usage = includes_usage
+
+    def encode(self, event: Event) -> bytes:
+        if isinstance(event, ToolCallParts):
+            text = self._text(event.text) if event.text else self._begin()
+            return text + chat_completions.data_part(self._completion.chunk({"tool_calls": event.parts}))
+        if isinstance(event, ChatDone):
+            last = chat_completions.data_part(self._completion.chunk({}, _finish_reason(event.response)))
+            return self._begin() + last + self._usage(_llm_usage(event.response)) + chat_completions.END_OF_STREAM
+        return super().encode(event)
+
+    def _end(self, response: ResearchResponse) -> bytes:
+        delta = {"annotations": self._completion.annotations(response, self._void_chars)}
+        last = {**self._completion.chunk(delta, "stop"), **_extension(response)}
+        return chat_completions.data_part(last) + self._usage(chat_completions.token_usage(response))
+
+    def _usage(self, usage: Mapping[str, Any]) -> bytes:
+        if not self._includes_usage:
+            return b""
+        return chat_completions.data_part({**self._completion.head("chat.completion.chunk"), "choices": [], "usage": usage})
+
+
+def _describe(sources: Sequence[SourceRef], response: ResearchResponse | None) -> Mapping[str, Any]:
+    return {} if response is None else {"usage": chat_completions.token_usage(response), **_extension(response)}
+
+
+def _extension(response: ResearchResponse) -> dict[str, Any]:
+    return chat_completions.extension(response, has_citations=False)
+
+
+def _finish_reason(answer: LLMResponse) -> str:
+    return answer.finish_reason if answer.finish_reason in ("length", "content_filter", "tool_calls") else "stop"
+
+
+def _llm_usage(answer: LLMResponse) -> dict[str, int]:
+    usage = answer.usage
+    return {**usage.model_dump(), "total_tokens": usage.prompt_tokens + usage.completion_tokens}
+
+
+@models.router.post(
+    "/embeddings",
+    **dialect.declaration("Embed texts, for clients of OpenAI", OpenaiEmbeddingRequest, OpenaiEmbeddings, ERROR_STATUSES),
+)
+async def embed(request: Request) -> Response:
+    body = await read_body(request, OpenaiEmbeddingRequest)
+    embeddings = services(request).embeddings
+    if embeddings.name and body.model != embeddings.name:
+        raise models.ModelNotFoundError(f"The model of embeddings is {embeddings.name}.")
+    texts = (body.input,) if isinstance(body.input, str) else body.input
+    sizes = [count_tokens(text) for text in texts]
+    for place, size in enumerate(sizes):
+        if size > embeddings.window_tokens:
+            message = f"is longer than {embeddings.window_tokens} tokens: embed its parts"
+            raise InvalidRequestError.at(("body", "input", place), message, "too_long")
+    async with CancelOnDisconnect(request.receive):
+        vectors = await embeddings.embed(texts)
+    data = [
+        {"object": "embedding", "index": place, "embedding": _encoded(body, _valid(vector, place))}
+        for place, vector in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
+    answer = {"object": "list", "model": embeddings.name, "data": data, "usage": usage}
+    return dialect.json_answer(answer, body)
+
+
+def _valid(vector: Vector | None, place: int) -> Vector:
+    if vector is None:
+        raise InvalidRequestError.at(("body", "input", place), "has no words that can be embedded", "empty")
+    return vector
+
+
+def _encoded(body: OpenaiEmbeddingRequest, vector: Vector) -> list[float] | str:
+    if body.dimensions not in (None, len(vector)):
+        raise chat_completions.refused("dimensions", f"the model has {len(vector)} dimensions: leave the field out")
+    if body.encoding_format == "float":
+        return list(vector)
+    return b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    formatted = chat_completions.openai_error(problem)
+    if isinstance(error, models.ModelNotFoundError):
+        formatted["error"]["param"] = "model"
+    return dialect.status_400(error), formatted
+
+
+DIALECT: Final = dialect.Dialect(
+    prefix="/v1",
+    router=models.router,
+    format_error=_format_error,
+)

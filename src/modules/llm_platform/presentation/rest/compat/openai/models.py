@@ -1,0 +1,101 @@
+"""The models of the OpenAI dialect: research runs of each depth, the configured language models, and the embedder."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, StringConstraints
+
+from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
+from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
+from modules.llm_platform.presentation.rest.http.problems import RestError
+from modules.llm_platform.presentation.rest.http.responses import services
+
+router = APIRouter(prefix="/v1", tags=["compatible"])  # of all routes of the dialect
+
+DEPTHS: Final[Mapping[str, Depth]] = {
+    "research-shallow": "shallow",
+    "research-deep": "deep",
+    "research-report": "report",
+}
+DEEP_RESEARCH: Final = re.compile(r"o\d[a-z0-9-]{0,40}-deep-research(-\d{4}-\d\d-\d\d)?")  # such as o3-deep-research
+OWNER: Final = "llm-platform"
+
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=320)]
+
+
+class ModelNotFoundError(RestError, code="model_not_found", status_code=404):
+    """There is no such model: GET /v1/models lists them, for clients of Anthropic GET /anthropic/v1/models."""
+
+
+class OpenaiModel(BaseModel):
+    """One model, for clients of Perplexity too. `created` is always 0: there is no such date."""
+
+    id: str
+    object: str
+    created: int
+    owned_by: str
+
+
+class OpenaiModels(BaseModel):
+    """The models."""
+
+    object: str
+    data: list[OpenaiModel]
+
+
+@router.get(
+    "/models",
+    summary="The models, for clients of OpenAI",
+    response_model=OpenaiModels,
+    responses=error_responses(),
+)
+async def list_models(request: Request) -> Response:
+    return json_content({"object": "list", "data": list(_models(services(request)))})
+
+
+@router.get(
+    "/models/{model:path}",
+    summary="One model, for clients of OpenAI",
+    response_model=OpenaiModel,
+    responses=error_responses(404),
+)
+async def get_model(request: Request, model: str) -> Response:
+    for each in _models(services(request)):
+        if each["id"] == model:
+            return json_content(each)
+    if depth_of(model):
+        return json_content(described(model))
+    raise ModelNotFoundError
+
+
+def depth_of(model: str) -> Depth | None:
+    """Return the depth of a research model; None for another model. The vendor's own deep research is a report."""
+    return "report" if DEEP_RESEARCH.fullmatch(model) else DEPTHS.get(model)
+
+
+def find_llm(request: Request, model: str) -> ConfiguredModel:
+    """Return the language model of this id. Raises ModelNotFoundError."""
+    for each in services(request).llm.models:
+        if llm_name(each) == model:
+            return each
+    raise ModelNotFoundError
+
+
+def _models(platform: LLMPlatform) -> Iterator[Mapping[str, Any]]:
+    yield from map(described, DEPTHS)
+    yield from (described(llm_name(each), each.provider) for each in platform.llm.models)
+    if name := platform.embeddings.name:
+        yield described(name, name.partition("/")[0])
+
+
+def llm_name(model: ConfiguredModel) -> str:
+    return f"{model.provider}/{model.model}"
+
+
+def described(name: str, owner: str = OWNER) -> Mapping[str, Any]:
+    """Return a model as the clients read it."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": owner}

@@ -1,0 +1,122 @@
+"""OpenAI's Responses API before a configured language model, which is asked for a chat completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fastapi import Request, Response
+
+from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest
+from modules.llm_platform.presentation.rest.chat_routes import chat_events
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat.openai.models import find_llm
+from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
+from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
+from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
+from modules.llm_platform.presentation.rest.compat.responses.writer import ResponseEncoder
+from modules.llm_platform.presentation.rest.http import responses
+from modules.llm_platform.presentation.rest.http.body import validate
+from modules.llm_platform.presentation.rest.http.sse import EventStream
+
+REFUSED: Final = {
+    "previous_response_id": "only the research models store answers: send the whole conversation as input",
+    "background": "only the research models run in the background: call this model without background",
+}
+NO_TOOL: Final = "a language model takes functions only, and only the research models search: leave it out"
+IGNORED: Final = ("max_tool_calls", "include", "store")
+FIELDS: Final = {"reasoning_effort": "reasoning", "response_format": "text"}  # of chat completions: where this API has them
+
+
+async def respond(request: Request, body: OpenaiResponsesRequest) -> Response:
+    """Answer with the language model that the request names. Nothing is stored."""
+    chat_completions.refuse_fields(body, REFUSED)
+    model = find_llm(request, body.model)
+    prompt = _prompt(model, body)
+    envelope = runs.envelope_of(request, body.model, background=False, store=False, echo=body.echo)
+    writer = OpenaiResponseWriter(responses.request_id(request), envelope)
+    ignored = (*(name for name in IGNORED if getattr(body, name)), *(FIELDS.get(name, name) for name in model.ignored_fields))
+    llm = responses.services(request).llm
+    if body.stream:
+        stream = await EventStream.start(request, chat_events(llm, prompt, writer.id), ResponseEncoder(writer))
+        return dialect.report_ignored(stream, body, *ignored)
+    answer = await responses.run_until_disconnect(request, llm.generate(prompt))
+    return dialect.json_answer(writer.of_llm(answer), body, *ignored)
+
+
+def llm_request(
+    model: ConfiguredModel, messages: Sequence[chat_completions.CompletionMessage], max_tokens: int | None
+) -> LLMRequest:
+    """Return the prompt of a conversation. Raises InvalidRequestError for an empty message."""
+    values = {"messages": list(map(_turn, messages)), "provider": model.provider, "model": model.model}
+    return validate(LLMRequest, {**values, "max_tokens": max_tokens}, "body")
+
+
+def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest) -> LLMRequest:
+    sent = ({"role": "user", "content": body.input},) if isinstance(body.input, str) else map(_turn, body.input)
+    instructions = ({"role": "system", "content": body.instructions},) if body.instructions else ()
+    values: dict[str, Any] = {
+        "messages": [*instructions, *_joined_calls(sent)],
+        "provider": model.provider,
+        "model": model.model,
+        "max_tokens": body.max_output_tokens,
+        "extra": dict(_extra_fields(body)),
+    }
+    if body.temperature is not None:
+        values["temperature"] = float(body.temperature)
+    return validate(LLMRequest, values, "body")
+
+
+def _turn(item: inputs.AnyItem) -> dict[str, Any]:
+    """Return an item as a turn of a chat."""
+    if isinstance(item, inputs.FunctionCall):
+        call = {"id": item.call_id, "type": "function", "function": {"name": item.name, "arguments": item.arguments}}
+        return {"role": "assistant", "content": "", "tool_calls": [call]}
+    if isinstance(item, inputs.FunctionCallOutput):
+        return {"role": "tool", "content": item.output, "tool_call_id": item.call_id}
+    return {"role": item.role.replace("developer", "system"), "content": item.text}
+
+
+def _joined_calls(turns: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the turns with calls that follow one another, or a text of the assistant, in one turn, as models expect them."""
+    joined: list[dict[str, Any]] = []
+    for turn in turns:
+        if joined and turn.get("tool_calls") and joined[-1]["role"] == "assistant":
+            joined[-1] = {**joined[-1], "tool_calls": [*joined[-1].get("tool_calls", ()), *turn["tool_calls"]]}
+        else:
+            joined.append(turn)
+    return joined
+
+
+def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a chat completion that its service gets as they are."""
+    if body.tools:
+        yield "tools", [_tool(tool, place) for place, tool in enumerate(body.tools)]
+    if body.tool_choice is not None:
+        yield "tool_choice", _tool_choice(body.tool_choice)
+    for name in ("parallel_tool_calls", "top_p"):
+        if (value := getattr(body, name)) is not None:
+            yield name, value
+    if effort := (body.reasoning or {}).get("effort"):
+        yield "reasoning_effort", effort
+    text_format = body.text_format
+    if text_format and text_format.get("type") == "json_schema":
+        yield "response_format", {"type": "json_schema", "json_schema": _without(text_format, "type")}
+    elif text_format and text_format.get("type", "text") != "text":
+        yield "response_format", text_format
+
+
+def _tool(tool: Mapping[str, Any], place: int) -> Mapping[str, Any]:
+    if tool.get("type") != "function":
+        raise chat_completions.refused(f"tools.{place}", NO_TOOL)
+    return {"type": "function", "function": _without(tool, "type")}
+
+
+def _tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    if isinstance(choice, str) or choice.get("type") != "function":
+        return choice
+    return {"type": "function", "function": _without(choice, "type")}
+
+
+def _without(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: each for key, each in value.items() if key != name}

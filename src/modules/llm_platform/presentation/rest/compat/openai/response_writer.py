@@ -1,0 +1,179 @@
+"""The response object of OpenAI's Responses API and the events of its stream.
+
+Reference of the vendor: https://platform.openai.com/docs/api-reference/responses/object and …/responses-streaming
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from modules.llm_platform.application.research.events import Searched
+from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.presentation.rest.chat_routes import ToolCallParts
+from modules.llm_platform.presentation.rest.compat import chat_completions
+from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter
+from modules.llm_platform.presentation.rest.http.sse import Event
+
+SOURCES: Final = "web_search_call.action.sources"  # value of `include`
+# Fields that clients expect, with what they have until the end, or without a use for them.
+UNUSED: Final[Mapping[str, Any]] = {
+    "error": None,
+    "usage": None,
+    "completed_at": None,
+    "frequency_penalty": 0.0,
+    "incomplete_details": None,
+    "parallel_tool_calls": False,
+    "presence_penalty": 0.0,
+    "prompt_cache_key": None,
+    "reasoning": None,
+    "safety_identifier": None,
+    "service_tier": "default",
+    "temperature": 1.0,
+    "tool_choice": "auto",
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+}
+
+
+class OpenaiResponseWriter(ResponseWriter):
+    """Each search is an item `web_search_call`; the message after them has the citations as annotations. A language model may
+    call tools of the client: each call is an item `function_call`.
+    """
+
+    unused = UNUSED
+
+    def __init__(self, response_id: str, envelope: Envelope) -> None:
+        super().__init__(response_id, envelope)
+        self._calls: dict[int, int] = {}  # the place in the output of each call of a tool
+
+    def part(self, text: str, annotations: Sequence[Mapping[str, Any]] = ()) -> Object:
+        return {**super().part(text, annotations), "logprobs": []}
+
+    def _create(self) -> Iterator[Object]:
+        if self.envelope.background:
+            yield self._part("created", response=self.response("queued"))
+            yield self._part("queued", response=self.response("queued"))
+        else:
+            yield self._part("created", response=self.response("in_progress"))
+
+    def _start(self) -> Iterator[Object]:
+        yield self._part("in_progress", response=self.response("in_progress"))
+
+    def _step(self, event: Event) -> Iterator[Object]:
+        if isinstance(event, ToolCallParts):
+            yield from self._delta(event.text) if event.text else ()
+            for part in event.parts:
+                yield from self._call_part(part)
+        elif isinstance(event, Searched) and not self._is_known(event.query):
+            yield from self._search(event)
+
+    def _search(self, event: Searched) -> Iterator[Object]:
+        item = self._search_call(event)
+        place = self._add_item(item)
+        yield self._part("output_item.added", output_index=place, item={**item, "status": "in_progress"})
+        for step in ("in_progress", "searching", "completed"):
+            yield self._part(f"web_search_call.{step}", output_index=place, item_id=item["id"])
+        yield self._part("output_item.done", output_index=place, item=item)
+
+    def _is_known(self, query: str) -> bool:
+        """Whether the search has an item: a run that was interrupted repeats its steps."""
+        return any(item.get("action", {}).get("query") == query for item in self.output)
+
+    def _search_call(self, event: Searched) -> Object:
+        action: Object = {"type": "search", "query": event.query, "queries": [event.query]}
+        if SOURCES in self.envelope.includes:
+            action["sources"] = [{"type": "url", "url": result.url} for result in event.results]
+        name = f"ws_{self.id}_{len(self.output)}"
+        return {"id": name, "type": "web_search_call", "status": "completed", "action": action}
+
+    def _open_text(self) -> Iterator[Object]:
+        item = self.message("in_progress")
+        self._place = self._add_item(item)
+        yield self._part("output_item.added", output_index=self._place, item=item)
+        yield self._text_part("content_part.added", part=self.part(""))
+
+    def _delta(self, text: str) -> Iterator[Object]:
+        for part in super()._delta(text):
+            yield {**part, "logprobs": []} if part["type"] == "response.output_text.delta" else part
+
+    def _call_part(self, part: Mapping[str, Any]) -> Iterator[Object]:
+        """Yield the events of a part of a call, in the form of chat completions."""
+        function = part.get("function") or {}
+        place = self._calls.get(part["index"])
+        if place is None:
+            item = {
+                "id": f"fc_{self.id}_{part['index']}",
+                "type": "function_call",
+                "status": "in_progress",
+                "call_id": part.get("id") or f"call_{self.id}_{part['index']}",
+                "name": function.get("name") or "",
+                "arguments": "",
+            }
+            place = self._calls[part["index"]] = self._add_item(item)
+            yield self._part("output_item.added", output_index=place, item=dict(item))
+        if arguments := function.get("arguments"):
+            item = self.output[place]
+            item["arguments"] += arguments
+            yield self._part("function_call_arguments.delta", output_index=place, item_id=item["id"], delta=arguments)
+
+    def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
+        if isinstance(answer, LLMResponse) and not self._calls:
+            for index, call in enumerate(answer.tool_calls):
+                yield from self._call_part({"index": index, **call})
+        yield from super()._finish(text, answer) if text or not self._calls else self._end(answer)
+
+    def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
+        status, _ = _status(answer)
+        annotations = self._annotations(answer) if isinstance(answer, ResearchResponse) else []
+        part = self.part(text, annotations)
+        item = self.message(status, part)
+        self.output[self._place or 0] = item
+        for number, annotation in enumerate(annotations):
+            yield self._text_part("output_text.annotation.added", annotation_index=number, annotation=annotation)
+        yield self._text_part("output_text.done", text=text, logprobs=[])
+        yield self._text_part("content_part.done", part=part)
+        yield self._part("output_item.done", output_index=self._place, item=item)
+        yield from self._end(answer)
+
+    def _end(self, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
+        status, reason = _status(answer)
+        for place in self._calls.values():
+            item = self.output[place] = {**self.output[place], "status": "completed"}
+            whole = {name: item[name] for name in ("name", "arguments")}
+            yield self._part("function_call_arguments.done", output_index=place, item_id=item["id"], **whole)
+            yield self._part("output_item.done", output_index=place, item=item)
+        self.final = self.response(
+            status, self.output, usage=usage_of(answer), incomplete_details=reason, **self._extension(answer)
+        )
+        yield self._part(status, response=self.final)
+
+    def _extension(self, answer: ResearchResponse | LLMResponse) -> Object:
+        return chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
+
+    def _fail(self, problem: Mapping[str, Any]) -> Iterator[Object]:
+        self.final = self.failed(problem)
+        yield self._part("failed", response=self.final)
+
+
+def _status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]:
+    """The status of a finished answer; `incomplete` with a reason if the model reached its limit."""
+    if isinstance(answer, LLMResponse) and answer.finish_reason == "length":
+        return "incomplete", {"reason": "max_output_tokens"}
+    return "completed", None
+
+
+def usage_of(answer: ResearchResponse | LLMResponse) -> Object:
+    """The tokens of all model calls."""
+    counted = answer.metadata if isinstance(answer, ResearchResponse) else answer.usage
+    return token_usage(counted.prompt_tokens, counted.completion_tokens)
+
+
+def token_usage(prompt_tokens: int, completion_tokens: int) -> Object:
+    return {
+        "input_tokens": prompt_tokens,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": prompt_tokens + completion_tokens,
+    }

@@ -1,0 +1,83 @@
+"""OpenAI's Responses API: the answer of a research run or of a configured language model.
+
+Reference of the vendor: https://platform.openai.com/docs/api-reference/responses
+"""
+
+from typing import Any, Final
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+
+from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat.openai import response_llm
+from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, router
+from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
+from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
+from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
+from modules.llm_platform.presentation.rest.compat.structured import schema_of
+from modules.llm_platform.presentation.rest.http.body import read_body
+
+API: Final = runs.ResponsesApi("openai", OpenaiResponseWriter)
+ERROR_STATUSES: Final = (404, *dialect.ERROR_STATUSES_400)
+REFUSED: Final = {
+    "conversation": "conversations are not stored: send previous_response_id, or the whole conversation as input",
+    "prompt": "stored prompts are not supported: use instructions",
+    "top_logprobs": "logprobs are not supported",
+}
+
+
+class OpenaiResponse(BaseModel, extra="allow"):
+    """A response: an item `web_search_call` for each search, and a message, whose annotations are the citations."""
+
+    id: str
+    object: str
+    created_at: int
+    status: str
+    model: str
+    output: list[dict[str, Any]]
+    usage: dict[str, Any] | None
+
+
+@router.post(
+    "/responses",
+    **dialect.declaration(
+        "Answer a question, for clients of OpenAI's Responses API",
+        OpenaiResponsesRequest,
+        OpenaiResponse,
+        ERROR_STATUSES,
+        "The response, queued with `background`; as a stream, the events response.created to response.completed.",
+    ),
+)
+async def respond(request: Request) -> Response:
+    body = await read_body(request, OpenaiResponsesRequest)
+    chat_completions.refuse_fields(body, REFUSED)
+    depth = depth_of(body.model)
+    return await (_research(request, body, depth) if depth else response_llm.respond(request, body))
+
+
+async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth) -> Response:
+    schema = schema_of(request, body.text_format, "text.format")
+    question = chat_completions.research_request(
+        inputs.messages_of(body.input, body.instructions),
+        depth,
+        field=inputs.place_of(body.input),
+        domains=body.domains,
+        omit_raw=True,
+        previous_id=body.previous_response_id,
+        output_schema=schema,
+    )
+    envelope = runs.envelope_of(
+        request,
+        body.model,
+        background=body.background,
+        store=body.store,
+        is_json=schema is not None,
+        includes=body.include or (),
+        echo=body.echo,
+        input=inputs.dumped(body.input),
+    )
+    run = runs.ResponseRun(API, question, envelope)
+    if body.stream:
+        return dialect.report_ignored(await runs.stream(request, run), body, *body.ignored_by_research(depth))
+    return dialect.json_answer(await runs.respond(request, run), body, *body.ignored_by_research(depth))

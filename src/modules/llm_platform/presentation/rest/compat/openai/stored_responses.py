@@ -1,0 +1,127 @@
+"""Stored responses of OpenAI's Responses API: fetched, followed, cancelled and removed by the client that created them."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel
+
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat.openai.models import router
+from modules.llm_platform.presentation.rest.compat.openai.response_request import MAX_INCLUDES
+from modules.llm_platform.presentation.rest.compat.openai.responses import API, OpenaiResponse
+from modules.llm_platform.presentation.rest.compat.responses import runs
+from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, Object
+from modules.llm_platform.presentation.rest.http.sse import data_stream_response
+
+ERRORS: Final = dialect.error_responses(400, 404)
+MAX_ITEMS: Final = 100
+ITEMS: Final = 20  # of a page, unless `limit` says otherwise
+STREAM: Final = "The response as it is now; with `stream`, its events after `starting_after`."
+
+# The client of the vendor sends lists with brackets.
+Includes = Annotated[list[str], Query(alias="include[]", max_length=MAX_INCLUDES, description="As in POST /v1/responses")]
+PlainIncludes = Annotated[list[str], Query(alias="include", max_length=MAX_INCLUDES, description="The same without brackets")]
+
+
+class DeletedOpenaiResponse(BaseModel):
+    """A response that is no longer stored."""
+
+    id: str
+    object: str
+    deleted: bool
+
+
+class OpenaiInputItems(BaseModel):
+    """The messages that a response was created from."""
+
+    object: str
+    data: list[dict[str, Any]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+@router.get(
+    "/responses/{response_id}",
+    summary="A stored response, for clients of OpenAI's Responses API",
+    response_model=OpenaiResponse,
+    responses={**ERRORS, **data_stream_response(STREAM)},
+)
+async def get_response(
+    request: Request,
+    response_id: runs.ResponseId,
+    stream: Annotated[bool, Query(description="Send the events")] = False,
+    starting_after: runs.StartingAfter = NOTHING_SENT,
+    includes: Includes = [],  # noqa: B006  FastAPI copies it
+    plain_includes: PlainIncludes = [],  # noqa: B006
+) -> Response:
+    wished = (*includes, *plain_includes)
+    if stream:
+        return await runs.resume(request, API, response_id, starting_after, wished)
+    return dialect.json_content(await runs.retrieve(request, API, response_id, wished))
+
+
+@router.post(
+    "/responses/{response_id}/cancel",
+    summary="Cancel a background response, for clients of OpenAI's Responses API",
+    response_model=OpenaiResponse,
+    responses=ERRORS,
+)
+async def cancel_response(request: Request, response_id: runs.ResponseId) -> Response:
+    job = await runs.find(request, API, response_id)
+    if job.status != "cancelled":  # a second call returns the same
+        job = await runs.cancel(request, API, response_id)
+    return dialect.json_content(await runs.current(request, API, job))
+
+
+@router.delete(
+    "/responses/{response_id}",
+    summary="Remove a stored response, for clients of OpenAI's Responses API",
+    response_model=DeletedOpenaiResponse,
+    responses=ERRORS,
+)
+async def delete_response(request: Request, response_id: runs.ResponseId) -> Response:
+    await runs.delete(request, API, response_id)
+    return dialect.json_content({"id": response_id, "object": "response", "deleted": True})
+
+
+@router.get(
+    "/responses/{response_id}/input_items",
+    summary="The input of a stored response, for clients of OpenAI's Responses API",
+    response_model=OpenaiInputItems,
+    responses=ERRORS,
+)
+async def list_input_items(
+    request: Request,
+    response_id: runs.ResponseId,
+    limit: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = ITEMS,
+    order: Annotated[Literal["asc", "desc"], Query(description="`desc`: the last message first")] = "desc",
+    after: Annotated[str | None, Query(description="`last_id` of the page before")] = None,
+) -> Response:
+    job = await runs.find(request, API, response_id)
+    items = list(_input_items(job.id, Envelope.model_validate(job.client_request).input))
+    if order == "desc":
+        items.reverse()
+    start = next((place + 1 for place, item in enumerate(items) if item["id"] == after), 0)
+    page = items[start : start + limit]
+    names = [item["id"] for item in page] or [None]
+    return dialect.json_content(
+        {
+            "object": "list",
+            "data": page,
+            "first_id": names[0],
+            "last_id": names[-1],
+            "has_more": start + limit < len(items),
+        }
+    )
+
+
+def _input_items(response_id: str, sent: Any) -> Iterator[Object]:
+    messages = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent or []
+    for place, message in enumerate(messages):
+        text = chat_completions.CompletionMessage.model_validate(message).text
+        is_answer = message["role"] == "assistant"
+        part = {"type": "output_text", "text": text, "annotations": []} if is_answer else {"type": "input_text", "text": text}
+        name = f"msg_{response_id}_{place}"
+        yield {"id": name, "type": "message", "role": message["role"], "status": "completed", "content": [part]}

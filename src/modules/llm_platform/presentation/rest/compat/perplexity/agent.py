@@ -1,0 +1,250 @@
+"""Perplexity's Agent API: the answer of a research run as a response, at once, streamed or in the background.
+
+Reference of the vendor: https://docs.perplexity.ai/docs/agent-api
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel, Field
+
+from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
+from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, MAX_URLS, Depth, PreviousId, ResearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, Language
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
+from modules.llm_platform.presentation.rest.compat.perplexity.agent_writer import AgentResponseWriter
+from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
+from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFORTS, depth_of, router
+from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
+from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.sse import data_stream_response
+
+API: Final = runs.ResponsesApi("perplexity", AgentResponseWriter)
+MAX_STEPS: Final = 100  # the vendor's limits
+MAX_MODELS: Final = 5
+MAX_NAME_CHARS: Final = 320
+SHALLOW_STEPS: Final = 1  # `max_steps` that one search takes
+DEEP_STEPS: Final = 9  # up to which a research run is deep at most: the vendor's own deep research takes ten
+REFUSED: Final = {
+    "profile": "profiles are not stored: send effort, tools and instructions",
+    "skills": "skills are not supported",
+}
+NO_DEPTH: Final = f"name what answers: effort, preset or model, one of {', '.join(EFFORTS)}"
+_ADDRESS: Final = re.compile(r"https?://[^\s<>\"'`]+", re.I)
+_AROUND_ADDRESS: Final = ".,;:!?)]}»”’"
+
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+
+
+class AgentWebSearchTool(BaseModel, extra="allow", frozen=True):
+    """A web search, which a research run does anyway; of its options the filters have an effect."""
+
+    filters: SearchFilters | None = None
+
+
+class AgentFetchUrlTool(BaseModel, extra="allow", frozen=True):
+    """Reads the addresses in the last message."""
+
+    max_urls: int | None = Field(default=None, ge=1, strict=True)
+
+
+TOOLS: Final[Mapping[str, type[BaseModel]]] = {"web_search": AgentWebSearchTool, "fetch_url": AgentFetchUrlTool}
+
+
+class PerplexityAgentRequest(dialect.DialectBody, frozen=True):
+    """A question, or a conversation that ends with one. `effort`, `preset` or `model` selects the depth."""
+
+    input: inputs.Input
+    effort: Name | None = None
+    preset: Name | None = None
+    model: Name | None = None
+    models: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_MODELS)] | None = None
+    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS, strict=True)
+    instructions: str | None = None
+    language_preference: Language | None = None
+    previous_response_id: PreviousId | None = None
+    background: bool | None = Field(default=None, strict=True)
+    store: bool | None = Field(default=None, strict=True)
+    stream: bool | None = Field(default=None, strict=True)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
+    response_format: dict[str, Any] | None = None
+    tools: inputs.Tools | None = None
+
+    @property
+    def messages(self) -> tuple[chat_completions.CompletionMessage, ...]:
+        """The conversation with the instructions before it. Raises InvalidRequestError for calls of tools."""
+        return inputs.messages_of(self.input, self.instructions)
+
+    @cached_property
+    def served_tools(self) -> tuple[BaseModel, ...]:
+        """Raises InvalidRequestError for a tool that a research run does not have."""
+        return tuple(inputs.served_tools(self.tools or (), TOOLS))
+
+    @property
+    def searches(self) -> tuple[AgentWebSearchTool, ...]:
+        return tuple(tool for tool in self.served_tools if isinstance(tool, AgentWebSearchTool))
+
+    @property
+    def filters(self) -> tuple[SearchFilters, ...]:
+        return tuple(tool.filters for tool in self.searches if tool.filters)
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses that the tool fetch_url reads."""
+        limits = [tool.max_urls or MAX_URLS for tool in self.served_tools if isinstance(tool, AgentFetchUrlTool)]
+        found = (each.rstrip(_AROUND_ADDRESS) for each in _ADDRESS.findall(self.messages[-1].text)) if limits else ()
+        usable = (each for each in found if len(each) <= MAX_URL_CHARS and each.isprintable())
+        return tuple(dict.fromkeys(usable))[: min([MAX_URLS, *limits])]
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The names that select the depth, the first known one wins."""
+        names = (self.effort, self.preset, *(self.models or (self.model,)))
+        return tuple(name for name in names if name)
+
+    @property
+    def depth(self) -> Depth | None:
+        """The depth of the research; None if no name is known."""
+        depth = next((found for name in self.named if (found := depth_of(name))), None)
+        if depth is None:
+            return None
+        if self.urls:
+            return "report"  # which alone reads given addresses
+        steps = self.max_steps or MAX_STEPS
+        if steps <= SHALLOW_STEPS:
+            return "shallow"
+        return "deep" if depth == "report" and steps <= DEEP_STEPS else depth
+
+    @property
+    def answering(self) -> str:
+        """The first known name: the `model` of the response."""
+        return next(name for name in self.named if depth_of(name))
+
+    @property
+    def partly_served(self) -> tuple[str, ...]:
+        """The names of the fields that do not change all that they ask for."""
+        names = {"effort": (self.effort,), "preset": (self.preset,), "model": (self.model,), "models": self.models or ()}
+        partly = {
+            **{field: any(name and depth_of(name) is None for name in sent) for field, sent in names.items()},
+            "tools": any(part.model_extra.keys() - {"type"} for part in (*self.served_tools, *self.filters) if part.model_extra)
+            or any(each.partly_served for each in self.filters),
+            "max_steps": self.depth == "report",
+            "max_output_tokens": True,
+        }
+        return tuple(name for name, is_named in partly.items() if is_named)
+
+
+class PerplexityAgentResponse(BaseModel, extra="allow"):
+    """A response: the numbered sources, the pages that were read, and the message."""
+
+    id: str
+    object: str
+    created_at: int
+    status: str
+    model: str
+    output: list[dict[str, Any]]
+
+
+class PerplexityCancelled(BaseModel):
+    """A background response that stops."""
+
+    response_id: str
+    status: Literal["cancelling"]
+
+
+@router.post("/v1/agent", include_in_schema=False)  # the vendor's other name
+@router.post(
+    "/v1/responses",
+    **dialect.declaration(
+        "Answer a question, for clients of Perplexity's Agent API",
+        PerplexityAgentRequest,
+        PerplexityAgentResponse,
+        (404, *dialect.ERROR_STATUSES),
+        "The response, queued with `background`; as a stream, the events response.created to response.completed.",
+    ),
+)
+async def respond(request: Request) -> Response:
+    body = await read_body(request, PerplexityAgentRequest)
+    run = _run(request, body)
+    if body.stream:
+        return dialect.report_ignored(await runs.stream(request, run), body, *body.partly_served)
+    return dialect.json_answer(await runs.respond(request, run), body, *body.partly_served)
+
+
+def _run(request: Request, body: PerplexityAgentRequest) -> runs.ResponseRun:
+    """Return the research of a request. Raises InvalidRequestError."""
+    chat_completions.refuse_fields(body, REFUSED)
+    for filters in body.filters:
+        chat_completions.refuse_fields(filters, DATES)
+    if (depth := body.depth) is None:
+        sent = next((name for name in ("effort", "preset", "models") if getattr(body, name)), "model")
+        raise chat_completions.refused(sent, NO_DEPTH)
+    schema = structured.schema_of(request, body.response_format)
+    envelope = runs.envelope_of(
+        request,
+        body.answering,
+        background=body.background,
+        store=body.store,
+        is_json=schema is not None,
+        echo=body.model_dump(mode="json", include={"previous_response_id", "effort", "preset"}),
+    )
+    return runs.ResponseRun(API, _question(body, depth, schema), envelope)
+
+
+def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, Any] | None) -> ResearchRequest:
+    filters: Sequence[SearchFilters] = body.filters
+    fields: dict[str, Any] = {"urls": body.urls} if body.urls else {}
+    if body.urls and body.searches:
+        fields["sources"] = ("web",)  # beside the addresses, which are all that is read otherwise
+    return chat_completions.research_request(
+        body.messages,
+        depth,
+        field=inputs.place_of(body.input),
+        domains=tuple(domain for each in filters for domain in each.search_domain_filter or ())[:MAX_DOMAINS],
+        time_range=next((each.time_range for each in filters if each.time_range), None),
+        freshness=next((each.freshness for each in filters if each.freshness), None),
+        language=body.language_preference or next((each.language for each in filters if each.language), None),
+        omit_raw=True,
+        previous_id=body.previous_response_id,
+        output_schema=schema,
+        **fields,
+    )
+
+
+ERRORS: Final = dialect.error_responses(400, 404, 422)
+
+
+@router.get("/v1/agent/{response_id}", include_in_schema=False)
+@router.get(
+    "/v1/responses/{response_id}",
+    summary="A stored response, for clients of Perplexity's Agent API",
+    response_model=PerplexityAgentResponse,
+    responses={**ERRORS, **data_stream_response("The response as it is now; with `stream`, its events.")},
+)
+async def get_response(
+    request: Request,
+    response_id: runs.ResponseId,
+    stream: Annotated[bool, Query(description="Send the events")] = False,
+    starting_after: runs.StartingAfter = NOTHING_SENT,
+) -> Response:
+    if stream:
+        return await runs.resume(request, API, response_id, starting_after)
+    return dialect.json_content(await runs.retrieve(request, API, response_id))
+
+
+@router.post("/v1/agent/{response_id}/cancel", include_in_schema=False)
+@router.post(
+    "/v1/responses/{response_id}/cancel",
+    summary="Cancel a background response, for clients of Perplexity's Agent API",
+    response_model=PerplexityCancelled,
+    responses=ERRORS,
+)
+async def cancel_response(request: Request, response_id: runs.ResponseId) -> Response:
+    await runs.cancel(request, API, response_id)
+    return dialect.json_content({"response_id": response_id, "status": "cancelling"})

@@ -1,0 +1,116 @@
+"""The response object of Perplexity's Agent API and the events of its stream.
+
+Reference of the vendor: https://docs.perplexity.ai/api-reference/responses-post
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modules.llm_platform.application.research.events import FoundResult, Read, Searched, SourcesNumbered
+from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
+from modules.llm_platform.presentation.rest.compat import chat_completions
+from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter
+from modules.llm_platform.presentation.rest.http.sse import Event
+
+
+class AgentResponseWriter(ResponseWriter):
+    """The items are the numbered sources, the pages that were read, and the message: [n] in the text is the result n."""
+
+    def __init__(self, response_id: str, envelope: Envelope) -> None:
+        super().__init__(response_id, envelope)
+        self._queries: list[str] = []
+        self._found: dict[str, FoundResult] = {}  # by address
+        self._sources: tuple[SourceRef, ...] = ()
+        self._read: list[str] = []  # addresses
+
+    def _create(self) -> Iterator[Object]:
+        yield self._part("created", response=self.response("queued" if self.envelope.background else "in_progress"))
+
+    def _start(self) -> Iterator[Object]:
+        yield self._part("in_progress", response=self.response("in_progress"))
+        yield self._part("reasoning.started")
+
+    def _step(self, event: Event) -> Iterator[Object]:
+        if isinstance(event, Searched):
+            self._found |= {each.url: each for each in event.results if each.url not in self._found}
+            if event.query not in self._queries:  # a run that was interrupted repeats its steps
+                self._queries.append(event.query)
+                yield self._part("reasoning.search_queries", queries=[event.query])
+        elif isinstance(event, Read) and event.chars and event.url not in self._read:
+            self._read.append(event.url)
+            yield self._part("reasoning.fetch_url_queries", urls=[event.url])
+            yield self._part("reasoning.fetch_url_results", contents=[self._content(event.url)])
+        elif isinstance(event, SourcesNumbered):
+            self._sources = event.sources
+            yield self._part("reasoning.search_results", results=self._results())
+
+    def _open_text(self) -> Iterator[Object]:
+        yield self._part("reasoning.stopped")
+        for item in self._tool_items():
+            yield from self._whole_item(item)
+        item = self.message("in_progress")
+        self._place = self._add_item(item)
+        yield self._part("output_item.added", output_index=self._place, item=item)
+
+    def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
+        assert isinstance(answer, ResearchResponse)  # noqa: S101  a language model answers no request of this API
+        item = self.message("completed", self.part(text, self._annotations(answer)))
+        self.output[self._place or 0] = item
+        yield self._text_part("output_text.done", text=text)
+        yield self._part("output_item.done", output_index=self._place, item=item)
+        for tool_item in self._tool_items():  # pages are also read while the text is written
+            yield from self._update(tool_item)
+        extension = chat_completions.extension(answer, has_citations=False)
+        self.final = self.response("completed", self.output, usage=self._usage(answer), **extension)
+        yield self._part("completed", response=self.final)
+
+    def _fail(self, problem: Mapping[str, Any]) -> Iterator[Object]:
+        self.final = self.failed(problem)
+        error = {"message": problem.get("detail", ""), "code": problem.get("code"), "type": problem.get("title")}
+        yield self._part("failed", error=error)
+
+    def _tool_items(self) -> Iterator[Object]:
+        if self._queries or self._sources:
+            yield {"type": "search_results", "queries": list(self._queries), "results": self._results()}
+        if self._read:
+            yield {"type": "fetch_url_results", "contents": [self._content(url) for url in self._read]}
+
+    def _update(self, item: Object) -> Iterator[Object]:
+        for place, known in enumerate(self.output):
+            if known["type"] == item["type"]:
+                self.output[place] = item
+                return
+        yield from self._whole_item(item)
+
+    def _whole_item(self, item: Object) -> Iterator[Object]:
+        place = self._add_item(item)
+        yield self._part("output_item.added", output_index=place, item=item)
+        yield self._part("output_item.done", output_index=place, item=item)
+
+    def _results(self) -> list[Object]:
+        return [self._result(source) for source in self._sources]
+
+    def _result(self, source: SourceRef) -> Object:
+        found = self._found.get(source.url)
+        known = {"snippet": found.snippet, "date": found.published} if found else {"snippet": ""}
+        return {"id": source.index, "title": source.title, "url": source.url, "source": "web", **known}
+
+    def _content(self, url: str) -> Object:
+        found = self._found.get(url)
+        title = next((source.title for source in self._sources if source.url == url), found.title if found else "")
+        return {"url": url, "title": title, "snippet": found.snippet if found else ""}
+
+    def _usage(self, answer: ResearchResponse) -> Object:
+        """The tokens of all model calls; the cost is left out if a price is unknown."""
+        meta = answer.metadata
+        tools = {"search_web": {"invocation": len(self._queries)}, "fetch_url": {"invocation": len(self._read)}}
+        usage: Object = {
+            "input_tokens": meta.prompt_tokens,
+            "output_tokens": meta.completion_tokens,
+            "total_tokens": meta.tokens_used,
+            "tool_calls_details": tools,
+        }
+        if meta.cost_usd is not None:
+            usage["cost"] = {"currency": "USD", "input_cost": None, "output_cost": None, "total_cost": meta.cost_usd}
+        return usage

@@ -1,0 +1,204 @@
+"""The API of Perplexity: chat completions answered by a research run, and search (docs/reference/compatible-apis.md).
+
+Reference of the vendor: https://docs.perplexity.ai/api-reference/chat-completions-post
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Request, Response
+from pydantic import BaseModel, Field
+
+from modules.llm_platform.application.research.response import add_spending
+from modules.llm_platform.domain.dtos import research_dtos, web_search_dtos
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
+from modules.llm_platform.domain.long_message import question_of
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
+from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
+from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, router
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.responses import request_id, run_research, services
+from modules.llm_platform.presentation.rest.http.sse import stream_research
+from shared.exceptions import AppException
+
+SOURCES: Final[Mapping[str, tuple[web_search_dtos.SourceKind, ...]]] = {"web": ("web",), "academic": ("academic",)}
+MAX_SEARCH_RESULTS: Final = 20  # the vendor's limit
+MAX_QUERIES: Final = 5  # the vendor's limit
+REFUSED: Final = {
+    "disable_search": "an answer without a search is not supported: use POST /v1/chat/completions with a model of its own",
+    "tools": "tools are not supported",
+    **DATES,
+}
+
+
+class PerplexityChatRequest(SearchFilters, frozen=True):
+    """A conversation. The model selects the depth: sonar, sonar-pro or sonar-deep-research."""
+
+    model: Literal["sonar", "sonar-pro", "sonar-reasoning", "sonar-reasoning-pro", "sonar-deep-research"]
+    messages: chat_completions.Messages
+    stream: bool | None = Field(default=None, strict=True)
+    search_mode: Literal["web", "academic"] | None = None
+    return_related_questions: bool | None = Field(default=None, strict=True)
+    response_format: dict[str, Any] | None = None
+
+
+class PerplexitySearchRequest(SearchFilters, frozen=True):
+    """One query or several."""
+
+    query: dialect.LongQuery | Annotated[tuple[dialect.LongQuery, ...], Field(min_length=1, max_length=MAX_QUERIES)]
+    max_results: int = Field(default=10, ge=1, le=MAX_SEARCH_RESULTS, strict=True)
+
+
+class PerplexityChatResponse(BaseModel, extra="allow"):
+    """A chat completion with `citations` and `search_results`: [n] in the text is `citations[n-1]`."""
+
+    id: str
+    model: str
+    created: int
+    object: str
+    choices: list[dict[str, Any]]
+    citations: list[str]
+    search_results: list[dict[str, Any]]
+    usage: dict[str, Any]
+
+
+class PerplexitySearchResponse(BaseModel):
+    """The search results."""
+
+    id: str
+    results: list[dict[str, Any]]
+
+
+@router.post(
+    "/chat/completions",
+    **dialect.declaration(
+        "Answer a question, for clients of Perplexity",
+        PerplexityChatRequest,
+        PerplexityChatResponse,
+        stream=chat_completions.CHUNKS,
+    ),
+)
+async def chat(request: Request) -> Response:
+    body = await read_body(request, PerplexityChatRequest)
+    question = research_of(request, body)
+    is_json = question.output_schema is not None
+    completion = chat_completions.Completion(request_id(request), body.model, describe, is_json=is_json)
+    if body.stream:
+        stream = await stream_research(request, question, ChatStream(completion))
+        return dialect.report_ignored(stream, body, *body.partly_served, "return_related_questions")
+    response, related = await _answer(request, body, question, completion)
+    if related is None:
+        return dialect.json_answer(completion.whole(response), body, *body.partly_served)
+    metadata = add_spending(response.metadata, related.spent)
+    answer = completion.whole(response.model_copy(update={"metadata": metadata}))
+    answer["related_questions"] = [each for each in related.questions if each != question.query]
+    return dialect.json_answer(answer, body, *body.partly_served)
+
+
+@router.post(
+    "/search",
+    **dialect.declaration("Search, for clients of Perplexity", PerplexitySearchRequest, PerplexitySearchResponse),
+)
+async def search(request: Request) -> Response:
+    body = await read_body(request, PerplexitySearchRequest)
+    chat_completions.refuse_fields(body, REFUSED)
+    queries = (body.query,) if isinstance(body.query, str) else body.query
+    searches = [
+        web_search_dtos.WebSearchRequest(
+            query=question_of(query),
+            count=body.max_results,
+            domains=body.search_domain_filter or (),
+            time_range=body.time_range,
+            freshness=body.freshness,
+            language=body.language,
+        )
+        for query in queries
+    ]
+    found = await dialect.search_web_multi(request, searches)
+    results = list({item.url: _search_result(item) for each in found for item in each.results}.values())
+    answer = {"id": request_id(request), "results": results[: body.max_results * len(queries)]}
+    return dialect.json_answer(answer, body, *body.partly_served)
+
+
+def research_of(request: Request, body: PerplexityChatRequest) -> research_dtos.ResearchRequest:
+    chat_completions.refuse_fields(body, REFUSED)
+    return chat_completions.research_request(
+        body.messages,
+        DEPTHS[body.model],
+        sources=SOURCES[body.search_mode or "web"],
+        domains=body.search_domain_filter or (),
+        time_range=body.time_range,
+        freshness=body.freshness,
+        language=body.language,
+        output_schema=structured.schema_of(request, body.response_format),
+    )
+
+
+async def _answer(
+    request: Request,
+    body: PerplexityChatRequest,
+    question: research_dtos.ResearchRequest,
+    completion: chat_completions.Completion,
+) -> tuple[research_dtos.ResearchResponse, ResearchPlan | None]:
+    """Return the answer and, on request, its related questions, which are planned at the same time."""
+    if not body.return_related_questions or isinstance(question, research_dtos.ShortMessage):
+        return await run_research(request, question, completion.notice), None
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            plan = PlanRequest(query=question.query, language=question.language, history=question.history)
+            related = tasks.create_task(services(request).research.plan(plan))
+            response = await run_research(request, question, completion.notice)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return response, related.result()
+
+
+def describe(sources: Sequence[research_dtos.SourceRef], response: research_dtos.ResearchResponse | None) -> Mapping[str, Any]:
+    texts = {raw.url: raw for raw in (response.raw_results or ())} if response else {}
+    described: dict[str, Any] = {
+        "citations": [source.url for source in sources],
+        "search_results": [_source(source, texts.get(source.url), response.query if response else "") for source in sources],
+    }
+    if response is not None:
+        described |= {"usage": _usage(response), **chat_completions.extension(response)}
+    return described
+
+
+def _source(source: research_dtos.SourceRef, raw: research_dtos.RawResult | None, question: str) -> dict[str, Any]:
+    described = {"title": source.title, "url": source.url, "source": "web"}
+    return {**described, "snippet": dialect.snippet_of(raw, question), "date": raw.published} if raw else described
+
+
+def _search_result(item: web_search_dtos.WebSearchResultItem) -> dict[str, Any]:
+    return {"title": item.title, "url": item.url, "snippet": item.text, "date": item.published_date}
+
+
+def _usage(response: research_dtos.ResearchResponse) -> dict[str, Any]:
+    """Return tokens, searches and the cost in US dollars; the cost is left out if a price is unknown."""
+    metadata = response.metadata
+    usage = {**chat_completions.token_usage(response), "num_search_queries": metadata.searches}
+    if metadata.cost_usd is not None:
+        usage["cost"] = {"input_tokens_cost": None, "output_tokens_cost": None, "total_cost": metadata.cost_usd}
+    return usage
+
+
+def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    return error.status_code, _perplexity_error(problem)
+
+
+def _perplexity_error(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an error as the clients of Perplexity read it: `code` is the status, `type` says what is wrong.
+
+    Some of them, such as @ai-sdk/perplexity, read an error with another `code` as none.
+    """
+    error = chat_completions.openai_error(problem)["error"]
+    return {"error": {**error, "type": problem["code"], "code": problem["status"]}}
+
+
+class ChatStream(chat_completions.CompletionStream):
+    """The chunks of Perplexity."""
+
+    @staticmethod
+    def format_problem(problem: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _perplexity_error(problem)

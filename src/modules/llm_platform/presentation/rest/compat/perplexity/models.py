@@ -1,0 +1,52 @@
+"""The models of Perplexity and the depth of the research that answers for each."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter, Response
+
+from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
+from modules.llm_platform.presentation.rest.compat.openai.models import OpenaiModels, described
+
+router = APIRouter(prefix="/perplexity", tags=["compatible"])  # of all routes of the dialect
+
+DEPTHS: Final[Mapping[str, Depth]] = {
+    "sonar": "shallow",
+    "sonar-pro": "deep",
+    "sonar-reasoning": "deep",
+    "sonar-reasoning-pro": "deep",
+    "sonar-deep-research": "report",
+}
+# `effort` of the Agent API, and the presets that it replaced.
+EFFORTS: Final[Mapping[str, Depth]] = {
+    "fast": "shallow",
+    "low": "shallow",
+    "medium": "deep",
+    "high": "deep",
+    "xhigh": "report",
+    "fast-search": "shallow",
+    "pro-search": "deep",
+    "deep-research": "report",
+    "advanced-deep-research": "report",
+    **DEPTHS,
+}
+VENDOR: Final = "perplexity/"  # in front of a name of the vendor's own model
+
+
+def depth_of(name: str) -> Depth | None:
+    """Return the depth for a model, a preset or an effort; None for another name. A version behind @ changes nothing."""
+    return EFFORTS.get(name.partition("@")[0].removeprefix(VENDOR))
+
+
+@router.get(
+    "/v1/models",
+    summary="The models, for clients of Perplexity's Agent API",
+    response_model=OpenaiModels,
+    responses=error_responses(),
+)
+async def list_models() -> Response:
+    return json_content(_MODELS)
+
+
+_MODELS: Final[Mapping[str, Any]] = {"object": "list", "data": list(map(described, DEPTHS))}

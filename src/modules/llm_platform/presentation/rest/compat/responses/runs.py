@@ -1,0 +1,207 @@
+"""Research runs behind the Responses APIs: answered at once, streamed, in the background; found, followed and removed later."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final
+
+from fastapi import Path, Query, Request, Response
+from pydantic import TypeAdapter, ValidationError
+
+from modules.llm_platform.application.research import events as research_events
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJobDetail
+from modules.llm_platform.domain.exceptions import ResearchNotFoundError
+from modules.llm_platform.presentation.rest.compat import chat_completions
+from modules.llm_platform.presentation.rest.compat.responses.writer import (
+    NOTHING_SENT,
+    Envelope,
+    Object,
+    ResponseEncoder,
+    ResponseWriter,
+)
+from modules.llm_platform.presentation.rest.compat.structured import json_text
+from modules.llm_platform.presentation.rest.http import responses
+from modules.llm_platform.presentation.rest.http.problems import BadRequestError
+from modules.llm_platform.presentation.rest.http.sse import HEARTBEAT, Event, EventStream, stream_research
+from modules.llm_platform.presentation.rest.research_job_routes import follow
+
+MAX_EVENT: Final = (1 << 53) - 1  # which every client can read
+NOT_STORED: Final = "a background response is stored until it is fetched: leave store out"
+# Of a foreground answer; its text is in Done.
+STORED_EVENTS: Final = (
+    research_events.Started,
+    research_events.Planned,
+    research_events.Searched,
+    research_events.Read,
+    research_events.SourcesNumbered,
+    research_events.Done,
+)
+ResponseId = Annotated[str, Path(description="`id` of a response")]
+StartingAfter = Annotated[
+    int, Query(ge=NOTHING_SENT, le=MAX_EVENT, description="`sequence_number` of the last event that was received")
+]
+_EVENT: Final[TypeAdapter[research_events.ResearchEvent]] = TypeAdapter(research_events.AnyEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesApi:
+    """The Responses API of one vendor. `name` marks its stored runs: an id of another API does not exist in this one."""
+
+    name: str
+    writer: Callable[[str, Envelope], ResponseWriter]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseRun:
+    """A run that a client asked for."""
+
+    api: ResponsesApi
+    question: ResearchRequest
+    envelope: Envelope
+
+
+def envelope_of(request: Request, model: str, *, background: bool | None, store: bool | None, **fields: Any) -> Envelope:
+    """Return the envelope. `store` is true unless the client or the settings say otherwise. Raises InvalidRequestError."""
+    if background and store is False:
+        raise chat_completions.refused("store", NOT_STORED)
+    is_stored = store is not False and responses.services(request).research_jobs.is_storing
+    return Envelope(
+        model=model, created_at=int(time.time()), background=bool(background), store=is_stored or bool(background), **fields
+    )
+
+
+async def respond(request: Request, run: ResponseRun) -> Object:
+    """Return the whole response of a foreground run, or the queued one of a background run."""
+    if run.envelope.background:
+        writer = await _submit(request, run)
+        return writer.response("queued")
+    events: list[Event] = []
+    answer = await responses.run_research(request, run.question, events.append)
+    if run.envelope.is_json:
+        json_text(answer)  # raises OutputError before the run is stored as a good one
+    writer = run.api.writer(responses.request_id(request), run.envelope)
+    events.append(research_events.Done(request_id=writer.id, response=answer))
+    await _record(request, run, writer, events)
+    return writer.whole(events)
+
+
+async def stream(request: Request, run: ResponseRun) -> Response:
+    """Return the events of a run; those of a background run can be followed again later."""
+    if run.envelope.background:
+        return _follow(request, await _submit(request, run), NOTHING_SENT)
+    writer = run.api.writer(responses.request_id(request), run.envelope)
+    record = partial(_record, request, run, writer)
+    return await stream_research(request, run.question, ResponseEncoder(writer), record)
+
+
+async def find(request: Request, api: ResponsesApi, response_id: str) -> ResearchJobDetail:
+    """Return the run behind a response of the caller. Raises ResearchNotFoundError."""
+    return await find_job(request, api.name, response_id)
+
+
+async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail:
+    """Return a run of the caller that this API submitted. Raises ResearchNotFoundError."""
+    job = await responses.services(request).research_jobs.get(job_id, owner=responses.caller_id(request))
+    if job.api != api:
+        raise ResearchNotFoundError
+    return job
+
+
+async def stored_events(request: Request, job_id: str) -> list[research_events.ResearchEvent]:
+    """Return the events of a run of the caller that are stored now. Raises ResearchNotFoundError."""
+    stored = await responses.services(request).research_jobs.stored_events(job_id, owner=responses.caller_id(request))
+    return [event for each in stored if (event := _decoded(each))]
+
+
+async def retrieve(request: Request, api: ResponsesApi, response_id: str, includes: tuple[str, ...] = ()) -> Object:
+    """Return the response as it is now. Raises ResearchNotFoundError."""
+    return await current(request, api, await find(request, api, response_id), includes)
+
+
+async def current(
+    request: Request, api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...] = ()
+) -> Object:
+    """Return the response of this run as it is now."""
+    writer = _writer(api, job, includes)
+    if job.problem is not None:
+        return writer.failed(job.problem)
+    if job.response is None:
+        return writer.response("queued" if job.status == "queued" else "in_progress")
+    return writer.whole(await stored_events(request, job.id))
+
+
+async def resume(
+    request: Request, api: ResponsesApi, response_id: str, after: int = NOTHING_SENT, includes: tuple[str, ...] = ()
+) -> Response:
+    """Return the stream of a stored response after the event with this `sequence_number`. Raises ResearchNotFoundError."""
+    return _follow(request, _writer(api, await find(request, api, response_id), includes), after)
+
+
+async def cancel(request: Request, api: ResponsesApi, response_id: str) -> ResearchJobDetail:
+    """Stop a background run that has not ended. Raises ResearchNotFoundError, BadRequestError."""
+    job = await find(request, api, response_id)
+    if job.status not in ("queued", "running"):
+        raise BadRequestError(f"The response is {current_status(job)}: only a background response that runs can be cancelled.")
+    return await responses.services(request).research_jobs.cancel(response_id, owner=responses.caller_id(request))
+
+
+async def delete(request: Request, api: ResponsesApi, response_id: str) -> None:
+    """Remove a stored response. Raises ResearchNotFoundError."""
+    await find(request, api, response_id)
+    await responses.services(request).research_jobs.delete(response_id, owner=responses.caller_id(request))
+
+
+def current_status(job: ResearchJobDetail) -> str:
+    """Return the status of a run in the words of the vendors."""
+    return {"running": "in_progress", "done": "completed"}.get(job.status, job.status)
+
+
+async def _submit(request: Request, run: ResponseRun) -> ResponseWriter:
+    job = await responses.services(request).research_jobs.submit(
+        run.question,
+        owner=responses.caller_id(request),
+        api=run.api.name,
+        client_request=run.envelope.model_dump(mode="json"),
+    )
+    return run.api.writer(job.id, run.envelope)
+
+
+async def _record(request: Request, run: ResponseRun, writer: ResponseWriter, events: Sequence[Event]) -> None:
+    if not run.envelope.store:
+        return
+    stored = [event for event in events if isinstance(event, STORED_EVENTS)]
+    is_stored = await responses.services(request).research_jobs.record(
+        run.question,
+        stored,
+        owner=responses.caller_id(request),
+        api=run.api.name,
+        client_request=run.envelope.model_dump(mode="json"),
+    )
+    writer.envelope = run.envelope.model_copy(update={"store": is_stored})
+
+
+def _writer(api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...] = ()) -> ResponseWriter:
+    envelope = Envelope.model_validate(job.client_request)
+    if includes:
+        envelope = envelope.model_copy(update={"includes": (*envelope.includes, *includes)})
+    return api.writer(job.id, envelope)
+
+
+def _follow(request: Request, writer: ResponseWriter, after: int) -> Response:
+    encoder = ResponseEncoder(writer, after)
+
+    def encode(event: JobEvent) -> bytes:
+        decoded = _decoded(event)
+        return encoder.encode(decoded) if decoded else b""
+
+    return EventStream(follow(request, writer.id), encode, encoder.begin() or HEARTBEAT)
+
+
+def _decoded(event: JobEvent) -> research_events.ResearchEvent | None:
+    """Return the event; None for one of a type that this version does not know."""
+    try:
+        return _EVENT.validate_json(event.data)
+    except ValidationError:
+        return None

@@ -1,0 +1,227 @@
+"""The response objects of the Responses APIs (OpenAI's, and the Agent API of Perplexity) and the events of their streams.
+
+Both are made from the events of a research run by the same writer. The events are stored with a background run, so what a
+stream sends, and under which `sequence_number`, is the same each time: it can be resumed, also after a restart.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic_core import to_json
+from starlette.types import Scope
+
+from modules.llm_platform.application.research import events as research_events
+from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.exceptions import OutputError, ResearchCancelledError
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone
+from modules.llm_platform.presentation.rest.compat import chat_completions, structured
+from modules.llm_platform.presentation.rest.http.problems import problem_object
+from modules.llm_platform.presentation.rest.http.sse import Event
+from shared.exceptions import AppException
+
+Object = dict[str, Any]
+NOTHING_SENT: Final = -1  # the number before the first event of a stream
+
+
+class Envelope(BaseModel, extra="ignore", frozen=True):
+    """What a response repeats of its request. It is stored with the run.
+
+    `echo` are fields of the object that have the value of the request, `includes` names what the client wants to see besides.
+    `is_json`: the text of the answer is its `output` as JSON.
+    """
+
+    model: str
+    created_at: int
+    background: bool = False
+    store: bool = False
+    is_json: bool = False
+    includes: tuple[str, ...] = ()
+    echo: dict[str, Any] = {}
+    input: Any = None
+
+
+class ResponseWriter(ABC):
+    """Writes one response. `parts` yields what a stream sends for an event; `final` is the whole object after the last one."""
+
+    unused: Mapping[str, Any] = {}  # fields that the vendor's clients expect
+
+    def __init__(self, response_id: str, envelope: Envelope) -> None:
+        self.id = response_id
+        self.envelope = envelope
+        self.output: list[Object] = []
+        self.final: Object | None = None
+        self._text = ""
+        self._void = ""  # the text up to the end of the last notice that the answer begins anew
+        self._place: int | None = None  # of the message in the output
+        self._is_created = self._is_started = False
+
+    @property
+    def message_id(self) -> str:
+        return f"msg_{self.id}"
+
+    def response(self, status: str, output: Sequence[Mapping[str, Any]] = (), **fields: Any) -> Object:
+        """Return the response object."""
+        envelope = self.envelope
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": envelope.created_at,
+            "status": status,
+            "background": envelope.background,
+            "model": envelope.model,
+            "output": list(output),
+            "store": envelope.store,
+            **self.unused,
+            **envelope.echo,
+            **fields,
+        }
+
+    def message(self, status: str, *parts: Mapping[str, Any]) -> Object:
+        return {"id": self.message_id, "type": "message", "role": "assistant", "status": status, "content": list(parts)}
+
+    def part(self, text: str, annotations: Sequence[Mapping[str, Any]] = ()) -> Object:
+        return {"type": "output_text", "text": text, "annotations": list(annotations)}
+
+    def begin(self) -> Iterator[Object]:
+        """Yield what a stream sends before the first event, once."""
+        if not self._is_created:
+            self._is_created = True
+            yield from self._create()
+
+    def parts(self, event: Event) -> Iterator[Object]:
+        """Yield the objects of the vendor's stream for this event, without their `sequence_number`."""
+        yield from self.begin()
+        if not self._is_started and not isinstance(event, research_events.Failed):
+            self._is_started = True
+            yield from self._start()
+        if isinstance(event, research_events.Token | research_events.Reset):
+            yield from () if self.envelope.is_json else self._write(event)
+        elif isinstance(event, research_events.Done):
+            yield from self._finish_research(event.response)
+        elif isinstance(event, ChatDone):
+            yield from self._finish(event.response.content, event.response)
+        elif isinstance(event, research_events.Failed):
+            yield from self._fail(event.problem)
+        else:
+            yield from self._step(event)
+
+    def whole(self, events: Sequence[Event]) -> Object:
+        """Return the object after these events, the last of which ends the run."""
+        for event in events:
+            for _ in self.parts(event):
+                pass
+        return self.final or self.response("in_progress")
+
+    def of_llm(self, answer: LLMResponse) -> Object:
+        """Return the object of the answer of a language model."""
+        for _ in self._finish(answer.content, answer):
+            pass
+        return self.final or {}
+
+    def failed(self, problem: Mapping[str, Any]) -> Object:
+        """Return the object of a run that failed or was cancelled."""
+        if problem.get("code") == ResearchCancelledError.code:
+            return self.response("cancelled")
+        is_limit = problem.get("status") == HTTPStatus.TOO_MANY_REQUESTS
+        error = {"code": "rate_limit_exceeded" if is_limit else "server_error", "message": problem.get("detail", "")}
+        return self.response("failed", error=error)
+
+    @abstractmethod
+    def _create(self) -> Iterator[Object]: ...
+
+    @abstractmethod
+    def _start(self) -> Iterator[Object]: ...
+
+    @abstractmethod
+    def _step(self, event: Event) -> Iterator[Object]:
+        """Yield what is sent for an event that is neither text nor an end."""
+
+    @abstractmethod
+    def _open_text(self) -> Iterator[Object]:
+        """Yield what is sent before the text; `_place` is set."""
+
+    @abstractmethod
+    def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
+        """Yield what is sent after the text, and set `final`."""
+
+    @abstractmethod
+    def _fail(self, problem: Mapping[str, Any]) -> Iterator[Object]: ...
+
+    def _write(self, event: research_events.Token | research_events.Reset) -> Iterator[Object]:
+        """Text that was sent cannot be taken back: a notice follows it, then the new answer."""
+        if isinstance(event, research_events.Token):
+            yield from self._delta(event.text)
+        elif self._text:
+            yield from self._delta(chat_completions.RESTARTED)
+            self._void = self._text
+
+    def _finish_research(self, answer: ResearchResponse) -> Iterator[Object]:
+        text = answer.synthesis
+        if self.envelope.is_json:
+            try:
+                text = structured.json_text(answer)
+            except OutputError as error:
+                yield from self._fail(error.problem(instance=f"/research/{self.id}", request_id=self.id))
+                return
+        yield from self._finish(self._void + text, answer)
+
+    def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
+        if rest := text[len(self._text):]:  # of a stored foreground answer, or one in JSON, whose tokens are not sent
+            yield from self._delta(rest)
+        yield from self._opened()
+        yield from self._close(text, answer)
+
+    def _delta(self, text: str) -> Iterator[Object]:
+        yield from self._opened()
+        self._text += text
+        yield self._text_part("output_text.delta", delta=text)
+
+    def _opened(self) -> Iterator[Object]:
+        if self._place is None:
+            yield from self._open_text()
+
+    def _add_item(self, item: Object) -> int:
+        self.output.append(item)
+        return len(self.output) - 1
+
+    def _annotations(self, answer: ResearchResponse) -> list[Object]:
+        """The citations; those of JSON are its markers, since the sentences stand in another text."""
+        if self.envelope.is_json:
+            return list(structured.marker_annotations(structured.json_text(answer), answer))
+        return list(chat_completions.url_citations(answer, len(self._void)))
+
+    def _text_part(self, kind: str, **fields: Any) -> Object:
+        return self._part(kind, item_id=self.message_id, output_index=self._place, content_index=0, **fields)
+
+    @staticmethod
+    def _part(kind: str, **fields: Any) -> Object:
+        return {"type": f"response.{kind}", **fields}
+
+
+class ResponseEncoder:
+    """Encodes a stream: each event with a `sequence_number` that counts up from 0; those up to `after` were sent before."""
+
+    def __init__(self, writer: ResponseWriter, after: int = NOTHING_SENT) -> None:
+        self._writer = writer
+        self._after = after
+        self._next = 0
+
+    def begin(self) -> bytes:
+        return b"".join(map(self._frame, self._writer.begin()))
+
+    def encode(self, event: Event) -> bytes:
+        return b"".join(map(self._frame, self._writer.parts(event)))
+
+    def fail(self, error: AppException, scope: Scope) -> bytes:
+        return self.encode(research_events.Failed(request_id=self._writer.id, problem=problem_object(error, scope)))
+
+    def _frame(self, part: Object) -> bytes:
+        number, self._next = self._next, self._next + 1
+        if number <= self._after:
+            return b""
+        data = to_json({"type": part["type"], "sequence_number": number, **part})
+        return f"event: {part['type']}\ndata: ".encode() + data + b"\n\n"

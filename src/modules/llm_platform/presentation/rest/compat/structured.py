@@ -1,0 +1,68 @@
+"""Structured answers of the compatible interfaces: the schema that a client sends, and the JSON text that it reads.
+
+OpenAI's and Perplexity's chat send it as `response_format`, the Responses API as `text.format`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fastapi import Request
+from pydantic_core import to_json
+
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.exceptions import OutputError
+from modules.llm_platform.domain.markdown.markers import render_markers
+from modules.llm_platform.domain.output_schema import InvalidSchemaError, check_output_schema
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
+from modules.llm_platform.presentation.rest.http.responses import services
+
+ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # of the format json_object
+KINDS: Final = "must have the type text, json_object or json_schema"
+NO_SCHEMA: Final = "needs a JSON Schema as `schema`"
+NO_MODEL: Final = "needs a language model, and none is set up: set LLM_API_KEY with LLM_MODEL, or leave the field out"
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')  # of JSON
+
+
+def schema_of(
+    request: Request, answer_format: Mapping[str, Any] | None, field: str = "response_format"
+) -> dict[str, Any] | None:
+    """Return the `output_schema` of a research run with this answer format; None for text.
+
+    `field` is the name of the format in the body. Raises InvalidRequestError that names it, also without a language model.
+    """
+    kind = (answer_format or {}).get("type", "text")
+    if answer_format is None or kind == "text":
+        return None
+    if kind not in ("json_object", "json_schema"):
+        raise InvalidRequestError.at(("body", field), KINDS)
+    if not services(request).llm.models:
+        raise InvalidRequestError.at(("body", field), NO_MODEL)
+    if kind == "json_object":
+        return dict(ANY_OBJECT)
+    described = answer_format.get("json_schema", answer_format)  # the Responses API has no level between
+    schema = described.get("schema") if isinstance(described, Mapping) else None
+    if not isinstance(schema, dict):
+        raise InvalidRequestError.at(("body", field), NO_SCHEMA)
+    try:
+        check_output_schema(schema)
+    except InvalidSchemaError as error:
+        raise InvalidRequestError.at(("body", field), f"its schema {error}") from None
+    return schema
+
+
+def json_text(response: ResearchResponse) -> str:
+    """Return `output` as JSON. Raises OutputError if the schema was not filled: the client reads nothing but JSON."""
+    if response.output is None:
+        raise OutputError.of(response.degraded)
+    return to_json(response.output).decode()
+
+
+def marker_annotations(text: str, response: ResearchResponse) -> Iterator[dict[str, Any]]:
+    """Yield an annotation of OpenAI's for each marker [n] in the strings of a JSON text: its place and its source."""
+    sources = {source.index: source for source in response.sources}
+    for string in _STRING.finditer(text):
+        for start, end, number in render_markers(string[0]):
+            if source := sources.get(number):
+                place = {"start_index": string.start() + start, "end_index": string.start() + end}
+                yield {"type": "url_citation", **place, "title": source.title, "url": source.url}

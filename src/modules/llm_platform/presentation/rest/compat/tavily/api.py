@@ -1,0 +1,92 @@
+"""The API of Tavily as a whole (docs/reference/compatible-apis.md), and the use of an API key (vendor's reference:
+https://docs.tavily.com/documentation/api-reference/endpoint/usage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+from pydantic_core import from_json
+from starlette.types import Message, Receive, Scope
+
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.compat.tavily import crawl, research, search  # noqa: F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.tavily.shared import ENDPOINTS, router
+from modules.llm_platform.presentation.rest.http.access import Headers
+from modules.llm_platform.presentation.rest.http.body import receive_body_with_key
+from modules.llm_platform.presentation.rest.http.responses import caller_id, server_state
+from shared.exceptions import AppException
+
+PLAN: Final = "llm-platform"
+
+
+class TavilyUsage(BaseModel):
+    """Calls since the server started, of this process and of the API key of the request. There are no credits."""
+
+    key: dict[str, int | None]
+    account: dict[str, int | str | None]
+
+
+@router.get(
+    "/usage",
+    summary="Calls of the API key, for clients of Tavily",
+    response_model=TavilyUsage,
+    responses=dialect.error_responses(),
+)
+async def get_usage(request: Request) -> Response:
+    calls, caller = server_state(request).calls, caller_id(request)
+    return dialect.json_content(_usage({each: calls[caller, f"tavily/{each}"] for each in ENDPOINTS}))
+
+
+def _usage(calls: Mapping[str, int]) -> dict[str, Any]:
+    """Return what is known of the caller alone: the numbers of others are none of its business."""
+    total, by_endpoint = sum(calls.values()), {f"{name}_usage": number for name, number in calls.items()}
+    account = {"current_plan": PLAN, "plan_usage": total, "plan_limit": None, "paygo_usage": 0, "paygo_limit": None}
+    return {"key": {"usage": total, "limit": None, **by_endpoint}, "account": {**account, **by_endpoint}}
+
+
+async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
+    """Return `api_key` of the body, which older clients send instead of a header."""
+    if b"authorization" in headers or b"x-api-key" in headers:
+        return b"", receive
+    body = await receive_body_with_key(receive, headers)
+
+    async def receive_again() -> Message:
+        nonlocal body
+        sent, body = body, b""
+        return {"type": "http.request", "body": sent, "more_body": False} if sent else await receive()
+
+    try:
+        value = from_json(body)
+    except ValueError:
+        return b"", receive_again
+    key = value.get("api_key") if isinstance(value, dict) else None
+    return (key.encode("utf-8", "replace") if isinstance(key, str) else b""), receive_again
+
+
+def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    errors = problem.get("errors") or ()
+    fields = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors if each["loc"][1:]]
+    return _status(error), {"detail": {"error": "; ".join(fields) or problem["detail"]}}
+
+
+def _status(error: AppException) -> int:
+    """Return a status whose message the clients show: of a 502 or 503 they show the number alone."""
+    if isinstance(error, exceptions.PageBlockedError):
+        return HTTPStatus.FORBIDDEN
+    if isinstance(error, exceptions.PageError | exceptions.PageConnectionError):
+        return HTTPStatus.BAD_REQUEST
+    return dialect.status_400(error)
+
+
+DIALECT: Final = dialect.Dialect(
+    prefix="/tavily",
+    router=router,
+    format_error=_format_error,
+    find_key=_find_key,
+)

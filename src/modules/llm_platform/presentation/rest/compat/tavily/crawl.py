@@ -1,0 +1,144 @@
+"""Tavily's API: crawl, the pages of a site, and map, their addresses.
+
+References of the vendor: https://docs.tavily.com/documentation/api-reference/endpoint/crawl and .../endpoint/map
+"""
+
+import time
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Request, Response
+from pydantic import BaseModel, Field, StrictBool
+
+from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
+from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, footer, router
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, server_state, services
+
+ANSWER_SHARE: Final = 0.9  # of `timeout`, after which the client no longer waits
+CHUNK_TOKENS: Final = 125  # of `chunks_per_source`: about 500 characters
+MAX_CHUNKS: Final = 5
+
+
+class TavilyMapRequest(TavilyBody, frozen=True):
+    """The first page and the bounds. Links of other sites are left out unless `allow_external` is true."""
+
+    url: dtos.StartUrl
+    instructions: Annotated[str, Field(max_length=dtos.MAX_CRAWL_INSTRUCTION_CHARS)] | None = None
+    max_depth: int = Field(default=1, ge=1, le=dtos.MAX_CRAWL_DEPTH, strict=True)
+    max_breadth: int = Field(default=20, ge=1, le=dtos.MAX_CRAWL_BREADTH, strict=True)
+    limit: int = Field(default=50, ge=1, strict=True)
+    select_paths: dtos.Patterns = ()
+    select_domains: dtos.Patterns = ()
+    exclude_paths: dtos.Patterns = ()
+    exclude_domains: dtos.Patterns = ()
+    allow_external: StrictBool = False
+    timeout: float = Field(default=dtos.MAX_CRAWL_S, ge=1, le=dtos.MAX_CRAWL_S, allow_inf_nan=False)
+
+    @property
+    def request(self) -> dtos.SiteCrawlRequest:
+        same = ("url", "instructions", "max_depth", "max_breadth", "allow_external")
+        patterns = ("select_paths", "select_domains", "exclude_paths", "exclude_domains")
+        return dtos.SiteCrawlRequest(
+            **{name: getattr(self, name) for name in (*same, *patterns)},
+            limit=min(self.limit, dtos.MAX_CRAWL_PAGES),
+            timeout_s=self.timeout * ANSWER_SHARE,
+        )
+
+    @property
+    def partly_served(self) -> tuple[str, ...]:
+        """`instructions` order the links, and no model follows them."""
+        return ("instructions", *(["limit"] if self.limit > dtos.MAX_CRAWL_PAGES else []))
+
+
+class TavilyCrawlRequest(TavilyMapRequest, frozen=True):
+    """As for a map; the texts are Markdown. `chunks_per_source` shortens them to what fits the instructions."""
+
+    chunks_per_source: int | None = Field(default=None, ge=1, le=MAX_CHUNKS, strict=True)
+    extract_depth: Literal["basic", "advanced"] = "basic"
+    format: Literal["markdown", "text"] = "markdown"
+    include_images: StrictBool = False
+    include_favicon: StrictBool = False
+
+    @property
+    def partly_served(self) -> tuple[str, ...]:
+        names = super().partly_served
+        names += ("extract_depth",) if self.extract_depth == "advanced" else ()
+        names += ("format",) if self.format == "text" else ()
+        return names if self.instructions else (*names, "chunks_per_source")
+
+
+class TavilyMapResponse(BaseModel):
+    """The addresses in the order in which they were found; those that could not be read to find more, with the reason."""
+
+    base_url: str
+    results: list[str]
+    failed_results: list[dict[str, str]]
+    response_time: float
+    request_id: str
+    llm_platform: dict[str, Any]
+
+
+class TavilyCrawlResponse(BaseModel):
+    """The pages in the order in which they were found, and the others with the reason."""
+
+    base_url: str
+    results: list[dict[str, Any]]
+    failed_results: list[dict[str, str]]
+    response_time: float
+    request_id: str
+    llm_platform: dict[str, Any]
+
+
+@router.post(
+    "/crawl",
+    **dialect.declaration(
+        "Read the pages of a site, for clients of Tavily", TavilyCrawlRequest, TavilyCrawlResponse, dialect.ERROR_STATUSES_400
+    ),
+)
+async def crawl(request: Request) -> Response:
+    began = time.perf_counter()
+    body = await read_body(request, TavilyCrawlRequest)
+    count_call(request, "crawl")
+    async with CancelOnDisconnect(request.receive), server_state(request).crawls.slot():
+        found = await services(request).site_crawl.crawl(body.request)
+    content = {**_head(found), "results": [_result(each, body) for each in found.pages], **footer(request, began)}
+    return dialect.json_answer(content, body, *body.partly_served)
+
+
+@router.post(
+    "/map",
+    **dialect.declaration(
+        "List the pages of a site, for clients of Tavily", TavilyMapRequest, TavilyMapResponse, dialect.ERROR_STATUSES_400
+    ),
+)
+async def map_site(request: Request) -> Response:
+    began = time.perf_counter()
+    body = await read_body(request, TavilyMapRequest)
+    count_call(request, "map")
+    async with CancelOnDisconnect(request.receive), server_state(request).crawls.slot():
+        found = await services(request).site_crawl.map(body.request)
+    content = {**_head(found), "results": found.urls, **footer(request, began)}
+    return dialect.json_answer(content, body, *body.partly_served)
+
+
+def _head(found: dtos.SiteCrawl) -> dict[str, Any]:
+    return {
+        "base_url": found.base_url,
+        "failed_results": [each.model_dump() for each in found.failed],
+        "llm_platform": {"stopped": found.stopped},
+    }
+
+
+def _result(linked: dtos.LinkedPage, body: TavilyCrawlRequest) -> dict[str, Any]:
+    text = linked.page.text
+    if body.instructions and body.chunks_per_source:
+        text = fitting_excerpt(text, body.instructions, body.chunks_per_source * CHUNK_TOKENS)
+    result = {
+        "url": linked.page.url,
+        "title": linked.page.title,
+        "raw_content": text,
+        "images": linked.images if body.include_images else (),
+    }
+    return {**result, "favicon": linked.favicon} if body.include_favicon else result

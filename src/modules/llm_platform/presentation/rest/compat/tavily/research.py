@@ -1,0 +1,252 @@
+"""Tavily's API: research, in the background or as a stream.
+
+References of the vendor: https://docs.tavily.com/documentation/api-reference/endpoint/research and .../research-streaming
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal, get_args
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel, StrictBool
+from starlette.types import Scope
+
+from modules.llm_platform.application.research.events import (
+    Done,
+    Failed,
+    Planned,
+    Ranked,
+    Reset,
+    Searched,
+    SourcesNumbered,
+    Token,
+)
+from modules.llm_platform.domain.citation_styles import CitationStyle, cited_text, reference_list
+from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat.tavily.shared import Domains, TavilyBody, count_call, router
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.problems import problem_object
+from modules.llm_platform.presentation.rest.http.responses import caller_id, request_id, services
+from modules.llm_platform.presentation.rest.http.sse import Event, stream_research
+from shared.exceptions import AppException
+
+Model = Literal["mini", "pro", "auto"]
+DEPTHS: Final[Mapping[Model, Depth]] = {"mini": "deep", "auto": "deep", "pro": "report"}
+STATUSES: Final = {"queued": "pending", "running": "in_progress", "done": "completed"}  # others: failed
+REFUSED: Final = {"files": "files are not read: put their text into input"}
+STREAM: Final = "The steps, the text and the sources as `chat.completion.chunk` objects, and the event `done`."
+END_OF_STREAM: Final = b"event: done\n\n"
+
+
+class TavilyResearchRequest(TavilyBody, frozen=True):
+    """A task. Its part beyond a question is context. A stream ends with its connection; without one the run is stored."""
+
+    input: str
+    model: Model = "auto"
+    output_schema: dict[str, Any] | None = None
+    stream: StrictBool = False
+    citation_format: CitationStyle = "numbered"
+    include_domains: Domains | None = None
+    exclude_domains: Domains | None = None
+
+    @property
+    def question(self) -> ResearchRequest:
+        """Raises InvalidRequestError."""
+        chat_completions.refuse_fields(self, REFUSED)
+        wishes = {"output_schema": self.output_schema} if self.output_schema is not None else {}
+        excluded = [f"-{domain}" for domain in self.exclude_domains or ()]
+        return chat_completions.research_request(
+            [chat_completions.CompletionMessage(role="user", content=self.input)],
+            DEPTHS[self.model],
+            field=("input",),
+            domains=(*(self.include_domains or ()), *excluded),
+            **wishes,
+        )
+
+
+class TavilyResearchTask(BaseModel):
+    """A run that was queued. `request_id` names it to `GET /tavily/research/{request_id}`."""
+
+    request_id: str
+    created_at: datetime
+    status: str
+    input: str
+    model: str
+    response_time: float
+
+
+class TavilyResearchState(BaseModel):
+    """A run: `content` and `sources` if it is `completed`, `error` if it `failed`."""
+
+    request_id: str
+    status: Literal["pending", "in_progress", "completed", "failed"]
+    response_time: float
+    created_at: datetime | None = None
+    content: str | dict[str, Any] | None = None
+    sources: list[dict[str, Any]] | None = None
+    error: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+@router.post(
+    "/research",
+    **dialect.declaration(
+        "Research, for clients of Tavily",
+        TavilyResearchRequest,
+        TavilyResearchTask,
+        dialect.ERROR_STATUSES_400,
+        stream=STREAM,
+    ),
+)
+async def create_research(request: Request) -> Response:
+    began = time.perf_counter()
+    body = await read_body(request, TavilyResearchRequest)
+    question = body.question
+    count_call(request, "research")
+    if body.stream:
+        stream = await stream_research(request, question, TavilyStream(request_id(request), body))
+        return dialect.report_ignored(stream, body, "include_domains")
+    job = await services(request).research_jobs.submit(question, owner=caller_id(request))
+    task = {
+        "request_id": f"{job.id}-{body.citation_format}",
+        "created_at": job.created_at,
+        "status": STATUSES["queued"],
+        "input": body.input,
+        "model": body.model,
+        "response_time": round(time.perf_counter() - began, 3),
+    }
+    return dialect.json_answer(task, body, "include_domains")
+
+
+@router.get(
+    "/research/{request_id}",
+    summary="A research run, for clients of Tavily",
+    response_model=TavilyResearchState,
+    responses={
+        **dialect.error_responses(400, 404, 422),
+        202: {"description": "It is queued or runs", "model": TavilyResearchState},
+    },
+)
+async def get_research(
+    request: Request,
+    request_id: str,
+    include_usage: Annotated[bool, Query(description="Adds `usage`: searches, tokens and cost")] = False,
+) -> Response:
+    job_id, style = _parse_id(request_id)
+    job = await services(request).research_jobs.get(job_id, owner=caller_id(request))
+    state = _state(job, style, include_usage=include_usage)
+    status = 202 if job.status in ("queued", "running") else 200
+    return dialect.json_content({"request_id": request_id, **state}, status)
+
+
+def _parse_id(request_id: str) -> tuple[str, CitationStyle]:
+    """Return the id of the run and the citation style, which the id that the client got ends with."""
+    job_id, _, sent = request_id.rpartition("-")
+    style: CitationStyle | None = next((each for each in get_args(CitationStyle) if each == sent), None)
+    return (request_id, "numbered") if style is None else (job_id, style)
+
+
+def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool) -> dict[str, Any]:
+    until = job.finished_at or datetime.now(UTC)
+    state: dict[str, Any] = {
+        "status": STATUSES.get(job.status, "failed"),
+        "response_time": round(max(0.0, (until - job.created_at).total_seconds()), 3),
+    }
+    if job.response is not None:
+        state |= {
+            "created_at": job.created_at, "content": _content(job.response, style), "sources": _sources(job.response),
+        }
+        if include_usage:
+            state["usage"] = _usage(job.response)
+    elif job.problem is not None:
+        state["error"] = job.problem["detail"]
+    return state
+
+
+def _content(response: ResearchResponse, style: CitationStyle) -> str | dict[str, Any]:
+    return cited_text(response, style) if response.output is None else response.output
+
+
+def _sources(response: ResearchResponse) -> list[dict[str, Any]]:
+    """Return the cited sources. `index` is the number in the text, an addition of ours."""
+    return [{"title": each.title, "url": each.url, "index": each.index} for each in response.sources]
+
+
+def _usage(response: ResearchResponse) -> dict[str, Any]:
+    fields = {"searches", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"}
+    return response.metadata.model_dump(include=fields)
+
+
+class TavilyStream:
+    """Encodes the events of a research run: steps as tool calls, the text, its sources, and `done`.
+
+    A text with another citation style than numbers is sent as a whole, since dates of sources come last; so is an object of
+    `output_schema`.
+    """
+
+    def __init__(self, name: str, body: TavilyResearchRequest) -> None:
+        self._head = {
+            "id": name,
+            "object": "chat.completion.chunk",
+            "model": "pro" if DEPTHS[body.model] == "report" else "mini",
+            "created": int(time.time()),
+        }
+        self._style: CitationStyle = body.citation_format
+        self._sends_tokens = body.citation_format == "numbered" and body.output_schema is None
+        self._has_text = False
+        self._calls: dict[str, str] = {}  # ids of tool calls, by query
+
+    def encode(self, event: Event) -> bytes:
+        if isinstance(event, Planned):
+            return self._call("Planning", "Planning the research") + self._answer("Planning")
+        if isinstance(event, Searched):
+            return self._call("WebSearch", "Searching", event.query, queries=[event.query])
+        if isinstance(event, Ranked):
+            sources = [{"title": each.title, "url": each.url, "favicon": None} for each in event.kept]
+            return self._answer("WebSearch", event.query, sources=sources)
+        if isinstance(event, SourcesNumbered):
+            return self._call("Generating", "Writing the answer")
+        if isinstance(event, Token):
+            return self._text(event.text)
+        if isinstance(event, Reset):
+            return self._text(chat_completions.RESTARTED) if self._has_text else b""
+        if isinstance(event, Done):
+            return self._end(event.response)
+        return self._error(event.problem) if isinstance(event, Failed) else b""
+
+    def fail(self, error: AppException, scope: Scope) -> bytes:
+        return self._error(problem_object(error, scope))
+
+    def _text(self, text: str) -> bytes:
+        if not self._sends_tokens:
+            return b""
+        self._has_text = True
+        return self._chunk(content=text)
+
+    def _end(self, response: ResearchResponse) -> bytes:
+        if not self._sends_tokens:
+            rest = self._chunk(content=_content(response, self._style))
+        elif references := reference_list(response, self._style):
+            rest = self._chunk(content=f"\n\n{references}")
+        else:
+            rest = b""
+        answer = self._answer("Generating") if "Generating" in self._calls else b""
+        return answer + rest + self._chunk(sources=_sources(response)) + END_OF_STREAM
+
+    def _call(self, name: str, arguments: str, key: str = "", **more: Sequence[str]) -> bytes:
+        call_id = self._calls[key or name] = f"call_{len(self._calls) + 1}"
+        call = {"name": name, "id": call_id, "arguments": arguments, **more}
+        return self._chunk(tool_calls={"type": "tool_call", "tool_call": [call]})
+
+    def _answer(self, name: str, key: str = "", **more: Sequence[Mapping[str, Any]]) -> bytes:
+        answer = {"name": name, "id": self._calls.get(key or name, "call_0"), "arguments": f"{name} is finished", **more}
+        return self._chunk(tool_calls={"type": "tool_response", "tool_response": [answer]})
+
+    def _chunk(self, **delta: Any) -> bytes:
+        return chat_completions.data_part({**self._head, "choices": [{"index": 0, "delta": {"role": "assistant", **delta}}]})
+
+    def _error(self, problem: Mapping[str, Any]) -> bytes:
+        return chat_completions.data_part({**self._head, "object": "error", "error": problem["detail"]}) + END_OF_STREAM

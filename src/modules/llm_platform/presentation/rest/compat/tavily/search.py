@@ -1,0 +1,190 @@
+"""Tavily's API: search, with an answer on request, and extraction of pages.
+
+Reference of the vendor: https://docs.tavily.com/documentation/api-reference/endpoint/search
+"""
+
+import time
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Request, Response
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool
+
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
+from modules.llm_platform.domain.dtos.freshness import days_between
+from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, ResearchRequest
+from modules.llm_platform.domain.long_message import question_of, split_message
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.compat.tavily.shared import Domains, TavilyBody, count_call, footer, router
+from modules.llm_platform.presentation.rest.http.body import read_body, validate
+from modules.llm_platform.presentation.rest.http.responses import run_research
+from modules.llm_platform.presentation.rest.search_routes import search_web
+from shared.exceptions import AppException
+
+MAX_RESULTS: Final = 20  # the vendor's limit
+SOURCES: Final[Mapping[str, tuple[dtos.SourceKind, ...]]] = {"general": ("web",), "finance": ("web",), "news": ("news",)}
+
+
+def _text_only(value: object) -> object:
+    """Refuse a number, which pydantic would read as a time stamp."""
+    if not isinstance(value, str):
+        raise ValueError("must be a date such as 2026-03-31")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_text_only, json_schema_input_type=str)]
+
+
+class TavilySearchRequest(TavilyBody, frozen=True):
+    """A search; `include_answer` adds a research run with the same filters, `advanced` a deep one."""
+
+    query: dialect.LongQuery
+    topic: Literal["general", "news", "finance"] = "general"
+    time_range: Literal["day", "week", "month", "year", "d", "w", "m", "y"] | None = None
+    start_date: Day | None = None
+    end_date: Annotated[Day | None, dialect.not_before("start_date")] = None
+    max_results: int = Field(default=5, ge=0, le=MAX_RESULTS, strict=True)
+    include_domains: Domains | None = None
+    exclude_domains: Domains | None = None
+    include_answer: StrictBool | Literal["basic", "advanced"] = False
+    include_raw_content: StrictBool | Literal["markdown", "text"] = False
+
+    @property
+    def range(self) -> dtos.TimeRange | None:
+        """The time range by its whole name."""
+        names: Mapping[str, dtos.TimeRange] = {"d": "day", "w": "week", "m": "month", "y": "year"}
+        return names.get((self.time_range or "")[:1])
+
+    @property
+    def freshness(self) -> str | None:
+        """The days between the two dates."""
+        return days_between(self.start_date, self.end_date)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        return (*(self.include_domains or ()), *(f"-{domain}" for domain in self.exclude_domains or ()))
+
+
+class TavilyExtractRequest(TavilyBody, frozen=True):
+    """One address or several."""
+
+    urls: dialect.PageUrl | Annotated[tuple[dialect.PageUrl, ...], Field(min_length=1, max_length=MAX_URLS)]
+
+
+class TavilySearchResponse(BaseModel):
+    """The results, best first; `score` is 1 / place. `answer` has markers such as [1]: the number of a result."""
+
+    query: str
+    follow_up_questions: None
+    answer: str | None
+    images: list[str]
+    results: list[dict[str, Any]]
+    response_time: float
+    request_id: str
+
+
+class TavilyExtractResponse(BaseModel):
+    """The pages that were read, and the others with the reason."""
+
+    results: list[dict[str, Any]]
+    failed_results: list[dict[str, Any]]
+    response_time: float
+    request_id: str
+
+
+@router.post(
+    "/search",
+    **dialect.declaration(
+        "Search, for clients of Tavily", TavilySearchRequest, TavilySearchResponse, dialect.ERROR_STATUSES_400
+    ),
+)
+async def search(request: Request) -> Response:
+    began = time.perf_counter()
+    body = await read_body(request, TavilySearchRequest)
+    count_call(request, "search")
+    answer, results = await (_answered(request, body) if body.include_answer else _searched(request, body))
+    results = results[: body.max_results]
+    if body.include_raw_content:
+        await _add_pages(request, results)
+    content = {
+        "query": body.query,
+        "follow_up_questions": None,
+        "answer": answer,
+        "images": [],
+        "results": [{**result, "score": round(1 / place, 4)} for place, result in enumerate(results, 1)],
+        **footer(request, began),
+    }
+    partly_served = ("topic",) if body.topic == "finance" else ()
+    return dialect.json_answer(content, body, *partly_served)
+
+
+@router.post(
+    "/extract",
+    **dialect.declaration(
+        "Read pages, for clients of Tavily", TavilyExtractRequest, TavilyExtractResponse, dialect.ERROR_STATUSES_400
+    ),
+)
+async def extract(request: Request) -> Response:
+    began = time.perf_counter()
+    body = await read_body(request, TavilyExtractRequest)
+    count_call(request, "extract")
+    urls = (body.urls,) if isinstance(body.urls, str) else body.urls
+    read = await dialect.read_pages(request, urls)
+    failed = {url: page for url, page in read.items() if isinstance(page, AppException)}
+    content = {
+        "results": [
+            {"url": url, "raw_content": page.text, "title": page.title, "images": []}
+            for url, page in read.items()
+            if not isinstance(page, AppException)
+        ],
+        "failed_results": [{"url": url, "error": error.message} for url, error in failed.items()],
+        **footer(request, began),
+    }
+    return dialect.json_answer(content, body)
+
+
+async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, list[dict[str, Any]]]:
+    found = await search_web(
+        request,
+        dtos.WebSearchRequest(
+            query=question_of(body.query),
+            count=max(1, body.max_results),
+            sources=SOURCES[body.topic],
+            time_range=body.range,
+            freshness=body.freshness,
+            domains=body.domains,
+        ),
+    )
+    return None, [_result(each.title, each.url, each.text, each.published_date) for each in found.results]
+
+
+async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
+    """Return the answer of a research run and its numbered sources: [n] in the answer is result n."""
+    question, context = split_message(body.query)
+    values = {
+        "query": question,
+        "context": context,
+        "depth": "deep" if body.include_answer == "advanced" else "shallow",
+        "sources": SOURCES[body.topic],
+        "time_range": body.range,
+        "freshness": body.freshness,
+        "domains": body.domains,
+    }
+    response = await run_research(request, validate(ResearchRequest, values, "body"))
+    return response.synthesis, [
+        _result(each.title, each.url, dialect.snippet_of(each, question), each.published)
+        for each in response.raw_results or ()
+    ]
+
+
+async def _add_pages(request: Request, results: list[dict[str, Any]]) -> None:
+    """Add the text of each page; null where it cannot be read."""
+    read = await dialect.read_pages(request, [result["url"] for result in results])
+    for result in results:
+        page = read[result["url"]]
+        result["raw_content"] = None if isinstance(page, AppException) else page.text
+
+
+def _result(title: str, url: str, content: str, published: str | None) -> dict[str, Any]:
+    return {"title": title, "url": url, "content": content, "raw_content": None, "published_date": published}

@@ -1,0 +1,49 @@
+"""What the routes of Tavily's API share."""
+
+import time
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field, model_validator
+
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.http.responses import caller_id, request_id, server_state
+
+router = APIRouter(prefix="/tavily", tags=["compatible"])
+
+Endpoint = Literal["search", "extract", "crawl", "map", "research"]
+ENDPOINTS: Final[tuple[Endpoint, ...]] = ("search", "extract", "crawl", "map", "research")
+
+Domains = Annotated[tuple[dtos.Domain, ...], Field(max_length=dtos.MAX_DOMAINS)]
+
+
+def _admit_nulls(schema: dict[str, Any]) -> None:
+    """Describe what `_without_nulls` takes away."""
+    for name, field in schema["properties"].items():
+        if name not in schema.get("required", ()) and {"type": "null"} not in field.get("anyOf", ()):
+            default = {"default": field.pop("default")} if "default" in field else {}
+            schema["properties"][name] = {"anyOf": [field, {"type": "null"}], **default}
+
+
+class TavilyBody(dialect.DialectBody, frozen=True):
+    """A request. Clients send null for what they leave out. Older ones send `api_key`, which the middleware reads."""
+
+    model_config = ConfigDict(json_schema_extra=_admit_nulls)
+
+    api_key: str | None = Field(default=None, repr=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, values: object) -> object:
+        return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
+def count_call(request: Request, endpoint: Endpoint) -> None:
+    """Count a call of the API key for `/tavily/usage`."""
+    server_state(request).calls[caller_id(request), f"tavily/{endpoint}"] += 1
+
+
+def footer(request: Request, began: float) -> dict[str, Any]:
+    """Return the fields at the end of every answer."""
+    return {"response_time": round(time.perf_counter() - began, 3), "request_id": request_id(request)}

@@ -1,0 +1,64 @@
+"""What a research request can choose on this server, for pages and other clients that offer it (docs/reference/http.md)."""
+
+from typing import Final, get_args
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict
+
+from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, Depth
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, MAX_FILES_BYTES
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, SourceKind
+from modules.llm_platform.presentation.rest.http.problems import problem_responses
+from modules.llm_platform.presentation.rest.http.responses import json_response, services
+
+router = APIRouter(prefix="/research/options", tags=["research"])
+
+MAX_TITLES: Final = 4
+USUAL_SOURCE: Final[SourceKind] = "web"  # of a request that names none
+
+
+class ResearchChoices(BaseModel):
+    """The choices of a request, as this server is configured.
+
+    `sources` can be searched; `default_sources` are those of a request that names none. `models` are the language models that
+    can write, empty where answers consist of quotes. `max_file_bytes` is for all files of a request together. `background`:
+    whether runs can be queued and stored. `document_titles` are a few titles of the documents that the operator provides.
+    `favicons`: whether the server hands out the icons of sites.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    depths: tuple[Depth, ...] = get_args(Depth)
+    sources: tuple[SourceKind, ...]
+    default_sources: tuple[SourceKind, ...]
+    models: tuple[str, ...] = ()
+    max_query_chars: int = MAX_QUERY_CHARS
+    max_context_chars: int = MAX_CONTEXT_CHARS
+    max_files: int = MAX_FILES
+    max_file_bytes: int = MAX_FILES_BYTES
+    background: bool
+    document_titles: tuple[str, ...] = ()
+    favicons: bool = False
+
+
+@router.get(
+    "",
+    summary="What a request of POST /research can choose on this server",
+    response_model=ResearchChoices,
+    responses=problem_responses(),
+)
+async def research_options(request: Request) -> Response:
+    return json_response(await _options(services(request)))
+
+
+async def _options(platform: LLMPlatform) -> ResearchChoices:
+    sources = platform.source_kinds
+    return ResearchChoices(
+        sources=sources,
+        default_sources=(USUAL_SOURCE,) if USUAL_SOURCE in sources else sources[:1],
+        models=tuple(each.full_name for each in platform.llm.models if each.is_complete),
+        background=platform.research_jobs.is_available,
+        document_titles=await platform.document_titles(MAX_TITLES),
+        favicons=platform.icons is not None,
+    )

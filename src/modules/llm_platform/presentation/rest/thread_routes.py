@@ -1,0 +1,68 @@
+"""Threads over HTTP: stored questions with their follow-up questions (docs/reference/http.md)."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from modules.llm_platform.domain.dtos import research_job_dtos as dtos
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, problem_responses
+from modules.llm_platform.presentation.rest.http.responses import caller_id, json_response, services
+
+router = APIRouter(prefix="/research/threads", tags=["research"])
+
+PAGE = 20  # threads, unless `limit` says otherwise
+
+RunId = Annotated[str, Path(alias="request_id", description="`id` of the thread, or of any of its research runs")]
+
+
+@router.get(
+    "",
+    summary="The threads of the caller, the one with the newest run first",
+    response_model=dtos.ResearchThreadPage,
+    responses=problem_responses(422),
+)
+async def list_threads(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=dtos.MAX_LISTED)] = PAGE,
+    before: Annotated[str | None, Query(description="`next` of the page before")] = None,
+    q: Annotated[
+        str, Query(max_length=dtos.MAX_SEARCH_CHARS, description="a text that the title or a question contains")
+    ] = "",
+) -> Response:
+    jobs = services(request).research_jobs
+    return json_response(await jobs.threads(owner=caller_id(request), limit=limit, before=before, text=q))
+
+
+@router.get(
+    "/{request_id}",
+    summary="A thread with its research runs, the oldest first",
+    response_model=dtos.ResearchThreadDetail,
+    responses=problem_responses(404, 422),
+)
+async def get_thread(request: Request, run_id: RunId) -> Response:
+    return json_response(await services(request).research_jobs.thread(run_id, owner=caller_id(request)))
+
+
+@router.patch(
+    "/{request_id}",
+    summary="Rename a thread",
+    response_model=dtos.ResearchThreadDetail,
+    responses=problem_responses(*BODY_STATUSES, 404),
+    openapi_extra=body_of(dtos.ThreadChange),
+)
+async def rename_thread(request: Request, run_id: RunId) -> Response:
+    change = await read_body(request, dtos.ThreadChange)
+    jobs = services(request).research_jobs
+    return json_response(await jobs.rename_thread(run_id, change.title, owner=caller_id(request)))
+
+
+@router.delete(
+    "/{request_id}",
+    summary="Delete a thread: its runs are stopped, and all that is stored of them is removed",
+    response_model=dtos.ResearchThreadDetail,
+    responses=problem_responses(404, 422),
+)
+async def delete_thread(request: Request, run_id: RunId) -> Response:
+    return json_response(await services(request).research_jobs.delete_thread(run_id, owner=caller_id(request)))

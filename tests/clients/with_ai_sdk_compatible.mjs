@@ -1,0 +1,17 @@
+// Vercel's AI SDK with its provider for any service of OpenAI's protocol, which drops annotations.
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateText, streamText } from "ai";
+import { KEY, QUESTION, URL, check, includesAnswer, main } from "./checks.mjs";
+
+const platform = createOpenAICompatible({ name: "llm-platform", apiKey: KEY, baseURL: `${URL}/v1` });
+const how = { model: platform("research-shallow"), prompt: QUESTION, maxRetries: 0 };
+
+check("chat", async () => includesAnswer((await generateText(how)).text));
+
+check("chat, streamed", async () => {
+  let text = "";
+  for await (const part of streamText(how).textStream) text += part;
+  includesAnswer(text);
+});
+
+await main();

@@ -1,0 +1,66 @@
+// Vercel's AI SDK with its provider for OpenAI: over Responses and over chat completions.
+import assert from "node:assert/strict";
+import { createOpenAI } from "@ai-sdk/openai";
+import { Output, generateText, isStepCount, jsonSchema, streamText, tool } from "ai";
+import { KEY, LLM, QUESTION, URL, check, includesAnswer, main, thrown } from "./checks.mjs";
+
+const openai = createOpenAI({ apiKey: KEY, baseURL: `${URL}/v1` });
+const how = { prompt: QUESTION, maxRetries: 0 };
+
+check("responses", async () => {
+  const result = await generateText({ model: openai("research-shallow"), ...how });
+  includesAnswer(result.text);
+  assert.equal(result.sources[0].url, "https://example.org/asyncio");
+});
+
+check("responses, streamed", async () => {
+  const result = streamText({ model: openai("research-shallow"), ...how });
+  let text = "";
+  for await (const part of result.textStream) text += part;
+  includesAnswer(text);
+  assert.equal((await result.sources)[0].url, "https://example.org/asyncio");
+});
+
+check("responses, with its web search tool", async () => {
+  const tools = { web_search: openai.tools.webSearch({}) };
+  includesAnswer((await generateText({ model: openai("research-shallow"), tools, ...how })).text);
+});
+
+check("chat", async () => {
+  const result = await generateText({ model: openai.chat("research-shallow"), ...how });
+  includesAnswer(result.text);
+  assert.equal(result.sources[0].url, "https://example.org/asyncio");
+});
+
+check("chat, streamed", async () => {
+  const result = streamText({ model: openai.chat("research-shallow"), ...how });
+  let text = "";
+  for await (const part of result.textStream) text += part;
+  includesAnswer(text);
+});
+
+const schema = jsonSchema({
+  type: "object", properties: { answer: { type: "string" } }, required: ["answer"], additionalProperties: false,
+});
+
+check("a schema, with a research model", async () => {
+  const result = await generateText({ model: openai.chat("research-shallow"), output: Output.object({ schema }), ...how });
+  includesAnswer(result.output.answer);
+});
+
+check("a passthrough model with a tool of one's own", async () => {
+  let calls = 0;
+  const inputSchema = jsonSchema({ type: "object", properties: {}, additionalProperties: false });
+  const today = tool({ description: "Returns the date.", inputSchema, execute: () => `2026-11-${20 + ++calls}` });
+  const result = await generateText({ model: openai.chat(LLM), tools: { today }, stopWhen: isStepCount(2), ...how });
+  includesAnswer(result.text);
+  assert.equal(calls, 1);
+});
+
+check("errors", async () => {
+  const wrong = createOpenAI({ apiKey: "not-the-right-key", baseURL: `${URL}/v1` });
+  const error = await thrown(() => generateText({ model: wrong("research-shallow"), ...how }));
+  assert.equal(error.statusCode, 401);
+});
+
+await main();

@@ -1,0 +1,31 @@
+// Vercel's AI SDK with its provider for Perplexity.
+import assert from "node:assert/strict";
+import { createPerplexity } from "@ai-sdk/perplexity";
+import { generateText, streamText } from "ai";
+import { KEY, QUESTION, URL, check, includesAnswer, main, thrown } from "./checks.mjs";
+
+const perplexity = createPerplexity({ apiKey: KEY, baseURL: `${URL}/perplexity` });
+const how = { prompt: QUESTION, maxRetries: 0 };
+
+check("chat", async () => {
+  const result = await generateText({ model: perplexity("sonar"), ...how });
+  includesAnswer(result.text);
+  assert.equal(result.sources[0].url, "https://example.org/asyncio");
+});
+
+check("chat, streamed", async () => {
+  const result = streamText({ model: perplexity("sonar"), ...how });
+  let text = "";
+  for await (const part of result.textStream) text += part;
+  includesAnswer(text);
+  assert.equal((await result.sources)[0].url, "https://example.org/asyncio");
+});
+
+check("errors", async () => {
+  const wrong = createPerplexity({ apiKey: "not-the-right-key", baseURL: `${URL}/perplexity` });
+  const error = await thrown(() => generateText({ model: wrong("sonar"), ...how }));
+  assert.equal(error.statusCode, 401);
+  assert.match(error.message, /API key/);
+});
+
+await main();

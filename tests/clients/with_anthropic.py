@@ -1,0 +1,128 @@
+"""The SDK of Anthropic."""
+
+from __future__ import annotations
+
+import anthropic
+from checks import ANSWER, KEY, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, check, main, raised
+
+BASE = f"{URL}/anthropic"
+MESSAGES = [{"role": "user", "content": QUESTION}]
+SEARCH = {"type": "web_search_20260318", "name": "web_search", "max_uses": 5, "blocked_domains": ["example.com"]}
+client = anthropic.Anthropic(api_key=KEY, base_url=BASE, max_retries=0)
+
+
+def create(sdk=client, **fields):
+    return sdk.messages.create(**{"model": "research-shallow", "max_tokens": 500, "messages": MESSAGES, **fields})
+
+
+def text_of(message):
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+def check_message(message):
+    assert ANSWER in text_of(message), message
+    use = next(block for block in message.content if block.type == "server_tool_use")
+    found = next(block for block in message.content if block.type == "web_search_tool_result")
+    assert use.name == "web_search"
+    assert use.input["query"]
+    assert found.tool_use_id == use.id
+    cited = [citation for block in message.content if block.type == "text" for citation in block.citations or ()]
+    assert ANSWER in cited[0].cited_text, cited
+    assert cited[0].type == "web_search_result_location"
+    assert cited[0].url in [result.url for result in found.content]
+    assert message.stop_reason == "end_turn"
+    assert message.usage.output_tokens > 0
+    assert message.usage.server_tool_use.web_search_requests > 0
+
+
+def without_ids(message):
+    """The blocks without the values that differ from answer to answer."""
+    blocks = [block.to_dict() for block in message.content]
+    for block in blocks:
+        block.pop("id", None)
+        block.pop("tool_use_id", None)
+        for part in [*(block.get("citations") or ()), *(block.get("content") or ())]:
+            part.pop("encrypted_index", None)
+            part.pop("encrypted_content", None)
+    return blocks
+
+
+@check("models")
+def models():
+    names = [model.id for model in client.models.list()]
+    assert {"research-shallow", "research-deep", "research-report", LLM} <= set(names), names
+    assert client.models.retrieve(LLM).id == LLM
+
+
+@check("messages")
+def messages():
+    message = create(tools=[SEARCH], system="Be brief.")
+    check_message(message)
+    assert message._request_id
+
+
+@check("messages, deep")
+def deep():
+    check_message(create(model="research-deep"))
+
+
+@check("messages, streamed")
+def streamed():
+    with client.messages.stream(model="research-shallow", max_tokens=500, messages=MESSAGES, tools=[SEARCH]) as stream:
+        events = list(stream)
+        message = stream.get_final_message()
+    check_message(message)
+    assert without_ids(message) == without_ids(create(tools=[SEARCH]))
+    assert {"text", "citation", "input_json"} <= {event.type for event in events}
+    raw = [event.type for event in create(stream=True)]
+    assert raw[0] == "message_start"
+    assert raw[-1] == "message_stop"
+
+
+@check("messages, async")
+async def messages_async():
+    async with anthropic.AsyncAnthropic(api_key=KEY, base_url=BASE, max_retries=0) as async_client:
+        check_message(await create(async_client))
+        async with async_client.messages.stream(model="research-shallow", max_tokens=500, messages=MESSAGES) as stream:
+            assert ANSWER in "".join([text async for text in stream.text_stream])
+
+
+@check("conversation")
+def conversation():
+    first = create()
+    turns = [*MESSAGES, first.to_param(), {"role": "user", "content": "What is asyncio's syntax?"}]
+    assert text_of(create(messages=turns))
+
+
+@check("language model")
+def language_model():
+    assert ANSWER in text_of(create(model=LLM))
+    with client.messages.stream(model=LLM, max_tokens=500, messages=MESSAGES) as stream:
+        assert ANSWER in stream.get_final_text()
+
+
+@check("count_tokens")
+def tokens():
+    assert client.messages.count_tokens(model="research-deep", messages=MESSAGES).input_tokens > 0
+
+
+@check("without an API key")
+def without_key():
+    with_any_key = anthropic.Anthropic(api_key="any", base_url=f"{OPEN_URL}/anthropic", max_retries=0)
+    assert ANSWER in text_of(create(with_any_key))
+
+
+@check("errors")
+def errors():
+    raised(anthropic.AuthenticationError, lambda: create(client.with_options(api_key="not-the-right-key")))
+    raised(anthropic.NotFoundError, lambda: create(model="claude"))
+    own_tool = {"name": "f", "input_schema": {"type": "object"}}
+    caught = raised(anthropic.BadRequestError, lambda: create(tools=[own_tool]))
+    assert caught.body["error"]["type"] == "invalid_request_error"
+    assert caught.request_id
+    limited = anthropic.Anthropic(api_key=KEY, base_url=f"{LIMITED_URL}/anthropic", max_retries=0)
+    caught = raised(anthropic.RateLimitError, lambda: create(limited), tries=2)
+    assert int(caught.response.headers["retry-after"]) > 0
+
+
+main()

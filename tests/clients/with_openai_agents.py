@@ -1,0 +1,71 @@
+"""OpenAI's Agents SDK, over Responses and over chat completions."""
+
+from __future__ import annotations
+
+import agents
+import openai
+from checks import ANSWER, KEY, LLM, QUESTION, URL, check, main
+
+agents.set_tracing_disabled(True)
+
+
+def sdk():
+    """Each check has an event loop of its own, and a client belongs to one."""
+    return openai.AsyncOpenAI(api_key=KEY, base_url=f"{URL}/v1", max_retries=0)
+
+
+def responses(**fields):
+    model = agents.OpenAIResponsesModel(model="research-shallow", openai_client=sdk())
+    return agents.Agent(name="Researcher", instructions="Answer briefly.", model=model, **fields)
+
+
+def check_responses(result):
+    assert ANSWER in result.final_output, result.final_output
+    message = next(item for item in result.raw_responses[0].output if item.type == "message")
+    annotation = message.content[0].annotations[0]
+    assert annotation.type == "url_citation"
+    assert ANSWER in message.content[0].text[annotation.start_index : annotation.end_index]
+
+
+@check("responses")
+async def plain():
+    check_responses(await agents.Runner.run(responses(), QUESTION))
+
+
+@check("responses, with its web search tool")
+async def hosted_tool():
+    check_responses(await agents.Runner.run(responses(tools=[agents.WebSearchTool()]), QUESTION))
+
+
+@check("responses, streamed")
+async def streamed():
+    result = agents.Runner.run_streamed(responses(), QUESTION)
+    kinds = [event.data.type async for event in result.stream_events() if event.type == "raw_response_event"]
+    assert "response.output_text.delta" in kinds
+    check_responses(result)
+
+
+@check("chat")
+async def chat():
+    model = agents.OpenAIChatCompletionsModel(model="research-shallow", openai_client=sdk())
+    result = await agents.Runner.run(agents.Agent(name="Researcher", model=model), QUESTION)
+    assert ANSWER in result.final_output
+
+
+@check("chat, a passthrough model with a tool of one's own")
+async def own_tool():
+    called = []
+
+    @agents.function_tool
+    def today() -> str:
+        """Return the date."""
+        called.append("today")
+        return "2026-11-21"
+
+    model = agents.OpenAIChatCompletionsModel(model=LLM, openai_client=sdk())
+    result = await agents.Runner.run(agents.Agent(name="Assistant", model=model, tools=[today]), QUESTION)
+    assert ANSWER in result.final_output
+    assert called == ["today"]
+
+
+main()

@@ -1,0 +1,67 @@
+"""Pydantic AI, over chat completions and over Responses."""
+
+from __future__ import annotations
+
+from checks import ANSWER, KEY, LLM, QUESTION, URL, check, main
+from pydantic import BaseModel
+from pydantic_ai import Agent, NativeOutput, messages
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+provider = OpenAIProvider(base_url=f"{URL}/v1", api_key=KEY)
+
+
+class Summary(BaseModel):
+    answer: str
+
+
+@check("chat")
+async def chat():
+    result = await Agent(OpenAIChatModel("research-shallow", provider=provider)).run(QUESTION)
+    assert ANSWER in result.output
+    assert result.usage.output_tokens > 0
+
+
+@check("chat, streamed")
+async def chat_streamed():
+    async with Agent(OpenAIChatModel("research-shallow", provider=provider)).run_stream(QUESTION) as result:
+        assert ANSWER in "".join([text async for text in result.stream_text(delta=True)])
+
+
+@check("responses")
+async def responses():
+    result = await Agent(OpenAIResponsesModel("research-shallow", provider=provider)).run(QUESTION)
+    assert ANSWER in result.output
+
+
+@check("responses, annotations")
+async def annotations():
+    model = OpenAIResponsesModel("research-shallow", provider=provider)
+    settings = {"openai_include_raw_annotations": True}
+    result = await Agent(model, model_settings=settings).run(QUESTION)
+    (part,) = (part for part in result.response.parts if isinstance(part, messages.TextPart))
+    assert part.provider_details["annotations"][0]["type"] == "url_citation", part
+
+
+@check("a schema, with a research model")
+async def schema():
+    agent = Agent(OpenAIChatModel("research-shallow", provider=provider), output_type=NativeOutput(Summary))
+    assert ANSWER in (await agent.run(QUESTION)).output.answer
+
+
+@check("a passthrough model with a tool of one's own")
+async def own_tool():
+    agent = Agent(OpenAIChatModel(LLM, provider=provider))
+    called = []
+
+    @agent.tool_plain
+    def today() -> str:
+        """Return the date."""
+        called.append("today")
+        return "2026-11-21"
+
+    assert ANSWER in (await agent.run(QUESTION)).output
+    assert called == ["today"]
+
+
+main()

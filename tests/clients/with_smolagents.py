@@ -1,0 +1,33 @@
+"""smolagents, which always sends `stop`."""
+
+from __future__ import annotations
+
+from checks import ANSWER, KEY, LLM, QUESTION, URL, check, main
+from smolagents import ChatMessage, MessageRole, OpenAIServerModel
+
+MESSAGES = [ChatMessage(role=MessageRole.USER, content=[{"type": "text", "text": QUESTION}])]
+
+
+def model(name):
+    return OpenAIServerModel(model_id=name, api_base=f"{URL}/v1", api_key=KEY)
+
+
+@check("a research model")
+def research():
+    answer = model("research-shallow").generate(MESSAGES, stop_sequences=["Observation:", "Calling tools:"])
+    assert ANSWER in answer.content
+    assert answer.token_usage.output_tokens > 0
+
+
+@check("a research model, streamed")
+def streamed():
+    parts = model("research-shallow").generate_stream(MESSAGES, stop_sequences=["Observation:"])
+    assert ANSWER in "".join(part.content or "" for part in parts)
+
+
+@check("a passthrough model")
+def passthrough():
+    assert ANSWER in model(LLM).generate(MESSAGES, stop_sequences=["Observation:"]).content
+
+
+main()

@@ -1,0 +1,246 @@
+"""Files of a request, wired: they are sources of this answer beside others, and nothing of them stays."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.chat_server import ChatServer, answer, completion
+
+from modules.llm_platform import LLMPlatform, ResearchRequest, ResearchResponse
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.exceptions import BackgroundError, SourceNotHeldError, UploadedFileError
+from modules.llm_platform.presentation.rest.app import create_app
+from shared.config import Settings
+
+QUESTION = "What do barn owls hunt?"
+SECRET = "Barn owls hunt mice, said Wilhelmina Quux."
+OWLS = {"name": "notes/owls.md", "content": base64.b64encode(f"# Owls\n\n{SECRET}\n".encode()).decode()}
+KEY = {"X-API-Key": "a-key-of-alice"}
+
+
+def settings(folder: Path, **values: Any) -> Settings:
+    documents = folder / "documents"
+    documents.mkdir(exist_ok=True)
+    (documents / "bats.md").write_text("# Bats\n\nBats hunt insects near water, not as barn owls do.\n")
+    usual = {"DOCUMENTS_DIR": documents, "LLM_PLATFORM_DATA_DIR": folder / "data", "EMBEDDER": "none"}
+    return Settings(_env_file=None, **{**usual, **values})
+
+
+@asynccontextmanager
+async def server(folder: Path, **values: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    given = settings(folder, **values)
+    app = create_app(build_platform(given), given)
+    transport = httpx2.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+async def ask(platform: LLMPlatform, *files: dict[str, Any], **wishes: Any) -> ResearchResponse:
+    request = ResearchRequest.model_validate({"query": QUESTION, "files": files, **wishes})
+    return await platform.research.research(request)
+
+
+def bytes_below(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def docx(text: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+        body = f"<w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body>"
+        archive.writestr("word/document.xml", f'<w:document xmlns:w="{space}">{body}</w:document>')
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
+async def test_an_answer_cites_the_files(tmp_path: Path, depth: str) -> None:
+    """As documents, with an address that leads nowhere; without `sources` nothing else is searched."""
+    async with build_platform(settings(tmp_path)) as platform:
+        found = await ask(platform, OWLS, depth=depth)
+    assert [(source.url, source.title) for source in found.sources] == [("doc:owls.md", "Owls")]
+    assert "Wilhelmina Quux [1]" in found.synthesis
+    assert {(each.checked_against, each.verdict) for each in found.citations} == {("document", "supported")}
+    assert [each.url for each in found.raw_results or ()] == ["doc:owls.md"]
+    assert found.metadata.sent_to == ()
+    assert found.metadata.files == ("owls.md",)
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
+async def test_files_stand_beside_the_sources_that_are_given(tmp_path: Path, depth: str) -> None:
+    async with build_platform(settings(tmp_path)) as platform:
+        found = await ask(platform, OWLS, depth=depth, sources=["documents"])
+    assert {each.url for each in found.raw_results or ()} == {"doc:owls.md", "doc:bats.md"}
+
+
+async def test_a_file_takes_the_place_of_a_document_of_its_name(tmp_path: Path) -> None:
+    """Otherwise a quote could point into the other one."""
+    bats = {"name": "bats.md", "content": base64.b64encode(b"Barn owls hunt no bats.").decode()}
+    async with build_platform(settings(tmp_path)) as platform:
+        found = await ask(platform, bats, sources=["documents"])
+    assert [(each.url, each.content) for each in found.raw_results or ()] == [("doc:bats.md", "Barn owls hunt no bats.")]
+
+
+async def test_a_source_that_fails_leaves_the_files(tmp_path: Path) -> None:
+    """`degraded` says what could not be searched."""
+    async with build_platform(settings(tmp_path, SEARCH_PROVIDERS="searxng", SEARXNG_URL="http://127.0.0.1:1")) as platform:
+        found = await ask(platform, OWLS, sources=["web"])
+    assert [source.url for source in found.sources] == ["doc:owls.md"]
+    assert any(each.component.startswith("searxng") for each in found.degraded)
+
+
+async def test_a_question_about_the_whole_file_finds_its_beginning(tmp_path: Path) -> None:
+    """`Summarise this` shares no word with any passage."""
+    async with ChatServer(answer(completion("Someone watched owls [1]."))).running() as model:
+        values = {"LLM_BASE_URL": model.url, "LLM_MODEL": "small"}
+        async with build_platform(settings(tmp_path, **values)) as platform:
+            found = await ask(platform, OWLS, query="Summarise this, please")
+    assert [source.url for source in found.sources] == ["doc:owls.md"]
+    assert SECRET in json.dumps(model.asked[-1].body)
+    assert "files" in {each.component for each in found.degraded}
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
+async def test_nothing_of_a_file_stays(tmp_path: Path, depth: str) -> None:
+    """No file, store, cache or earlier turn has its text or the answer; the same question again calls the model again."""
+    async with ChatServer(answer(completion(f"{SECRET[:-1]} [1]."))).running() as model:
+        values = {"LLM_BASE_URL": model.url, "LLM_MODEL": "small", "CITATION_JUDGE": "all"}
+        async with build_platform(settings(tmp_path, **values)) as platform:
+            first = await ask(platform, OWLS, depth=depth)
+            calls = len(model.asked)
+            again = await ask(platform, OWLS, depth=depth)
+            assert len(model.asked) >= 2 * calls - 1  # the size of its context window is asked once
+            assert (first.metadata.cache_hit, again.metadata.cache_hit) == (False, False)
+            with pytest.raises(SourceNotHeldError):
+                await platform.research.source(first.metadata.request_id, 1)
+            assert await platform.store.topics() == ()
+    assert b"Quux" not in bytes_below(tmp_path / "data")
+
+
+async def test_a_file_that_cannot_be_read_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    """The error names the file and the reason, at every entry."""
+    wrong = {"name": "a/scan.pdf", "content": base64.b64encode(b"no PDF").decode()}
+    async with ChatServer().running() as model:
+        values = {"LLM_BASE_URL": model.url, "LLM_MODEL": "small"}
+        async with build_platform(settings(tmp_path, **values)) as platform:
+            with pytest.raises(UploadedFileError, match=r"The file scan\.pdf cannot be read: it is not a PDF"):
+                await ask(platform, OWLS, wrong)
+            request = ResearchRequest.model_validate({"query": QUESTION, "files": [wrong]})
+            with pytest.raises(UploadedFileError):
+                await anext(platform.research.stream(request))
+            unknown = {"name": "table.xls", "content": OWLS["content"]}
+            with pytest.raises(UploadedFileError, match=r"ends in none of \.md"):
+                await ask(platform, unknown)
+            with pytest.raises(BackgroundError):
+                await platform.research_jobs.submit(request)
+    assert [each.target for each in model.asked if "chat" in each.target] == []
+
+
+async def test_formats_that_a_parser_opens_are_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No temporary file has them."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    notebook = {"cells": [{"cell_type": "markdown", "source": [SECRET]}], "metadata": {}, "nbformat": 4}
+    files = {"a.docx": docx(SECRET), "a.ipynb": json.dumps(notebook).encode(), "a.html": f"<p>{SECRET}</p>".encode()}
+    async with build_platform(settings(tmp_path)) as platform:
+        for name, content in files.items():
+            found = await ask(platform, {"name": name, "content": base64.b64encode(content).decode()})
+            assert "Wilhelmina Quux [1]" in found.synthesis, name
+
+
+# --- over HTTP ------------------------------------------------------------------------------------------------------------
+
+
+async def test_files_over_http(tmp_path: Path) -> None:
+    """JSON and events answer alike; the sources are held where the answer is stored, and the stored request has no files."""
+    async with server(tmp_path) as client:
+        asked = {"query": QUESTION, "files": [OWLS]}
+        whole = (await client.post("/research", json=asked)).json()
+        assert whole["sources"] == [{"index": 1, "title": "Owls", "url": "doc:owls.md"}]
+        name = whole["metadata"]["request_id"]
+        assert (await client.get(f"/research/{name}/sources/1")).status_code == 404
+        streamed = (await client.post("/research", json={**asked, "stream": True, "store": True})).text
+        done = json.loads(next(line for line in reversed(streamed.splitlines()) if line.startswith("data:"))[5:])
+        assert done["response"]["synthesis"] == whole["synthesis"]
+        name = done["request_id"]
+        assert SECRET in (await client.get(f"/research/{name}/sources/1")).json()["text"]
+        stored = await client.get(f"/research/{name}")
+        assert "files" not in stored.json()["request"] or not stored.json()["request"]["files"]
+        assert OWLS["content"] not in stored.text
+
+
+async def test_a_large_body_is_for_files_only(tmp_path: Path) -> None:
+    """Ten megabytes of files pass at POST /research; more, and the same body elsewhere, is 413; without a key it is 401."""
+    text = (f"{SECRET} " * 9).encode()
+    filler = b"The quick brown fox jumps over the lazy dog. " * 40_000
+    large = {"name": "large.txt", "content": base64.b64encode(text + filler).decode()}
+    body = {"query": QUESTION, "files": [large]}
+    async with server(tmp_path, LLM_PLATFORM_API_KEYS="alice:a-key-of-alice") as client:
+        assert len(json.dumps(body)) > 2_000_000
+        found = await client.post("/research", json=body, headers=KEY)
+        assert (found.status_code, found.json()["sources"][0]["url"]) == (200, "doc:large.txt")
+        assert (await client.post("/research", json=body)).status_code == 401
+        assert (await client.post("/research/plan", json=body, headers=KEY)).status_code == 413
+        padded = json.dumps({"query": QUESTION}).ljust(2_000_000).encode()
+        typed = {**KEY, "Content-Type": "application/json"}
+        assert (await client.post("/research", content=padded, headers=typed)).status_code == 413
+        over = {"query": QUESTION, "files": [{"name": "a.txt", "content": "eHh4" * 3_800_000}]}
+        refused = await client.post("/research", json=over, headers=KEY)
+        assert refused.status_code == 413
+        assert "10 MB all together" in refused.json()["detail"]
+        over["files"] = [{"name": "a.txt", "content": "eHh4" * 3_400_000}]
+        assert (await client.post("/research", json=over, headers=KEY)).status_code == 422
+
+
+async def test_few_requests_with_files_are_received_and_run_at_once(tmp_path: Path) -> None:
+    """The others wait a moment, then get 503 with Retry-After, before their bodies are read."""
+    given = settings(tmp_path)
+    app = create_app(build_platform(given), given)
+    transport = httpx2.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        state = app.state.server
+        for admission in (state.uploads, state.runs_over_files):
+            admission._max_queue_s = 0.0
+        large = {"query": QUESTION, "files": [{"name": "a.txt", "content": base64.b64encode(b"owls " * 300_000).decode()}]}
+        small = {"query": QUESTION, "files": [OWLS]}
+        for admission, body in ((state.uploads, large), (state.runs_over_files, small)):
+            slots = [admission.slot() for _ in range(admission._max_queued)]
+            for slot in slots:
+                await slot.__aenter__()
+            for stream in (False, True):
+                refused = await client.post("/research", json={**body, "stream": stream})
+                assert (refused.status_code, refused.json()["code"]) == (503, "overloaded")
+                assert "Retry-After" in refused.headers
+            assert (await client.post("/research", json={"query": QUESTION})).status_code == 200
+            for slot in slots:
+                await slot.__aexit__(None, None, None)
+            assert (await client.post("/research", json=small)).status_code == 200
+
+
+async def test_background_and_files_exclude_each_other(tmp_path: Path) -> None:
+    async with server(tmp_path) as client:
+        refused = await client.post("/research", json={"query": QUESTION, "files": [OWLS], "background": True})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["loc"] == ["body", "background"]
+    assert "files" in refused.json()["errors"][0]["msg"]
+
+
+async def test_a_client_that_leaves_ends_the_reading(tmp_path: Path) -> None:
+    """Cancelling closes the index and the parser, and leaves a slot for the next one."""
+    async with build_platform(settings(tmp_path)) as platform:
+        large = {"name": "a.txt", "content": base64.b64encode(b"Barn owls hunt mice in the night. " * 60_000).decode()}
+        task = asyncio.create_task(ask(platform, large))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await ask(platform, OWLS)).sources

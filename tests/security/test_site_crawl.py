@@ -1,0 +1,199 @@
+"""A crawl of hostile sites: what it opens, and what it costs, on a network without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.cases import for_each
+from tests.reading_pages import HTML, PUBLIC, Names, html, site_reader
+from tests.virtual_time import in_virtual_time
+
+from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
+from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawl, SiteCrawlRequest
+from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageRequestError
+from modules.llm_platform.infrastructure.documents import parse_child
+from modules.llm_platform.infrastructure.documents.parser_process import parsed
+
+ROOT = "https://a.example.net/"
+
+
+class Site:
+    """A server. `pages`: target to body, or to (status, headers, body); robots.txt is absent unless it is given."""
+
+    def __init__(self, **pages: Any) -> None:
+        self.pages = {f"/{name.removeprefix('_')}": page for name, page in pages.items()}
+        self.asked: list[str] = []
+
+    def respond(self, ip: str, port: int, host: str, target: str) -> tuple[int, Any, bytes]:
+        self.asked.append(f"{ip}:{port} {host}{target}")
+        page = self.pages.get(target, (404, HTML, b""))
+        return page if isinstance(page, tuple) else (200, HTML, page)
+
+    async def crawl(self, names: Names | None = None, **fields: Any) -> SiteCrawl:
+        reader = site_reader(self.respond, names)
+        return await SiteCrawlService(reader).crawl(SiteCrawlRequest(**{"url": ROOT, **fields}))
+
+    @property
+    def opened(self) -> list[str]:
+        return [each.partition(" a.example.net")[2] for each in self.asked if "/robots.txt" not in each]
+
+
+def page(*links: str, head: str = "") -> bytes:
+    return html("<p>Tea is a drink that people make.</p>" + "".join(f'<a href="{link}">x</a>' for link in links), head=head)
+
+
+@for_each(
+    "url",
+    [
+        "http://127.0.0.1/", "http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://localhost/",
+        "http://10.0.0.1/", "file:///etc/passwd", "gopher://a.example.net/", "http://user:pass@a.example.net/",
+    ],
+)
+async def test_crawl_of_a_private_address_is_refused_before_a_connection(url: str) -> None:
+    site = Site(_=page())
+    with pytest.raises(PageRequestError):
+        await site.crawl(url=url)
+    assert site.asked == []
+
+
+async def test_name_that_resolves_to_a_private_address_is_refused() -> None:
+    site = Site(_=page())
+    with pytest.raises(PageRequestError):
+        await site.crawl(Names(["10.0.0.5"]))
+    assert site.asked == []
+
+
+async def test_links_and_redirects_to_private_addresses_are_not_opened() -> None:
+    """With `allow_external` too: the guard of addresses decides about every page and every hop."""
+    metadata = "http://169.254.169.254/latest/meta-data/"
+    site = Site(_=page(metadata, "/hop", "http://127.0.0.1:6379/"), hop=(302, {"Location": metadata}, b""))
+    found = await site.crawl(allow_external=True)
+    assert [each.page.url for each in found.pages] == [ROOT]
+    assert {each.url for each in found.failed} == {metadata, f"{ROOT}hop", "http://127.0.0.1:6379/"}
+    assert all(each.startswith(f"{PUBLIC}:443 ") for each in site.asked)
+
+
+async def test_redirect_to_another_site_is_not_followed() -> None:
+    site = Site(_=page("/hop"), hop=(302, {"Location": "https://elsewhere.example.net/"}, b""))
+    found = await site.crawl()
+    assert "redirects" in found.failed[0].error
+    assert not any("elsewhere" in each for each in site.asked)
+
+
+async def test_robots_txt_is_obeyed_and_read_once() -> None:
+    robots = (200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private")
+    site = Site(_=page("/private/a", "/open"), open=page(), **{"robots.txt": robots, "private/a": page()})
+    found = await site.crawl()
+    assert site.opened == ["/", "/open"]
+    assert "robots.txt" in found.failed[0].error
+    assert sum("robots.txt" in each for each in site.asked) == 1
+    with pytest.raises(PageBlockedError):
+        await site.crawl(url=f"{ROOT}private/a")
+
+
+async def test_site_whose_robots_txt_cannot_be_read_is_not_crawled() -> None:
+    site = Site(_=page(), **{"robots.txt": (500, HTML, b"")})
+    with pytest.raises(PageBlockedError):
+        await site.crawl()
+    assert site.opened == []
+
+
+@in_virtual_time
+async def test_crawl_delay_is_kept_between_the_pages_of_a_site() -> None:
+    """Three pages take two pauses, and the time of waiting is not that of a page."""
+    robots = (200, {"Content-Type": "text/plain"}, b"User-agent: *\nCrawl-delay: 1.5")
+    site = Site(_=page("/a", "/b"), a=page(), b=page(), **{"robots.txt": robots})
+    clock = asyncio.get_running_loop().time
+    reader = site_reader(site.respond, timeout=1.2, clock=clock)
+    found = await SiteCrawlService(reader).crawl(SiteCrawlRequest(url=ROOT))
+    assert len(found.pages) == 3
+    assert clock() == pytest.approx(3.0)
+
+
+async def test_endless_calendar_ends_at_the_limit() -> None:
+    site = Site()
+
+    def respond(ip: str, port: int, host: str, target: str) -> tuple[int, Any, bytes]:
+        site.asked.append(target)
+        if target == "/robots.txt":
+            return 404, HTML, b""
+        day = int(target.partition("=")[2].partition("&")[0] or 0)
+        return 200, HTML, page(f"/?day={day + 1}", f"/?day={day + 2}&utm_source=x", f"/?day={day + 1}#top")
+
+    found = await SiteCrawlService(site_reader(respond)).crawl(SiteCrawlRequest(url=ROOT, max_depth=5, limit=6))
+    assert (len(site.asked) - 1, found.stopped) == (6, "limit")
+
+
+async def test_hostile_links_are_dropped() -> None:
+    """What no address can be made of, what is too long, and links that the author marks as not to follow."""
+    links = (
+        "javascript:alert(1)", "data:text/html,x", "mailto:a@b.c", "http://[::1", "//user@a.example.net/",
+        "\\\\\\\\evil.example\\\\x",
+        "http://a.example.net\\\\@evil.example/", "/" + "x" * 5000, "ftp://a.example.net/", "", "#top", "/ok",
+    )
+    site = Site(_=page(*links) + b'<a rel="nofollow" href="/advert">x</a>', ok=page())
+    found = await site.crawl()
+    assert found.urls == (ROOT, f"{ROOT}ok")
+
+
+async def test_page_that_says_nofollow_has_no_links() -> None:
+    site = Site(_=page("/a", head='<meta name="Robots" content="index, NOFOLLOW">'))
+    assert (await site.crawl()).urls == (ROOT,)
+
+
+async def test_base_of_a_page_cannot_name_another_site() -> None:
+    site = Site(_=page("x", head='<base href="https://evil.example.net/">'))
+    assert (await site.crawl()).urls == (ROOT,)
+
+
+@in_virtual_time
+async def test_huge_page_and_silent_server_cost_their_own_page() -> None:
+    async def silent() -> Any:
+        await asyncio.Event().wait()
+
+    site = Site(_=page("/huge", "/silent", "/ok"), huge=b"x" * 6_000_000, ok=page())
+
+    def respond(ip: str, port: int, host: str, target: str) -> Any:
+        return silent() if target == "/silent" else site.respond(ip, port, host, target)
+
+    reader = site_reader(respond, timeout=1.0)
+    found = await SiteCrawlService(reader).crawl(SiteCrawlRequest(url=ROOT))
+    assert [each.page.url for each in found.pages] == [ROOT, f"{ROOT}ok"]
+    assert sorted(each.url for each in found.failed) == [f"{ROOT}huge", f"{ROOT}silent"]
+
+
+async def test_unreachable_site_is_an_error_of_the_site() -> None:
+    def respond(ip: str, port: int, host: str, target: str) -> Any:
+        if target == "/robots.txt":
+            return 404, HTML, b""
+        raise OSError
+
+    with pytest.raises(PageConnectionError):
+        await SiteCrawlService(site_reader(respond)).crawl(SiteCrawlRequest(url=ROOT))
+
+
+def test_number_of_links_of_a_page_is_bounded() -> None:
+    """A page with a hundred thousand links neither fills the memory nor takes minutes."""
+    many = page(*(f"/{number}" for number in range(100_000))).decode()
+    found = parsed(parse_child.linked_page_text(many)).hyperlinks
+    assert found is not None
+    assert len(found.links) == parse_child.MAX_LINKS
+
+
+async def test_menu_without_text_still_leads_on() -> None:
+    """A first page of links alone has no text, and is no error of a crawl."""
+    site = Site(_=html('<nav><a href="/a">A</a></nav>'), a=page())
+    found = await site.crawl()
+    assert [each.page.url for each in found.pages] == [ROOT, f"{ROOT}a"]
+    assert found.pages[0].page.text == ""
+
+
+async def test_favicon_and_images_are_absolute() -> None:
+    icon = '<link rel="shortcut icon" href="/f.ico">'
+    site = Site(_=html('<p>Tea is a drink.</p><img src="i/tea.png"><img src="data:x">', head=icon))
+    [first] = (await site.crawl()).pages
+    assert (first.images, first.favicon) == ((f"{ROOT}i/tea.png",), f"{ROOT}f.ico")
+
+

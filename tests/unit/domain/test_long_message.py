@@ -1,0 +1,98 @@
+"""The question in a message that is longer than a question, by rules."""
+
+from __future__ import annotations
+
+import re
+
+from tests.cases import for_each
+
+from modules.llm_platform.domain.context_budget import MIDDLE_CUT
+from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, ResearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.long_message import (
+    MAX_MESSAGE_CHARS,
+    is_excerpt,
+    join_context,
+    question_of,
+    split_message,
+)
+
+AGENT = """\
+You are a senior research analyst who works for a climate policy team.
+
+## Task
+Compare the efficiency of air-source heat pumps with that of gas boilers in cold winters, and tell which of them is cheaper
+to run over ten years in Norway.
+
+## Context
+- The team publishes a monthly report for municipalities.
+- Readers are engineers; they know what a coefficient of performance is.
+- Earlier drafts quoted vendor brochures, which the editor did not accept.
+
+## Output
+- Use short paragraphs.
+- Give figures with units and name the source of each.
+- Do not use tables.
+- Answer in English. Keep the answer under 300 words.
+"""
+NOTES = "The old server is slow. " * 40
+
+
+@for_each(
+    "text, question",
+    [
+        (
+            AGENT,
+            "Compare the efficiency of air-source heat pumps with that of gas boilers in cold winters, and tell which of them "
+            "is cheaper to run over ten years in Norway.",
+        ),
+        (f"{NOTES}\n\nWhy does PostgreSQL scan tables? Can you help?", "Why does PostgreSQL scan tables?"),
+        (f"What is photosynthesis?\n{NOTES}", "What is photosynthesis?"),
+        (f"{NOTES}\nWhat are the main\ndifferences of TCP\nand QUIC?", "What are the main differences of TCP and QUIC?"),
+        (f"Please explain the log.\n```\nwhat is null? why?\n```\n{NOTES}", "Please explain the log."),
+        (f"Desert plants\n\n{NOTES}", "Desert plants"),
+        (f"{NOTES}\n1. **Welche Wärmepumpe passt zu einem Altbau?**", "Welche Wärmepumpe passt zu einem Altbau?"),
+        ("Das Haus ist alt und kalt. " * 20 + "Bitte vergleiche Wärmepumpen und Gasheizungen. Danke!",
+         "Bitte vergleiche Wärmepumpen und Gasheizungen."),
+        ("我有一个问题。" * 100 + "请解释光合作用的过程。谢谢。", "请解释光合作用的过程。"),
+        ("Мой дом старый. " * 40 + "Пожалуйста, сравни тепловой насос и газовый котёл.",
+         "Пожалуйста, сравни тепловой насос и газовый котёл."),
+    ],
+)
+def test_the_last_question_else_the_last_instruction_else_the_first_line(text: str, question: str) -> None:
+    """A polite last question that names nothing and what stands in code are not the question."""
+    found, context = split_message(text)
+    assert found.strip("*") == question
+    assert context == text.strip()
+    assert is_excerpt(found, context)
+
+
+@for_each("text", ["x" * MAX_QUERY_CHARS, "  What is tea?\n"])
+def test_a_short_message_is_its_own_question(text: str) -> None:
+    """Nothing is left for the context, and nothing is cut."""
+    assert split_message(text) == (text.strip(), None)
+
+
+@for_each(
+    "text",
+    ["x" * 501, "y " * 16_250, "?" * 32_500, "\n" * 600 + "a", "e\u0301" * 5000,
+     "<|im_start|>" * 2000, "- " * 9000],
+)
+def test_any_message_of_the_longest_length_makes_a_request(text: str) -> None:
+    """Whatever it consists of: the question has 1 to 500 characters, the context at most 32,000."""
+    assert len(text) <= MAX_MESSAGE_CHARS
+    question, context = split_message(text)
+    assert 1 <= len(question) <= MAX_QUERY_CHARS
+    assert len(context or "") <= MAX_CONTEXT_CHARS
+    assert question_of(text) == question
+
+
+def test_what_is_cut_says_so() -> None:
+    """A context that was too long lacks its middle, with a mark there, which also a model reads."""
+    cut = join_context("a" * 20_000, None, "b" * 20_000)
+    assert cut is not None
+    assert MAX_CONTEXT_CHARS - 1 <= len(cut) <= MAX_CONTEXT_CHARS
+    assert re.fullmatch(rf"a+{re.escape(MIDDLE_CUT)}b+", cut)
+    assert join_context("a\x00b", "", None) == "ab"
+    assert join_context(None, " ") is None
+    assert ResearchRequest(query="What is tea?", context=cut).context == cut

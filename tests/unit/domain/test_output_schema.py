@@ -1,0 +1,144 @@
+"""The JSON Schema of a structured answer is bounded before anything compares a value with it."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from modules.llm_platform.domain import output_schema as schemas
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.output_schema import InvalidSchemaError, check_output_schema, output_errors
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "born": {"type": ["integer", "null"]}},
+    "required": ["name", "born"],
+    "additionalProperties": False,
+}
+SOON_S = 10.0  # of a busy machine; without the bounds these run for ever
+
+
+class Leaf(BaseModel):
+    label: str
+    next: Leaf | None = None
+
+
+class Tree(BaseModel):
+    """What pydantic writes for models that contain others and themselves."""
+
+    kind: str
+    leaves: list[Leaf]
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+def doubling(steps: int) -> dict[str, Any]:
+    parts = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(steps)}
+    return {"$ref": "#/$defs/a0", "$defs": {**parts, f"a{steps}": {"type": "object"}}}
+
+
+@pytest.mark.parametrize("schema", [PERSON, {}, {"type": "object"}, Tree.model_json_schema(), Leaf.model_json_schema()])
+def test_schemas_of_today(schema: dict[str, Any]) -> None:
+    """What pydantic makes of models, and the empty schema, pass as they are."""
+    check_output_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"properties": {"a": {"description": "x" * schemas.MAX_SCHEMA_BYTES}}}, schemas.TOO_LARGE),
+        (nested(schemas.MAX_SCHEMA_DEPTH), schemas.TOO_DEEP),
+        (nested(100_000), schemas.TOO_DEEP),
+        ({"properties": {f"p{n}": {} for n in range(schemas.MAX_SCHEMA_PROPERTIES + 1)}}, schemas.TOO_MANY_PROPERTIES),
+        ({"type": "array", "items": {}}, schemas.NO_OBJECT),
+        ({"properties": {"a": {"$ref": "https://example.org/other.json"}}}, schemas.BAD_REFERENCE),
+        ({"properties": {"a": {"$ref": "other.json#/a"}}}, schemas.BAD_REFERENCE),
+        ({"properties": {"a": {"$ref": "#/$defs/missing"}}}, schemas.BAD_REFERENCE),
+        ({"const": {"x": {}}, "$ref": "#/const/x"}, schemas.BAD_REFERENCE),
+        ({"$ref": "#"}, schemas.TOO_COMPLEX),
+        (doubling(60), schemas.TOO_COMPLEX),
+        ({"properties": {"a": {"pattern": "(?=x)y"}}}, schemas.BAD_PATTERN),
+        ({"properties": {"a": {"pattern": "("}}}, schemas.BAD_PATTERN),
+        ({"patternProperties": {"(a+)+$": {}}}, "uses patternProperties"),
+        ({"properties": {"a": {"unevaluatedProperties": False}}}, "uses unevaluatedProperties"),
+        ({"properties": {"a": {"$id": "https://example.org/a"}}}, "uses $id"),
+        ({"properties": {"a": {"type": "text"}}}, "$.properties.a.type is not valid"),
+        ({"properties": ["a"]}, "$.properties is not valid"),
+    ],
+)
+def test_refused_schemas(schema: dict[str, Any], reason: str) -> None:
+    """A schema that is none, or that cannot be bounded, is refused soon, with the reason."""
+    began = time.monotonic()
+    with pytest.raises(InvalidSchemaError, match=r"^") as caught:
+        check_output_schema(schema)
+    assert reason in str(caught.value)
+    assert time.monotonic() - began < SOON_S
+
+
+def test_names_are_no_keywords() -> None:
+    """A property may have the name of a keyword."""
+    check_output_schema({"properties": {name: {"type": "string"} for name in (*schemas.UNSUPPORTED, "$ref", "pattern")}})
+
+
+@pytest.mark.parametrize(
+    ("value", "errors"),
+    [
+        ({"name": "Ada", "born": 1815}, []),
+        ({"name": "Ada", "born": None}, []),
+        ({"name": "Ada"}, ["$: required [\"name\",\"born\"]"]),
+        ({"name": 5, "born": "1815"}, ["$.name: type \"string\"", "$.born: type [\"integer\",\"null\"]"]),
+        ({"name": "Ada", "born": 1, "x": 1}, ["$: additionalProperties false"]),
+        ([], ["$: type \"object\""]),
+    ],
+)
+def test_errors_of_a_value(value: object, errors: list[str]) -> None:
+    """An error names the place and what the schema says there, never the value."""
+    assert output_errors(PERSON, value) == errors
+
+
+def test_patterns_take_linear_time() -> None:
+    """A pattern that backtracks for ever in other engines is matched at once."""
+    schema = {"properties": {"a": {"pattern": "^(a+)+$"}}}
+    check_output_schema(schema)
+    began = time.monotonic()
+    assert output_errors(schema, {"a": "a" * 5000 + "!"}) == ["$.a: pattern \"^(a+)+$\""]
+    assert time.monotonic() - began < SOON_S
+
+
+def test_references_are_counted_with_the_value() -> None:
+    """A schema that is harmless for {} and doubles with each level of the value is given up."""
+    schema = {"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
+    check_output_schema(schema)
+    value: dict[str, Any] = {}
+    for _ in range(30):
+        value = {"a": value}
+    with pytest.raises(InvalidSchemaError, match="refers to itself too often"):
+        output_errors(schema, value)
+
+
+def test_numbers_beyond_the_library() -> None:
+    """A number that the library cannot compute with ends in one of the two outcomes, never in another error."""
+    schema = {"properties": {"a": {"multipleOf": 1e-308}}}
+    check_output_schema(schema)
+    with suppress(InvalidSchemaError):
+        assert output_errors(schema, {"a": 1e308}) in ([], ["$.a: multipleOf 1e-308"])
+
+
+def test_a_request_names_the_field() -> None:
+    """A bad schema is an error of the field `output_schema`; a good one is kept as it was sent."""
+    with pytest.raises(ValidationError) as caught:
+        ResearchRequest(query="What is tea?", output_schema={"type": "array"})
+    [error] = caught.value.errors()
+    assert (error["loc"], error["msg"]) == (("output_schema",), schemas.NO_OBJECT)
+    kept = ResearchRequest(query="What is tea?", output_schema=PERSON)
+    assert ResearchRequest.model_validate_json(kept.model_dump_json()).output_schema == json.loads(json.dumps(PERSON))

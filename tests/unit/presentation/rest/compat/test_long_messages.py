@@ -1,0 +1,160 @@
+"""What clients send as the last message: longer than a question, too short for one, below a long system message."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import httpx2
+import pytest
+from tests.cases import for_each
+from tests.unit.application.services.test_follow_ups import FIRST, NOISE, PUMPS
+from tests.unit.application.services.test_research_service import Library, service
+from tests.unit.domain.test_long_message import AGENT
+from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
+
+Body = Mapping[str, Any]
+
+
+def chat(model: str, *messages: str, **fields: Any) -> dict[str, Any]:
+    """A conversation: the last message is of the user, the ones before it of the system."""
+    *before, last = messages
+    sent = [*({"role": "system", "content": each} for each in before), {"role": "user", "content": last}]
+    return {"model": model, "messages": sent, **fields}
+
+
+def response_input(*messages: str, **fields: Any) -> dict[str, Any]:
+    *before, last = messages
+    return {"model": "research-shallow", "input": last, **({"instructions": "\n".join(before)} if before else {}), **fields}
+
+
+DOORS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
+    "openai": ("/v1/chat/completions", lambda *messages, **fields: chat("research-shallow", *messages, **fields)),
+    "responses": ("/v1/responses", response_input),
+    "perplexity": ("/perplexity/chat/completions", lambda *messages, **fields: chat("sonar", *messages, **fields)),
+}
+PLACES = {"openai": "messages.0.content", "responses": "input", "perplexity": "messages.0.content"}
+
+
+@pytest.fixture(params=DOORS)
+def door(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def text_of(answer: Body) -> str:
+    if "output" in answer:
+        return str(answer["output"][-1]["content"][0]["text"])
+    return str(answer["choices"][0]["message"]["content"])
+
+
+async def post(client: httpx2.AsyncClient, door: str, *messages: str, **fields: Any) -> httpx2.Response:
+    path, body = DOORS[door]
+    return await client.post(path, json=body(*messages, **fields))
+
+
+async def test_long_message_is_a_question_with_context(client: httpx2.AsyncClient, services: FakeServices, door: str) -> None:
+    """The message of an agent is answered; its question is searched, the whole of it is the context."""
+    assert (await post(client, door, AGENT)).status_code == 200
+    [request] = services.requests
+    assert request.query.startswith("Compare the efficiency of air-source heat pumps")
+    assert request.context == AGENT.strip()
+
+
+async def test_long_system_message_goes_on_in_the_context(
+    client: httpx2.AsyncClient, services: FakeServices, door: str
+) -> None:
+    """Nothing of it is lost: 2000 characters are instructions, the rest context."""
+    lines = [f"Rule {number}: write plainly." for number in range(200)]
+    assert (await post(client, door, "\n".join(lines), "What is tea?")).status_code == 200
+    [request] = services.requests
+    assert request.query == "What is tea?"
+    assert [*request.instructions.splitlines(), *request.context.splitlines()] == lines
+
+
+async def test_longest_message(client: httpx2.AsyncClient, services: FakeServices, door: str) -> None:
+    """32,500 characters are accepted; one more is refused, and the error names where it was sent."""
+    assert (await post(client, door, "word " * 6500)).status_code == 200
+    assert (await post(client, door, "w" * 100_000, "What is tea?")).status_code == 200  # a system message is cut
+    refused = await post(client, door, "w" * 32_501)
+    assert refused.status_code in (400, 422)
+    error = refused.json()["error"]
+    assert error["param"] == PLACES[door]
+    assert "32500" in error["message"]
+
+
+@for_each("message", ["", "   ", "\u200b\u200b", "a\x00b"])
+async def test_errors_name_what_the_client_sent(client: httpx2.AsyncClient, door: str, message: str) -> None:
+    """Not the field of our request; a list of inputs by its place."""
+    refused = await post(client, door, message)
+    assert refused.json()["error"]["param"] == PLACES[door]
+    turns = [{"role": "user", "content": "What is tea?"}, {"role": "assistant", "content": "A drink."}]
+    listed = {"model": "research-shallow", "input": [*turns, {"role": "user", "content": message}], "instructions": "Be brief."}
+    assert (await client.post("/v1/responses", json=listed)).json()["error"]["param"] == "input.2.content"
+
+
+@pytest.fixture
+def library() -> Library:
+    return Library([PUMPS, NOISE])
+
+
+@pytest.fixture
+async def real(library: Library) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the application with the real service of research runs."""
+    services: Any = FakeServices()
+    it = service(library, jobs=services.jobs)
+    services.research, services.stream_research, services.turns_before = it.research, it.stream, it.turns_before
+    services.plan = it.plan
+    async with app_client(services) as client:
+        yield client
+
+
+@for_each(
+    "message, start",
+    [("hi", "Ask a question"), ("ok", "Ask a question"), ("?!", "Ask a question"), ("你好", "请用"), ("да", "Задайте")],
+)
+async def test_message_too_short_to_search_is_answered_in_words(
+    real: httpx2.AsyncClient, library: Library, door: str, message: str, start: str
+) -> None:
+    """200 without a search or a model, in the language of its script; as a stream too."""
+    answer = (await post(real, door, message)).json()
+    assert text_of(answer).startswith(start)
+    assert answer["usage"]["total_tokens"] == 0
+    streamed = await post(real, door, message, stream=True)
+    assert streamed.status_code == 200
+    assert start in streamed.text.encode().decode("unicode_escape", "ignore") or start in streamed.text
+    assert library.asked == []
+
+
+async def test_short_message_does_not_end_the_conversation(real: httpx2.AsyncClient, library: Library) -> None:
+    """What follows it is understood in the context of what stood before it; also where nothing did."""
+    first = (await post(real, "responses", FIRST)).json()["id"]
+    thanks = (await post(real, "responses", "ok", previous_response_id=first)).json()["id"]
+    answer = (await post(real, "responses", "How loud are they?", previous_response_id=thanks)).json()
+    assert "heat pumps" in answer["llm_platform"]["metadata"]["understood_question"]
+    hello = (await post(real, "responses", "hi")).json()["id"]
+    assert (await post(real, "responses", FIRST, previous_response_id=hello)).status_code == 200
+
+
+async def test_research_route_keeps_its_limits(client: httpx2.AsyncClient) -> None:
+    """`query` has 3 to 500 characters there, and `context` up to 32,000."""
+    for body, field in (
+        ({"query": "hi"}, "query"),
+        ({"query": "w" * 501}, "query"),
+        ({"query": "What is tea?", "context": "w" * 32_001}, "context"),
+        ({"query": "What is tea?", "context": "a\x00b"}, "context"),
+        ({"query": "What is tea?", "context": 1}, "context"),
+    ):
+        refused = await client.post("/research", json=body)
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["loc"] == ["body", field]
+    assert (await client.post("/research", json={"query": "What is tea?", "context": "w" * 32_000})).status_code == 200
+
+
+async def test_long_query_of_a_search(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """The question in it is searched; for an answer of Tavily the rest is context."""
+    for path in ("/perplexity/search", "/tavily/search"):
+        assert (await client.post(path, json={"query": AGENT})).status_code == 200
+        assert services.requests[-1].query.startswith("Compare the efficiency")
+        assert (await client.post(path, json={"query": "w" * 32_501})).status_code in (400, 422)
+    assert (await client.post("/tavily/search", json={"query": AGENT, "include_answer": True})).status_code == 200
+    assert (services.requests[-1].context, len(services.requests[-1].query) <= 500) == (AGENT.strip(), True)
