@@ -211,6 +211,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
     _keyed_service("exa", "ExaWebSearchAdapter", "Exa, a search by meaning", ("web", "news", "academic")),
     _keyed_service("tavily", "TavilyWebSearchAdapter", "Tavily", ("web", "news")),
     _keyed_service("serper", "SerperWebSearchAdapter", "Serper, results of Google", ("web", "news", "academic")),
+    _keyed_service("jina", "JinaWebSearchAdapter", "Jina's search, results of Google", ("web", "news"), named_only=True),
     SearchProviderSpec(
         name=DOCUMENTS,
         build=_documents,
