@@ -74,22 +74,53 @@ class Visit:
 
     async def ask(self, query: str = QUESTION, depth: str = "shallow") -> None:
         """Ask with the documents as the only source; for a report this makes the plan."""
-        await self.page.check(f"[name=depth][value={depth}]", force=True)
-        for source in ("web", "news", "academic", "documents"):
-            await self.page.set_checked(f"[name=sources][value={source}]", source == "documents", force=True)
+        await self.choose(depth)
         await self.page.fill("#query", query)
-        await self.page.press("#query", "Enter")
+        if await self.page.evaluate("matchMedia('(hover: none) and (pointer: coarse)').matches"):  # Enter is a new line
+            await self.page.locator("#form button[type=submit]").tap()
+        else:
+            await self.page.press("#query", "Enter")
 
-    async def answered(self) -> None:
-        await self.page.wait_for_selector("[role=tablist]")
+    async def choose(self, depth: str, *sources: str) -> None:
+        """Choose a depth, and these sources in the place of the documents, in the panel of the first question."""
+        await self.page.click("#form .options-button")
+        await self.page.check(f"[name=depth][value={depth}]", force=True)
+        for box in await self.page.locator("[name=sources]").all():
+            await box.set_checked(await box.get_attribute("value") in (sources or ("documents",)), force=True)
+        await self.page.keyboard.press("Escape")
+
+    async def open_threads(self) -> None:
+        """Beside the page they are there; on a small screen they are in the drawer."""
+        opener = self.page.get_by_role("button", name="Threads", exact=True)
+        if await opener.is_visible():
+            await opener.click()
+        await self.page.wait_for_selector(".threads li")
+
+    async def answered(self, turns: int = 1) -> None:
+        """The last of so many turns has its answer."""
+        await self.page.wait_for_selector(f".turn:nth-child({turns}) .actions")
+        await self.page.wait_for_selector(".follow-up")
+
+    async def keep_none(self) -> None:
+        """Let the page's requests end with their connection, as in a browser whose reader keeps nothing."""
+        await self.page.evaluate("localStorage.setItem('llm-platform.store', 'false')")
 
     async def play(self, response: Mapping[str, Any], *before: Mapping[str, Any]) -> None:
-        """Let the server's next answer be this one, whatever is asked."""
+        """Let the server's next answer be this one, whatever is asked: a run with the id `r`."""
         events = [*before, {"type": "done", "response": response}]
         body = "".join(
             f"id: {n}\ndata: {json.dumps({'request_id': 'r', **event})}\n\n" for n, event in enumerate(events, 1)
         )
-        await self.page.route("**/research", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+        job = {"id": "r", "status": "running"}
+        await self.page.route("**/research", lambda route: route.fulfill(status=202, json=job))
+        await self.page.route("**/research/r/events", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+
+    async def play_stored(self, response: Mapping[str, Any]) -> None:
+        """Let the server have this answer stored, as `abc`."""
+        thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
+        job = {"query": "q", "depth": "deep", "response": response}
+        await self.page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
+        await self.page.route("**/research/abc", lambda route: route.fulfill(json=job))
 
     async def violations(self) -> list[str]:
         """What axe finds, each with the elements."""
@@ -116,8 +147,8 @@ async def visiting(
     try:
         visit = Visit(await context.new_page(), base)
         await visit.page.goto(f"{base}/")
-        await visit.page.wait_for_selector("#hint:not(:empty)")
-        await visit.page.wait_for_load_state("networkidle")  # it has asked which sources the server has
+        await visit.page.wait_for_selector("#form .options-button:not(:empty)")
+        await visit.page.wait_for_load_state("networkidle")  # it has asked for the sources and the threads of the server
         yield visit
     finally:
         await context.close()

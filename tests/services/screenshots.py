@@ -14,14 +14,19 @@ from pathlib import Path
 from tests.services.browser import OFFLINE, ROOT, WIDTHS, Visit, chromium, serving_page, visiting
 
 IMAGES = ROOT / "docs" / "images"
-MAX_BYTES = 150_000
-HEIGHTS = {360: 740, 768: 820, 1280: 640}
+MAX_BYTES = 160_000
+HEIGHTS = {360: 740, 768: 820, 1280: 600}
 THEMES = ("light", "dark")
 PICTURES = {(360, "answer"): "page-phone", (768, "plan"): "page-tablet", (1280, "quote"): "page"}
 
 
 async def question(visit: Visit) -> None:
     await visit.page.locator("#query").blur()
+
+
+async def choices(visit: Visit) -> None:
+    await visit.page.click("#form .options-button")
+    await visit.page.wait_for_selector(".options-panel [name=depth]")
 
 
 async def plan(visit: Visit) -> None:
@@ -57,14 +62,16 @@ async def report(visit: Visit) -> None:
     await visit.page.click(".steps summary")
 
 
-async def history(visit: Visit) -> None:
-    await report(visit)
-    await visit.page.get_by_role("link", name="History").click()
-    await visit.page.wait_for_selector(".history-list li")
+async def threads(visit: Visit) -> None:
+    await answer(visit)
+    await visit.page.get_by_label("Ask a follow-up question").fill("And when is it partial?")
+    await visit.page.keyboard.press("Enter")
+    await visit.page.wait_for_selector(".turn:nth-child(2) [role=tab]:not([disabled]):nth-child(2)")
+    await visit.open_threads()
 
 
 SCENES: Mapping[str, Callable[[Visit], Awaitable[None]]] = {
-    scene.__name__: scene for scene in (question, plan, answer, quote, sources, sent, report, history)
+    scene.__name__: scene for scene in (question, choices, plan, answer, quote, sources, sent, report, threads)
 }
 
 

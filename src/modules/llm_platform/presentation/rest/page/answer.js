@@ -1,94 +1,37 @@
-// The text of an answer: Markdown to clean elements, with a button in the place of each citation marker.
+// The text of an answer: it grows with the tokens, in steps so short that the page never stops, and keeps what has not changed.
 
-import { el, icon, unitOffsets } from "./dom.js";
+import { copyButton } from "./actions.js";
+import { attachCard } from "./citation_card.js";
+import { el, icon, pause, Step, unitOffsets } from "./dom.js";
+import { blocksOf } from "./markdown.js";
 import { t } from "./texts.js";
+import { placedCharacters, Underlines } from "./underlines.js";
+import { cellVerdicts, isDoubt, ofCell, quotedPassage, verdictWord } from "./verdicts.js";
 
-/* global markdownit, DOMPurify */
+const OPEN_BLOCKS = 2; // at the end of a text that grows: what follows may change them, as a line of === makes a heading
+const REST = 3; // between two drawings of a growing text, in times of what the last one took
+const MAX_REST_MS = 150;
+const QUIET = ["supported", "quoted"]; // a marker without a sign
 
-export const VERDICTS = {
-  supported: () => t("supported"),
-  partial: () => t("partly supported"),
-  unsupported: () => t("not supported"),
-  unchecked: () => t("not checked"),
-};
-const MARKER = /\[(\d{1,4})\]/g;
-// Private-use characters stand for a marker while the Markdown is rendered; elsewhere they are removed.
-const [OPEN, CLOSE] = ["\ue000", "\ue001"];
-const PLACE = /\ue000(\d+)\ue001/g;
-const CLEAN = {
-  ALLOWED_TAGS: ["p", "br", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
-    "s", "hr", "a", "table", "thead", "tbody", "tr", "th", "td", "#text"],
-  ALLOWED_ATTR: ["href", "start"],
-  ALLOW_DATA_ATTR: false,
-  ALLOW_ARIA_ATTR: false,
-  ALLOWED_URI_REGEXP: /^https?:/i,
-  RETURN_DOM_FRAGMENT: true,
-};
-
-let renderer = null;
-
-function markdown() {
-  if (!renderer) {
-    renderer = markdownit({ html: false, linkify: false, typographer: false }).disable(["image"]);
-    renderer.validateLink = (url) => /^https?:\/\//i.test(url);
-  }
-  return renderer;
-}
-
-/** The text as elements: `numbers` are the sources that it may cite, `marker(match)` makes the element of a marker. */
-export function rendered(text, numbers, marker) {
-  const matches = [...text.matchAll(MARKER)].filter((match) => numbers.has(Number(match[1])));
-  let position = 0;
-  let marked = "";
-  matches.forEach((match, index) => {
-    marked += plain(text.slice(position, match.index)) + OPEN + index + CLOSE;
-    position = match.index + match[0].length;
-  });
-  marked += plain(text.slice(position));
-  const fragment = DOMPurify.sanitize(markdown().render(marked), CLEAN);
-  for (const link of fragment.querySelectorAll("a")) {
-    link.target = "_blank";
-    link.rel = "noopener noreferrer nofollow";
-  }
-  for (const table of fragment.querySelectorAll("table")) {
-    const scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": t("Table") });
-    table.replaceWith(scroller);
-    scroller.append(table);
-  }
-  for (const block of fragment.querySelectorAll("pre")) block.tabIndex = 0;
-  placeMarkers(fragment, matches, marker);
-  return fragment;
-}
-
-const plain = (text) => text.replace(/[\ue000\ue001]/g, "");
-
-function placeMarkers(fragment, matches, marker) {
-  const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
-  const nodes = [];
-  while (walker.nextNode()) if (walker.currentNode.data.includes(OPEN)) nodes.push(walker.currentNode);
-  for (const node of nodes) {
-    const isCode = node.parentElement?.closest("code, pre, a");
-    const parts = [];
-    let position = 0;
-    for (const place of node.data.matchAll(PLACE)) {
-      const match = matches[Number(place[1])];
-      const before = node.data.slice(position, place.index);
-      // The marker stays with its word; the style sheet makes the gap.
-      parts.push(isCode ? before + match[0] : before.trimEnd(), isCode ? "" : marker(match));
-      position = place.index + place[0].length;
-    }
-    node.replaceWith(...parts, node.data.slice(position));
-  }
-}
-
-/** The answer on the page: grows with the tokens, and keeps what has not changed, with selection and focus. */
 export class AnswerText {
   constructor(openQuote) {
     this.element = el("div", { class: "answer", dir: "auto" });
     this.openQuote = openQuote;
-    this.text = "";
+    this.texts = []; // of the sources, by their numbers less one, where the page holds them
+    this.lines = new Underlines();
     this.sources = new Map();
+    this.shown = []; // the blocks on the page, each with its nodes
+    this.drawing = 0; // counts up: only the last one goes on
     this.scheduled = 0;
+    this.took = 0;
+    this.#begin("");
+  }
+
+  #begin(text) {
+    this.text = text;
+    this.blocks = []; // of the text when it was drawn last
+    this.links = {};
+    this.judge = null; // while it is written, a marker has no verdict
   }
 
   setSources(sources) {
@@ -97,70 +40,177 @@ export class AnswerText {
 
   append(text) {
     this.text += text;
-    this.scheduled ||= requestAnimationFrame(() => this.#show());
+    const later = () => requestAnimationFrame(() => this.scheduled && this.#draw());
+    this.scheduled ||= setTimeout(later, Math.min(this.took * REST, MAX_REST_MS));
   }
 
   reset() {
-    this.text = "";
-    this.#show();
+    this.#begin("");
+    this.#draw();
   }
 
   /** Show the verdicts on the text so far. */
   setCitations(citations) {
-    this.#show(citations);
+    return this.#finish(this.text, citations);
   }
 
-  /** Show the whole answer with its verdicts. */
+  /** Show the whole answer with its verdicts; done when all of it is on the page. */
   finish(response) {
-    this.text = response.synthesis;
     this.setSources(response.sources);
+    if (response.depth !== "report") this.texts = (response.raw_results ?? []).map((each) => each.content);
     this.element.lang = response.metadata.language;
-    this.#show(response.citations);
+    return this.#finish(response.synthesis, response.citations, response.metadata.uncited);
   }
 
-  #show(citations) {
-    cancelAnimationFrame(this.scheduled);
-    this.scheduled = 0;
-    const find = citations ? finder(this.text, citations) : () => null;
-    const next = rendered(this.text, new Set(this.sources.keys()), (match) => this.#marker(match, find(match), !citations));
-    replaceChanged(this.element, [...next.childNodes]);
+  async #finish(text, citations, uncited) {
+    const unit = unitOffsets(text); // offsets count code points
+    const inUnits = (spans) => (spans ?? []).map((each) => ({ ...each, start: unit(each.start), end: unit(each.end), sent: each }));
+    const placed = inUnits(citations).map((each) => ({ ...each, cells: inUnits(each.cells) }));
+    this.#begin(text);
+    this.judge = finder(placed, citations);
+    if (!(await this.#draw())) return;
+    await pause();
+    if (this.text === text) this.#markPlaces(placed, inUnits(uncited));
   }
 
-  #marker(match, citation, isWriting) {
-    const index = Number(match[1]);
-    const verdict = citation?.verdict ?? "unchecked";
-    const label = isWriting
-      ? t("Source {n}, not checked yet", { n: index })
-      : t("Source {n}, {verdict}: show the quote", { n: index, verdict: VERDICTS[verdict]() });
-    const button = el("button", {
-      type: "button", class: `cite ${isWriting ? "pending" : verdict}`, "aria-label": label, "aria-haspopup": "dialog",
-      title: isWriting ? null : `${VERDICTS[verdict]()} · ${this.sources.get(index)?.title ?? ""}`,
-    }, String(index), !isWriting && icon(verdict));
-    button.addEventListener("click", () => this.openQuote(index, citation, isWriting));
+  /** Lines under what is doubted or cites nothing, and a sign at each cell of a table that its sources do not support. */
+  #markPlaces(citations, uncited) {
+    const cells = cellVerdicts(citations);
+    const placeOf = ({ start, end }) => `${start} ${end}`;
+    const supported = new Set(citations.filter((each) => each.verdict === "supported").map(placeOf)); // by one of its sources
+    const sentences = citations.filter((each) => !each.cells.length && !supported.has(placeOf(each)));
+    const doubted = [...sentences, ...cells].filter((each) => isDoubt(each.verdict));
+    const places = cells.length + doubted.length + uncited.length ? placedCharacters(this.element, this.text) : [];
+    this.lines.draw(places, doubted, uncited);
+    for (const old of this.element.querySelectorAll(".cite.cell")) old.remove();
+    for (const { start, end, verdict, sent, citation } of cells) {
+      const element = places.slice(start, end).find(Boolean)?.node.parentElement.closest("td, th");
+      if (verdict !== "supported" && element) element.append(this.#cellButton(ofCell(citation.sent, sent)));
+    }
+  }
+
+  #cellButton(citation) {
+    const index = citation.source_index;
+    const about = { index, source: this.sources.get(index), citation, text: this.texts[index - 1], open: () => this.openQuote(index, citation, false) };
+    const label = t("Source {n}, {verdict}: show the quote", { n: index, verdict: verdictWord(citation, about.text) });
+    const button = el("button", { type: "button", class: `cite cell ${citation.verdict}`, "aria-label": label, "aria-haspopup": "dialog" },
+      icon(citation.verdict));
+    attachCard(button, about);
     return button;
   }
-}
 
-/** For a marker, the citation of the statement that it stands behind or in. */
-function finder(text, citations) {
-  const unit = unitOffsets(text);
-  const placed = citations.map((citation) => ({ citation, start: unit(citation.start) }));
-  return (match) => {
-    const index = Number(match[1]);
-    let best = null;
-    for (const each of placed) {
-      if (each.citation.source_index !== index || each.start > match.index) continue;
-      if (!best || each.start >= best.start) best = each;
+  /** Bring the page to the text; false where a later drawing took over. */
+  async #draw() {
+    clearTimeout(this.scheduled);
+    this.scheduled = 0;
+    const number = (this.drawing += 1);
+    const began = performance.now();
+    this.lines.clear();
+    const step = new Step();
+    for (const work of [this.#place(this.#split()), this.#mark()])
+      for (const _ of work) {
+        if (step.hasTime) continue;
+        await step.next();
+        if (number !== this.drawing) return false;
+      }
+    this.took = performance.now() - began;
+    return true;
+  }
+
+  /** The blocks of the text. Of one that grows, only the end is read again. */
+  #split() {
+    const settled = this.blocks.slice(0, -OPEN_BLOCKS);
+    const from = this.blocks[settled.length]?.start ?? 0;
+    const rest = blocksOf(this.text.slice(from), new Set(this.sources.keys()), this.links);
+    this.blocks = [...settled, ...rest.map((block) => ({ ...block, start: block.start + from }))];
+    return this.blocks;
+  }
+
+  /** Put the blocks on the page, one for each step; those that are there at the beginning and at the end stay. */
+  *#place(blocks) {
+    const { shown } = this;
+    const isSame = (one, other) => one?.key === other?.key;
+    let first = 0;
+    while (first < shown.length && first < blocks.length && isSame(shown[first], blocks[first])) first += 1;
+    let last = 0;
+    while (last < Math.min(shown.length, blocks.length) - first && isSame(shown.at(-1 - last), blocks.at(-1 - last))) last += 1;
+    for (let place = first; place < blocks.length - last; place += 1) {
+      const old = place < shown.length - last ? shown[place] : null;
+      shown.splice(place, old ? 1 : 0, this.#shownBlock(blocks[place], old, shown[place]));
+      yield;
     }
-    return best?.citation ?? null;
-  };
+    for (const gone of shown.splice(blocks.length - last, shown.length - blocks.length)) remove(gone);
+    blocks.forEach(({ start }, place) => { shown[place].start = start; });
+  }
+
+  /** The block on the page: in the place of an old one, or before the next. */
+  #shownBlock(block, old, next) {
+    const markers = [];
+    const fragment = block.fragment((index, place) => {
+      markers.push({ place, ...this.#marker(index) });
+      return markers.at(-1).button;
+    });
+    for (const code of fragment.querySelectorAll("pre")) dress(code);
+    const made = { key: block.key, start: block.start, markers, nodes: [...fragment.childNodes] };
+    if (this.judge) this.#judge(made);
+    this.element.insertBefore(fragment, (old ?? next)?.nodes[0] ?? null);
+    if (old) remove(old);
+    return made;
+  }
+
+  *#mark() {
+    if (!this.judge) return;
+    for (const block of this.shown) {
+      this.#judge(block);
+      yield;
+    }
+  }
+
+  /** Give the markers of a block their verdicts, in place. */
+  #judge(block) {
+    for (const { place, about, button } of block.markers) {
+      const position = block.start + place;
+      const citation = this.judge(about.index, position) ?? quotedPassage(this.text, position, about.index, this.texts[about.index - 1]);
+      if (!about.isWriting && about.citation === citation && about.text === this.texts[about.index - 1]) continue;
+      Object.assign(about, { citation, isWriting: false, text: this.texts[about.index - 1], source: this.sources.get(about.index) });
+      const isByCell = citation?.cells?.length > 0;
+      const verdict = citation?.verdict ?? "unchecked";
+      const word = isByCell ? t("compared cell by cell") : verdictWord(citation, about.text);
+      button.className = `cite ${isByCell ? "by-cell" : verdict}`;
+      button.setAttribute("aria-label", t("Source {n}, {verdict}: show the quote", { n: about.index, verdict: word }));
+      button.replaceChildren(String(about.index), ...(isByCell || QUIET.includes(verdict) ? [] : [icon(verdict)]));
+    }
+  }
+
+  #marker(index) {
+    const about = { index, source: this.sources.get(index), citation: null, isWriting: true };
+    about.open = () => this.openQuote(index, about.citation, about.isWriting);
+    const button = el("button", {
+      type: "button", class: "cite pending", "aria-label": t("Source {n}, not checked yet", { n: index }), "aria-haspopup": "dialog",
+    }, String(index));
+    attachCard(button, about);
+    return { button, about };
+  }
 }
 
-/** Replace the children from the first one on that is different. */
-function replaceChanged(parent, next) {
-  const old = [...parent.childNodes];
-  let same = 0;
-  while (same < old.length && same < next.length && old[same].isEqualNode(next[same])) same += 1;
-  for (const node of old.slice(same)) node.remove();
-  parent.append(...next.slice(same));
+function remove(block) {
+  for (const node of block.nodes) node.remove();
+}
+
+/** A block of code, with a button that copies it and in colours, whose rules are loaded with the first block. */
+function dress(block) {
+  const frame = el("div", { class: "code" });
+  block.replaceWith(frame);
+  frame.append(copyButton(t("Copy"), () => block.textContent), block);
+  const code = block.querySelector("code") ?? block;
+  if (block.dataset.language) import("./highlight.js").then(({ highlight }) => highlight(code, block.dataset.language));
+}
+
+/** For a marker, the citation of the statement that it stands behind or in; `placed` are the same with offsets in units. */
+function finder(placed, citations) {
+  const bySource = Map.groupBy(placed.map((each, place) => ({ ...each, citation: citations[place] })), (each) => each.source_index);
+  return (index, position) => {
+    const before = (bySource.get(index) ?? []).filter((each) => each.start <= position);
+    return before.reduce((best, each) => (best && each.start < best.start ? best : each), null)?.citation ?? null;
+  };
 }

@@ -1,7 +1,8 @@
 // Requests to the server that this page came from, and the events of its streams.
 
 import { askForKey, storedKey } from "./settings.js";
-import { t } from "./texts.js";
+
+export { errorParts } from "./problems.js";
 
 const SHORT_WAIT_S = 10; // a rate limit that is over this soon is waited for
 const WAITS = 3;
@@ -9,29 +10,33 @@ const RECONNECT_MS = [500, 1000, 2000, 4000, 8000];
 const SILENCE_MS = 45_000; // the server sends a comment every 15 s: after this long it is away
 const ANSWER_MS = 15_000; // for what the server answers from its store
 
-/** A refusal: `problem` is the server's problem object. */
+/** A refusal: `problem` is the server's problem object, `waitMs` when it may be asked again, if it says so. */
 export class Refused extends Error {
-  constructor(status, problem) {
-    super(problem?.detail || problem?.title || t("The server answered with status {status}.", { status }));
+  constructor(status, problem, waitMs = (problem?.retry_after_s ?? 0) * 1000) {
+    super(problem?.detail ?? `status ${status}`);
     this.status = status;
     this.problem = problem ?? {};
+    this.waitMs = waitMs;
   }
 }
 
-/** The text that a person reads about an error. */
-export function errorText(error) {
-  if (!(error instanceof Refused)) return t("The server cannot be reached. Try again.");
-  const fields = (error.problem.errors ?? []).map((each) => `${each.loc?.at?.(-1) ?? ""}: ${each.msg}`);
-  return [error.message, ...fields].join(" ");
+/** The response that first_paint.js asked for before this module was there; once. */
+function early(method, path) {
+  const found = method === "GET" ? window.earlyResponses.get(path) : undefined;
+  window.earlyResponses.delete(path);
+  return found;
 }
 
-/** A response that is not an error; asks for an API key as often as one is missing. */
-async function send(path, { method = "GET", body, headers = {}, signal } = {}) {
+/** A response that is not an error; asks for an API key as often as one is missing, unless `asksForKey` is false.
+
+`timeout` bounds the whole answer in milliseconds, and not the time in which a person looks for a key; `isStream`: an answer
+must begin before the server counts as silent. */
+async function send(path, { method = "GET", body, headers = {}, signal, timeout, isStream, asksForKey = true } = {}) {
   for (let waits = 0; ; ) {
     const key = storedKey();
-    const response = await fetch(path, {
+    const sent = early(method, path) ?? fetch(path, {
       method,
-      signal,
+      signal: timeout ? AbortSignal.timeout(timeout) : signal,
       headers: {
         Accept: "application/json",
         ...(body && { "Content-Type": "application/json" }),
@@ -41,6 +46,7 @@ async function send(path, { method = "GET", body, headers = {}, signal } = {}) {
       body: body && JSON.stringify(body),
       credentials: "same-origin",
     });
+    const response = await (isStream ? unlessSilent(sent) : sent);
     if (response.ok) return response;
     const problem = await response.json().catch(() => null);
     const wait = Number(response.headers.get("Retry-After"));
@@ -50,42 +56,57 @@ async function send(path, { method = "GET", body, headers = {}, signal } = {}) {
       signal?.throwIfAborted();
       continue;
     }
-    if (response.status !== 401 || !(await askForKey(Boolean(key)))) throw new Refused(response.status, problem);
+    if (response.status !== 401 || !asksForKey || !(await askForKey(Boolean(key)))) throw new Refused(response.status, problem, wait * 1000);
   }
 }
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 const json = async (path, options) => (await send(path, options)).json();
-const soon = (path, options) => json(path, { ...options, signal: AbortSignal.timeout(ANSWER_MS) });
+const soon = (path, options) => json(path, { ...options, timeout: ANSWER_MS });
 const researchPath = (id) => `research/${encodeURIComponent(id)}`;
+const threadPath = (id) => `research/threads/${encodeURIComponent(id)}`;
 
 export const plan = (body, signal) => json("research/plan", { method: "POST", body, signal });
 export const submit = (body) => json("research", { method: "POST", body: { ...body, background: true } });
 export const getResearch = (id) => soon(researchPath(id));
 export const cancelResearch = (id) => soon(researchPath(id), { method: "DELETE" });
-export const listResearches = (before) =>
-  json(`research?limit=20${before ? `&before=${encodeURIComponent(before)}` : ""}`);
-export const getSource = (id, index) => soon(`${researchPath(id)}/sources/${index}`);
-export const health = () => json("health");
-
-/** Whether the server understands a field of POST /research. */
-export async function understands(field) {
-  const document_ = await json("docs/openapi.json");
-  const schemas = Object.values(document_.components?.schemas ?? {});
-  const body = document_.paths?.["/research"]?.post?.requestBody?.content?.["application/json"]?.schema ?? {};
-  const name = body.$ref?.split("/").at(-1);
-  const schema = name ? document_.components.schemas[name] : body;
-  return field in (schema?.properties ?? {}) && schemas.length > 0;
+export const getThread = (id) => soon(threadPath(id));
+export const renameThread = (id, title) => soon(threadPath(id), { method: "PATCH", body: { title } });
+export const deleteThread = (id) => soon(threadPath(id), { method: "DELETE" });
+export const listThreads = ({ q = "", before = null, asksForKey = true }) =>
+  soon(`research/threads?${new URLSearchParams({ limit: 30, ...(q && { q }), ...(before && { before }) })}`, { asksForKey });
+let offered = null;
+/** What a request can choose on this server, which is asked until it has said so once, and again with `isAgain`. A person is
+asked for a key only with `asksForKey`. */
+export async function options(asksForKey = false, isAgain = false) {
+  if (isAgain) offered = null;
+  offered ??= soon("research/options", { asksForKey: false });
+  try {
+    return await offered;
+  } catch (error) {
+    offered = null;
+    if (!asksForKey || error.status !== 401) throw error;
+    return (offered = soon("research/options"));
+  }
 }
+/** The icon of a source's site as a data: address. The policy of the page allows these and no blob:, and an image runs nothing. */
+export async function getIcon(id, index) {
+  const icon = await (await send(`${researchPath(id)}/sources/${index}/icon`, { asksForKey: false, timeout: ANSWER_MS })).blob();
+  return new Promise((resolve, reject) => {
+    const reader = Object.assign(new FileReader(), { onload: () => resolve(reader.result), onerror: reject });
+    reader.readAsDataURL(icon);
+  });
+}
+export const getSource = (id, index) => soon(`${researchPath(id)}/sources/${index}`);
 
-/** The events of a research that lives as long as this connection. */
+/** The events of a research run that lives as long as this connection. */
 export async function* stream(body, signal) {
   const headers = { Accept: "text/event-stream" };
   const response = await send("research", { method: "POST", body: { ...body, stream: true }, headers, signal });
   yield* events(response);
 }
 
-/** The events of a background research from the first one on; a connection that breaks goes on where it was.
+/** The events of a background research run from the first one on; a connection that breaks goes on where it was.
 
 `onLost` is called when one breaks; after the last try the error is thrown. */
 export async function* follow(id, signal, onLost) {
@@ -94,7 +115,7 @@ export async function* follow(id, signal, onLost) {
   while (!signal.aborted) {
     try {
       const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": String(last) }) };
-      const response = await send(`${researchPath(id)}/events`, { headers, signal });
+      const response = await send(`${researchPath(id)}/events`, { headers, signal, isStream: true });
       if (response.status === 204) return;
       for await (const event of events(response)) {
         last = event.number || last;

@@ -1,28 +1,28 @@
-// A question that continues an answer, where the server understands it.
+// A question that continues a thread.
 
-import { understands } from "./api.js";
+import { Composer } from "./composer.js";
 import { el } from "./dom.js";
-import { lengthProblem, t } from "./texts.js";
+import { askedText } from "./research.js";
+import { t } from "./texts.js";
 
-let known = null; // whether the server takes `previous_id`, asked once
+const MAX_TURN_CHARS = 20_000; // of an earlier answer in a request
 
-/** A form that appears when follow-ups are possible. */
-export function followUpForm(view, response) {
-  const input = el("input", { type: "text", id: "follow-up", minlength: 3, required: true, dir: "auto", autocomplete: "off" });
-  const error = el("p", { class: "error", role: "alert" });
-  const form = el("form", { class: "follow-up", hidden: true },
-    el("label", { for: "follow-up" }, t("Ask a follow-up question")),
-    el("div", { class: "row" }, input, el("button", { type: "submit", class: "primary" }, t("Ask"))),
-    error);
-  input.addEventListener("input", () => { error.textContent = lengthProblem(input.value); });
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    if (error.textContent) return;
-    const { sources, language } = view.request;
-    const depth = view.request.depth === "deep" ? "deep" : "shallow";
-    view.ask({ query: input.value.trim(), depth, sources, ...(language && { language }), previous_id: response.metadata.request_id });
+/** The box below the last answer of a thread: it searches as the turn `before` did, in its files too, unless a person chooses
+otherwise. The question of a turn that `failed` stands in it again. `ask(request)` gets what a person writes. */
+export function followUpForm(before, failed, ask) {
+  const last = failed?.request ?? before.request;
+  const composer = new Composer({
+    id: "follow-up", ask: (request) => { ask(request); }, fields: context(before), files: last.files ?? [],
+    values: { ...last, depth: last.depth === "deep" ? "deep" : "shallow" },
+    label: () => t("Ask a follow-up question"), placeholder: () => t("Ask a follow-up question"),
   });
-  known ??= understands("previous_id").catch(() => false);
-  known.then((isKnown) => { form.hidden = !isKnown; });
-  return form;
+  if (failed) composer.write(askedText(failed.request));
+  return el("div", { class: "follow-up" }, composer.element);
+}
+
+/** The fields by which a question follows a turn. The server forgets what was asked of files; the page knows it. */
+export function context(before) {
+  if (!before.request.files || before.storedId) return { previous_id: before.answerId };
+  const answer = [...before.response.synthesis].slice(0, MAX_TURN_CHARS).join("");
+  return { history: [{ question: before.response.query, answer }] };
 }

@@ -1,90 +1,83 @@
-// The question: depth, sources, language; then an answer, or first the plan of a report.
+// The first question of a thread: its box, the questions to begin with, and the question of an address.
 
-import { errorText, health } from "./api.js";
+import { options } from "./api.js";
+import { Composer } from "./composer.js";
 import { byId } from "./dom.js";
-import { closePlan, editPlan } from "./plan.js";
-import { lengthProblem, onLanguage, t } from "./texts.js";
+import { closePlan } from "./plan.js";
+import { Suggestions } from "./suggestions.js";
+import { isOn } from "./preferences.js";
+import { onLanguage, t } from "./texts.js";
 
-const HINTS = {
-  shallow: () => t("One search and one answer, in seconds."),
-  deep: () => t("Three searches side by side and one answer."),
-  report: () => t("A plan, whole pages, a written report, in minutes. It goes on when you close this page."),
-};
+const TITLE_WAITS_MS = [0, 1000, 2000, 4000, 8000];
 const STORED = "llm-platform.form";
-let isTouched = false;
+let composer = null;
+let suggestions = null;
 
+/** `start(request)` starts a thread. */
 export function startForm(start) {
-  const form = byId("form");
-  const showHint = () => {
-    const depth = form.elements.depth.value;
-    byId("hint").textContent = HINTS[depth]();
-    byId("submit").textContent = depth === "report" ? t("Make a plan") : t("Ask");
-  };
-  const submit = async (event) => {
-    event.preventDefault();
-    const request = read(form);
-    const problem = complaint(request);
-    showError(problem);
-    if (problem) return;
-    remember(form);
-    byId("submit").disabled = true;
-    try {
-      if (request.depth === "report") await editPlan(request, start);
-      else start(request);
-    } catch (error) {
-      showError(errorText(error));
-    } finally {
-      byId("submit").disabled = false;
-    }
-  };
-  form.addEventListener("submit", submit);
-  // Not "change": that of the question comes when the plan takes the focus.
-  form.addEventListener("input", () => {
-    isTouched = true;
-    showHint();
+  const ask = (request) => {
     closePlan();
-    showError(lengthProblem(form.elements.query.value));
+    return start(request);
+  };
+  composer = new Composer({
+    id: "query", rows: 2, values: recalled(), remember, ask,
+    label: () => t("Your question"), placeholder: () => t("Ask a question"),
   });
-  form.elements.query.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    form.requestSubmit();
+  suggestions = new Suggestions((question, sources) => {
+    if (sources) composer.choices.set({ sources });
+    composer.write(question);
+    composer.send();
   });
-  onLanguage(showHint);
-  recall(form);
-  showHint();
-  if (!recalled()) preferDocuments(form);
+  byId("composer").replaceChildren(composer.element, suggestions.element);
+  onLanguage(() => {
+    composer.draw();
+    suggestions.draw();
+  });
+  offerExamples().catch(() => {}); // of a server that says nothing there are none
+  for (const name of ["dragover", "drop"]) addEventListener(name, keepPage);
+}
+
+/** A server that has just started is still reading its documents, and knows no titles yet. */
+async function offerExamples() {
+  for (const wait of TITLE_WAITS_MS) {
+    const offered = await options(false, wait > 0);
+    suggestions.offer(offered);
+    if (offered.document_titles.length || !offered.sources.includes("documents")) return;
+    await new Promise((resolve) => setTimeout(resolve, wait || TITLE_WAITS_MS[1]));
+  }
+}
+
+/** Offer the newest threads. */
+export function suggestThreads(threads) {
+  suggestions?.showThreads(threads);
+}
+
+/** Put the question of an address (`/?q=…`) into the box. It is asked at once only where a person chose that in this browser:
+a link of another site must not spend. */
+export function askAddress() {
+  const asked = new URLSearchParams(location.search).get("q")?.trim();
+  if (!asked) return;
+  history.replaceState(null, "", location.pathname + location.hash); // a reload asks nothing twice
+  composer.write(asked);
+  if (isOn("askAtOnce")) composer.send();
 }
 
 export function focusForm() {
-  byId("query").focus();
+  composer.focus();
 }
 
-function read(form) {
-  const request = {
-    query: form.elements.query.value.trim(),
-    depth: form.elements.depth.value,
-    sources: [...form.querySelectorAll("[name=sources]:checked")].map((box) => box.value),
-  };
-  if (form.elements.language.value) request.language = form.elements.language.value;
-  return request;
+export function clearForm() {
+  composer.clear();
 }
 
-function complaint(request) {
-  if (request.query.length < 3) return t("A question needs at least three characters.");
-  if (!request.sources.length) return t("Choose at least one source.");
-  return lengthProblem(request.query);
+/** A file that misses the box must not take the place of the page. */
+function keepPage(event) {
+  if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
 }
 
-function showError(text) {
-  byId("form-error").textContent = text;
-  byId("query").setAttribute("aria-invalid", text ? "true" : "false");
-}
-
-function remember(form) {
-  const { depth, sources, language = "" } = read(form);
+function remember(values) {
   try {
-    localStorage.setItem(STORED, JSON.stringify({ depth, sources, language }));
+    localStorage.setItem(STORED, JSON.stringify(values));
   } catch {
     // the next visit begins with the defaults
   }
@@ -92,24 +85,8 @@ function remember(form) {
 
 function recalled() {
   try {
-    return JSON.parse(localStorage.getItem(STORED));
+    return JSON.parse(localStorage.getItem(STORED)) ?? {};
   } catch {
-    return null;
+    return {};
   }
-}
-
-function recall(form) {
-  const stored = recalled();
-  if (!stored) return;
-  form.elements.depth.value = stored.depth;
-  form.elements.language.value = stored.language;
-  for (const box of form.querySelectorAll("[name=sources]")) box.checked = stored.sources.includes(box.value);
-}
-
-/** A server that knows only documents searches them and not the web. */
-async function preferDocuments(form) {
-  const { components = {} } = await health().catch(() => ({}));
-  const searched = Object.keys(components).filter((name) => components[name].kind === "search");
-  if (isTouched || searched.join() !== "documents") return;
-  for (const box of form.querySelectorAll("[name=sources]")) box.checked = box.value === "documents";
 }

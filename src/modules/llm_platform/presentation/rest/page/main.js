@@ -1,64 +1,99 @@
-// The page: which part is shown, by the fragment of its address.
+// The page: which part is shown, by the fragment of its address. The modules of the other parts are loaded after it is shown;
+// first_paint.js names those of each part.
 
 import { byId } from "./dom.js";
-import { focusForm, startForm } from "./form.js";
-import { closePlan } from "./plan.js";
-import { showHistory } from "./history.js";
-import { ResearchView } from "./research.js";
 import { startSettings } from "./settings.js";
-import { onLanguage, startLanguage, t } from "./texts.js";
+import { startLanguage } from "./texts.js";
+import { startTheme } from "./theme.js";
 
-const PARTS = ["ask", "result", "history"];
-let view = null;
+const PARTS = ["ask", "result"];
+let thread = null;
+let routes = 0; // counts up: only the last one goes on
+let asking = null;
+
+/** The box for a question and the list of threads, which start when they are first needed. */
+function startAsking() {
+  asking ??= Promise.all([import("./form.js"), import("./sidebar.js")]).then(([form, sidebar]) => {
+    form.startForm(ask);
+    sidebar.startSidebar((deleted) => {
+      if (thread?.has(deleted.id)) location.hash = "";
+    }, form.suggestThreads);
+    return { ...form, ...sidebar };
+  });
+  return asking;
+}
+
+const startReading = () => import("./thread.js");
 
 function show(part) {
+  document.documentElement.classList.remove("opening");
   for (const id of PARTS) byId(id).hidden = id !== part;
-  for (const [id, target] of [["to-new", "ask"], ["to-history", "history"]])
-    byId(id).setAttribute("aria-current", part === target ? "page" : "false");
-  if (part !== "result") document.title = part === "history" ? `${t("History")} – llm-platform` : "llm-platform";
+  byId("to-new").setAttribute("aria-current", part === "ask" ? "page" : "false");
+  if (part === "ask") document.title = "llm-platform";
   window.scrollTo(0, 0);
 }
 
-function replaceView() {
-  view?.leave();
-  view = new ResearchView(ask);
-  show("result");
-  return view;
+function leaveThread() {
+  thread?.leave();
+  thread = null;
 }
 
-/** Start a research; the address names it once the server has stored it. */
-function ask(request) {
-  closePlan();
+function newThread({ ThreadView }) {
+  leaveThread();
+  const opened = new ThreadView(async () => {
+    const { refreshThreads } = await startAsking();
+    if (thread === opened) refreshThreads(opened.turns[0].id);
+  });
+  thread = opened;
+  show("result");
+  return opened;
+}
+
+/** Start a thread; the address names its run once the server has stored it. */
+async function ask(request) {
+  const [reading, { closeThreads }] = await Promise.all([startReading(), startAsking()]);
+  closeThreads();
   if (location.hash !== "#answer") history.pushState(null, "", "#answer");
-  replaceView().run(request);
+  newThread(reading).ask(request);
 }
 
 async function route() {
+  const number = (routes += 1);
   const research = /^#research\/([\w-]{1,128})$/.exec(location.hash);
-  if (research) return replaceView().open(research[1]);
-  if (location.hash === "#answer" && view) return show("result");
-  view?.leave();
-  view = null;
-  if (location.hash === "#history") {
-    show("history");
-    await showHistory();
-    byId("history-title").focus({ preventScroll: true });
+  if (research) {
+    if (thread?.has(research[1])) {
+      show("result");
+      thread.show(research[1]);
+      return;
+    }
+    const reading = await startReading();
+    if (number !== routes) return;
+    await newThread(reading).open(research[1]);
+    const { refreshThreads } = await startAsking();
+    if (thread?.turns.length) refreshThreads(thread.turns[0].id);
     return;
   }
+  if (location.hash === "#answer" && thread) return show("result");
+  const { clearForm, focusForm, openThreads, refreshThreads } = await startAsking();
+  if (number !== routes) return;
+  if (thread?.turns[0]?.id) clearForm(); // the server has the question
+  leaveThread();
   show("ask");
-  focusForm();
+  refreshThreads("");
+  if (location.hash === "#history") openThreads();
+  else focusForm();
 }
 
 await startLanguage();
+startTheme();
 startSettings();
-startForm(ask);
-onLanguage(() => {
-  if (location.hash === "#history") showHistory();
-});
 window.addEventListener("hashchange", route);
 // As a jump to #main it would be a new address, and take the place of what is shown.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   byId("main").focus();
 });
-route();
+await route();
+(await import("./keyboard.js")).startKeyboard();
+(await startAsking()).askAddress();
+startReading(); // the first answer need not wait for it

@@ -1,6 +1,6 @@
 // The plan of a report: a person changes, adds, removes and orders the sub-questions before it starts.
 
-import { errorText, plan } from "./api.js";
+import { errorParts, plan } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
 import { lengthProblem, t } from "./texts.js";
 
@@ -11,23 +11,27 @@ const LIMITS = [
   ["max_cost_usd", "Cost in US dollars", 1],
 ];
 
-/** Show the plan of a request for changes; `start(request)` gets the request with what the person made of it. */
-export async function editPlan(request, start) {
-  const place = byId("plan");
+let shown = null; // the place of the plan that is shown
+
+/** Show the plan of a request in a place, for changes; `start(request)` gets the request with what the person made of it. */
+export async function editPlan(place, request, start) {
+  closePlan();
+  shown = place;
   place.replaceChildren(el("p", { class: "hint working" }, t("Making a plan…")));
   announce(t("Making a plan…"));
-  let questions;
+  let made;
   try {
-    questions = (await plan(asked(request))).questions;
+    made = await plan(asked(request));
   } catch (error) {
     place.replaceChildren();
     throw error;
   }
-  new PlanEditor(place, request, questions.length ? questions : [request.query], start);
+  if (place !== shown || !place.firstChild) return; // the question was changed meanwhile
+  new PlanEditor(place, request, made.questions.length ? made.questions : [made.query], start);
 }
 
 export function closePlan() {
-  byId("plan").replaceChildren();
+  shown?.replaceChildren();
 }
 
 class PlanEditor {
@@ -122,12 +126,13 @@ class PlanEditor {
       announce(t("Added: {n}", { n: fresh.length }));
       if (!fresh.length) this.error.textContent = t("There are no others.");
     } catch (error) {
-      this.error.textContent = errorText(error);
+      this.error.replaceChildren(...errorParts(error));
     }
   }
 }
 
-const asked = ({ query, language, previous_id }) => ({ query, language, previous_id });
+const PLANNED = ["query", "message", "context", "language", "model", "previous_id", "history"];
+const asked = (request) => Object.fromEntries(PLANNED.map((name) => [name, request[name]]));
 
 function limits() {
   return el("details", { class: "limits" },

@@ -1,22 +1,40 @@
-// One research on the page: its steps, its answer as it is written, and what is known about it at the end.
+// A turn of a thread: a question, the steps of its research, its answer as it is written, and what is known about it at the end.
 
+import { actionsRow, askAgain, askDeeper, relatedQuestions, stoppedActions } from "./actions.js";
 import { AnswerText } from "./answer.js";
-import { cancelResearch, errorText, follow, getResearch, Refused, stream, submit } from "./api.js";
-import { announce, byId, el, icon } from "./dom.js";
+import { cancelResearch, errorParts, follow, getResearch, Refused, stream, submit } from "./api.js";
+import { announce, byId, el, icon, pause, Step } from "./dom.js";
+import { contentsOf } from "./contents.js";
 import { exportMenu } from "./export.js";
-import { followUpForm } from "./followup.js";
+import { isOn } from "./preferences.js";
 import { openQuote, SourceTexts } from "./quote.js";
+import { plainWords } from "./source_text.js";
+import { SourceCards } from "./sources.js";
 import { Steps } from "./steps.js";
-import { answerNotes, sentTable, sourceList, tabs, verdictLine } from "./summary.js";
+import { answerNotes, correction, sentTable, sourceList, Tabs, verdictLine } from "./summary.js";
 import { t } from "./texts.js";
 
 const NOT_FOUND = 404;
 const DEPTHS = { shallow: () => t("Quick"), deep: () => t("Deep"), report: () => t("Report") };
 
-/** A research that runs or has ended; `leave()` ends what belongs to the page alone. */
+/** What a request asks, in the words of the person. */
+export const askedText = (request) => request.query ?? request.message ?? "";
+
+const lasted = (job) => new Date(job.finished_at) - new Date(job.started_at ?? job.created_at);
+function wholeText({ message, context }) {
+  const text = message ?? context;
+  return text && el("details", { class: "whole-text" },
+    el("summary", {}, t("The whole text")), el("p", { dir: "auto" }, text));
+}
+
+/** A question with its answer: a turn of a thread, which runs or has ended. `leave()` ends what belongs to the page alone.
+
+`thread` hears of it: `stored(turn)` when the server has stored it, `ended(turn)`, and `again(turn)` to ask once more. */
 export class ResearchView {
-  constructor(ask) {
-    this.ask = ask;
+  constructor(thread, number) {
+    this.thread = thread;
+    this.number = number;
+    this.element = el("article", { class: "turn", "aria-labelledby": this.#titleId });
     this.controller = new AbortController();
     this.texts = new SourceTexts();
     this.id = "";
@@ -24,32 +42,65 @@ export class ResearchView {
     this.isOver = false;
   }
 
-  /** Run a request as long as the page is open; a report goes to the background, unless the server stores none. */
-  async run(request) {
+  get #titleId() {
+    return this.number ? `turn-${this.number}-title` : "result-title";
+  }
+
+  /** Ask. The server stores the run, in the thread of the run `joined` if there is one, and goes on without the page; where
+  it may not, the run ends with the page. */
+  async run(request, joined) {
     this.#draw(request);
+    this.focus();
     try {
-      if (request.depth === "report" && (await this.#submit(request))) return;
-      await this.#read(stream(request, this.controller.signal));
+      // Files are not stored, so that such a run ends with the page; its answer is stored.
+      const isKept = isOn("store");
+      const asked = { ...request, ...(isKept && joined && { thread_id: joined }) };
+      if (isKept && !request.files && (await this.#submit(asked))) return;
+      const isStored = isKept && Boolean(request.files);
+      await this.#read(stream(isStored ? { ...asked, store: true } : request, this.controller.signal));
     } catch (error) {
       this.#broken(error);
     }
   }
 
-  /** Show a background research, whatever its state. */
+  /** Show a stored run, whatever its state. */
   async open(id) {
     this.id = id;
     this.isBackground = true;
     try {
       const job = await getResearch(id);
       this.#draw(job.request ?? job);
-      if (job.response) return this.#done(job.response);
-      if (job.problem) return this.#failed(job.problem, job.status === "cancelled");
+      if (job.finished_at) this.steps.offer(() => follow(id, this.controller.signal, () => {}), lasted(job));
+      if (job.response) return await this.#done(job.response);
+      if (job.status === "cancelled") await this.#readStopped();
+      if (job.problem) return this.#failed({ ...job.problem, retry_after_s: 0 }, job.status === "cancelled"); // it was long ago
       if (job.status === "queued") this.steps.add({ type: "queued" });
       await this.#read(this.#follow());
     } catch (error) {
       if (!this.status) this.#draw({ query: t("Research"), depth: "report" });
       this.#broken(error);
     }
+  }
+
+  /** The id that a question names to follow this one. */
+  get answerId() {
+    return this.isBackground ? this.id : this.response.metadata.request_id;
+  }
+
+  /** Whether the question can be asked again as it was: files are not stored, so that a stored run lacks them. */
+  get isRepeatable() {
+    return this.request.files?.length > 0 || !this.response.metadata.files?.length;
+  }
+
+  /** The id of the run where the server stores it, else nothing. */
+  get storedId() {
+    return this.isBackground || (this.request.files && isOn("store")) ? this.id : "";
+  }
+
+  /** Let the reader begin here. */
+  focus() {
+    byId(this.#titleId)?.focus({ preventScroll: true });
+    if (this.number) this.element.scrollIntoView({ block: "start" });
   }
 
   leave() {
@@ -59,9 +110,11 @@ export class ResearchView {
   async #submit(request) {
     try {
       const job = await submit(request);
-      history.replaceState(null, "", `#research/${job.id}`);
       this.id = job.id;
       this.isBackground = true;
+      this.#showQuestion(job.request?.query);
+      if (this.controller.signal.aborted) return true;
+      this.thread.stored(this);
       await this.#read(this.#follow());
       return true;
     } catch (error) {
@@ -81,34 +134,69 @@ export class ResearchView {
     this.status = el("div", { class: "notices" });
     this.cancelButton = el("button", { type: "button", class: "cancel", onclick: () => this.#cancel() }, t("Cancel"));
     this.tools = el("div", { class: "tools" }, this.cancelButton);
-    this.body = el("div", { class: "result-body" }, this.answer.element);
-    byId("result").replaceChildren(
+    this.cards = new SourceCards((index) => this.#openQuote(index, undefined, !this.response));
+    this.text = el("div", {}, this.cards.element, this.answer.element);
+    this.found = el("div", {});
+    this.sent = el("div", {});
+    const parts = [[t("Answer"), this.text], [t("Sources"), this.found], [t("What left this machine"), this.sent]];
+    this.tabs = new Tabs(parts, this.number ? `turn-${this.number}-` : "");
+    this.body = el("div", { class: "result-body working" }, this.tabs.element);
+    this.understood = el("p", { class: "muted understood", hidden: !request.previous_id });
+    this.bar = el("div", { class: "turn-bar" }, this.steps.element, this.status);
+    this.element.replaceChildren(
       el("div", { class: "result-head" },
         el("div", {},
           el("p", { class: "kicker" }, DEPTHS[request.depth]?.() ?? ""),
-          el("h1", { id: "result-title", tabindex: "-1", dir: "auto" }, request.query)),
+          el(this.number ? "h2" : "h1", { id: this.#titleId, class: `turn-title${request.message ? " clamped" : ""}`, tabindex: "-1", dir: "auto" }, askedText(request)),
+          wholeText(request),
+          this.understood),
         this.tools),
-      this.steps.element, this.status, this.body);
-    byId("result-title").focus({ preventScroll: true });
-    document.title = `${request.query} – llm-platform`;
+      this.bar, this.body);
   }
 
   async #read(events) {
+    const step = new Step();
     for await (const event of events) {
+      if (!step.hasTime) await step.next(); // thousands may come at once
       this.id ||= event.request_id;
       this.status.replaceChildren();
       this.steps.add(event);
+      this.cards.add(event);
       if (event.type === "sources") this.answer.setSources(event.sources);
-      else if (event.type === "token") this.answer.append(event.text);
-      else if (event.type === "reset") this.answer.reset();
+      else if (event.type === "token") this.#write(event.text);
+      else if (event.type === "reset") this.#reset();
       else if (event.type === "verified") this.#verified(event);
-      else if (event.type === "done") return this.#done(event.response);
+      else if (event.type === "done") return await this.#done(event.response);
       else if (event.type === "failed") return this.#failed(event.problem, event.problem.code === "research_cancelled");
     }
     if (!this.isBackground) throw new TypeError("the stream ended early");
     const job = await getResearch(this.id);
-    if (job.response) this.#done(job.response);
+    if (job.response) await this.#done(job.response);
     else if (job.problem) this.#failed(job.problem, job.status === "cancelled");
+  }
+
+  /** The text that a stopped run has written, where its events are still stored. */
+  async #readStopped() {
+    try {
+      for await (const event of follow(this.id, this.controller.signal, () => {})) {
+        this.cards.add(event);
+        if (event.type === "sources") this.answer.setSources(event.sources);
+        else if (event.type === "token") this.answer.append(event.text);
+        else if (event.type === "reset") this.answer.reset();
+      }
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+    }
+  }
+
+  #write(text) {
+    this.answer.append(text);
+    this.cancelButton.textContent = t("Stop and keep");
+  }
+
+  #reset() {
+    this.answer.reset();
+    this.cancelButton.textContent = t("Cancel");
   }
 
   /** The text is complete; a model may still change the verdicts, which come with the next event. */
@@ -117,51 +205,82 @@ export class ResearchView {
     this.answer.setCitations(event.citations);
   }
 
-  #done(response) {
+  async #done(response) {
     this.isOver = true;
     this.response = response;
-    this.texts.id = this.isBackground ? this.id : response.metadata.request_id;
+    if (!this.isBackground && this.storedId) this.thread.stored(this); // its address is known to what is drawn below
+    this.texts.id = this.answerId;
     this.texts.response = response;
     this.steps.end(response.metadata.latency_ms);
-    if (!this.steps.groups.size) this.steps.element.remove();
-    this.answer.finish(response);
-    this.status.replaceChildren(...answerNotes(response));
+    this.#showQuestion(response.query);
+    this.#showUnderstood(response.metadata.understood_question);
+    this.status.replaceChildren(...answerNotes(response, this.isRepeatable));
     this.tools.replaceChildren(exportMenu(response));
-    const text = el("div", {}, this.answer.element, verdictLine(response), followUpForm(this, response));
-    this.body.replaceChildren(tabs([
-      [t("Answer"), text],
-      [`${t("Sources")} (${response.sources.length})`, sourceList(response, (index, citation) => this.#openQuote(index, citation, false))],
-      [t("What left this machine"), sentTable(response)],
-    ]));
+    await this.answer.finish(response);
+    this.body.classList.remove("working");
+    this.bar.append(contentsOf(this.answer.element));
+    this.cards.finish(response, this.answerId);
+    this.text.append(this.isRepeatable ? correction(response, (query) => askAgain(this, { query })) : "", actionsRow(this, response), askDeeper(this, response),
+      verdictLine(response), relatedQuestions(this, response));
+    await pause();
+    this.found.replaceChildren(sourceList(response, (index, citation) => this.#openQuote(index, citation, false)));
+    this.sent.replaceChildren(sentTable(response, this.cards.sites.map(({ host }) => host)));
+    this.tabs.enable([t("Answer"), `${t("Sources")} (${response.sources.length})`, t("What left this machine")]);
     announce(t("The answer is complete. Sources: {n}.", { n: response.sources.length }));
+    this.thread.ended(this);
+  }
+
+  /** The question that the server found in a longer text. */
+  #showQuestion(query) {
+    const { message, ...rest } = this.request;
+    if (!message || !query) return;
+    this.request = { ...rest, query, context: message };
+    byId(this.#titleId).textContent = query;
+    byId(this.#titleId).classList.remove("clamped");
+  }
+
+  /** What was searched, where the question does not say it by itself. */
+  #showUnderstood(question) {
+    if (!question || question === this.request.query) return;
+    this.understood.replaceChildren(`${t("Understood as")}: `, el("span", { dir: "auto" }, question));
+    this.understood.hidden = false;
   }
 
   #failed(problem, isCancelled) {
-    const text = isCancelled ? t("This research was cancelled.") : errorText(new Refused(problem.status, problem));
-    this.#end(text, isCancelled ? "info" : "warning", () => this.ask(this.request));
+    const text = isCancelled ? t("This research was cancelled.") : errorParts(new Refused(problem.status, problem));
+    const isKept = isCancelled && this.answer.text;
+    this.#end(isKept ? t("Stopped. The text so far stays here; its citations were not checked.") : text, isCancelled ? "info" : "warning", () => this.thread.again(this));
+    if (isKept) this.text.append(stoppedActions(this.answer.text));
   }
 
   /** The page lost the research. One in the background goes on: trying again looks for it, and starts no other one. */
   #broken(error) {
     if (this.controller.signal.aborted) return;
     const isGone = this.isBackground && error instanceof Refused && error.status === NOT_FOUND;
-    const again = this.isBackground ? () => this.open(this.id) : () => this.ask(this.request);
-    this.#end(errorText(error), "warning", isGone ? null : again);
+    const again = this.isBackground ? () => this.#reopen() : () => this.thread.again(this);
+    this.#end(errorParts(error), "warning", isGone ? null : again);
   }
 
   /** `again` is what "Try again" does; null where that leads nowhere. */
   #end(text, kind, again) {
     this.isOver = true;
+    this.body.classList.remove("working");
+    if (!this.answer.text) this.tabs.list.hidden = true;
     this.steps.end();
-    if (!this.steps.groups.size) this.steps.element.remove();
     this.#notice(text, kind);
     const button = again ? el("button", { type: "button", onclick: again }, t("Try again")) : el("a", { href: "#" }, t("New question"));
     this.tools.replaceChildren(button);
     button.focus({ preventScroll: true });
+    this.thread.ended(this);
+  }
+
+  async #reopen() {
+    this.isOver = false;
+    await this.open(this.id);
   }
 
   #notice(text, kind) {
-    this.status.replaceChildren(el("div", { class: `notice ${kind}`, role: "alert" }, icon(kind), el("p", {}, text)));
+    this.status.replaceChildren(el("div", { class: `notice ${kind}`, role: "alert" }, icon(kind), el("div", {}, text)));
   }
 
   async #cancel() {
@@ -171,7 +290,7 @@ export class ResearchView {
         await cancelResearch(this.id);
       } catch (error) {
         this.cancelButton.disabled = false;
-        if (!this.isOver) this.#notice(errorText(error), "warning");
+        if (!this.isOver) this.#notice(errorParts(error), "warning");
         return;
       }
     }
@@ -180,8 +299,11 @@ export class ResearchView {
   }
 
   #openQuote(index, citation, isWriting) {
-    const source = this.answer.sources.get(index);
-    const statement = citation ? [...this.answer.text].slice(citation.start, citation.end).join("") : "";
-    openQuote({ source, citation, statement, texts: this.texts, isWriting });
+    const source = this.answer.sources.get(index) ?? this.cards.sources.get(index);
+    const points = [...this.answer.text];
+    const part = ({ start, end }) => plainWords(points.slice(start, end).join(""));
+    const statement = citation ? part(citation) : "";
+    const cells = (citation?.cells ?? []).map((cell) => ({ ...cell, text: part(cell) }));
+    openQuote({ source, citation, statement, cells, texts: this.texts, isWriting });
   }
 }

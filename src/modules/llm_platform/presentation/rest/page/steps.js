@@ -1,6 +1,8 @@
-// The steps of a research as they happen: one line for each kind, with what it did below it.
+// The steps of a research run as they happen: one line for each kind, with what it did below it.
 
+import { errorParts } from "./api.js";
 import { announce, el, shortAddress, sourceLink } from "./dom.js";
+import { sentenceOf } from "./problems.js";
 import { seconds, t } from "./texts.js";
 
 const HEADINGS = {
@@ -20,12 +22,38 @@ export class Steps {
     this.began = performance.now();
     this.list = el("ol", { class: "steps-list" });
     this.summary = el("summary", {}, t("Working…"));
-    this.element = el("details", { class: "steps", open: true }, this.summary, this.list);
+    this.element = el("details", { class: "steps" }, this.summary, this.list);
     this.groups = new Map();
+    this.took = null; // milliseconds, at the end
+    this.stored = null; // what reads the events of a run that has ended before
+    this.element.addEventListener("toggle", () => this.element.open && this.#load());
+  }
+
+  /** The run has ended before, after this long: its steps are read when a reader opens them, by `events()`. */
+  offer(events, milliseconds) {
+    this.stored = events;
+    this.took = milliseconds;
   }
 
   /** Take an event of the research into account. */
   add(event) {
+    this.#show(event);
+    this.#line(event);
+  }
+
+  /** One line says what is done now. */
+  #line(event) {
+    if (event.type === "ranked") this.chosen = event.kept.length;
+    const now = [...this.groups.values()].at(-1);
+    const read = this.groups.get("read");
+    let line = now?.text;
+    if (event.type === "read" && this.chosen >= read.count)
+      line = t("Reading {n} of {all} · {host}", { n: read.count, all: this.chosen, host: shortAddress(event.url) });
+    if (event.type === "model_progress") line = [line, progress(event)].filter(Boolean).join(" · ");
+    if (line && line !== this.summary.textContent) this.summary.textContent = line; // an answer has thousands of tokens
+  }
+
+  #show(event) {
     switch (event.type) {
       case "queued": return this.#group("queued").set([]);
       case "planned": return this.#group("planned").set(event.questions.map((text) => el("span", { dir: "auto" }, text)));
@@ -39,14 +67,33 @@ export class Steps {
     }
   }
 
-  /** The research has ended: what it did is one line, to be opened. */
+  /** The research has ended: what it did is one line, to be opened; nothing where it did nothing. */
   end(milliseconds) {
-    for (const group of this.groups.values()) group.element.classList.remove("now");
-    this.summary.textContent = t("Steps: {n}, in {time}", {
-      n: this.groups.size,
-      time: seconds(milliseconds ?? performance.now() - this.began),
-    });
+    this.took = milliseconds ?? this.took ?? performance.now() - this.began;
+    this.#summarise();
     this.element.open = false;
+    if (!this.groups.size && !this.stored) this.element.remove();
+  }
+
+  #summarise() {
+    for (const group of this.groups.values()) group.element.classList.remove("now");
+    const told = { n: this.groups.size, time: seconds(this.took) };
+    this.summary.textContent = this.groups.size ? t("Steps: {n}, in {time}", told) : t("Steps, in {time}", told);
+  }
+
+  async #load() {
+    const events = this.stored;
+    if (!events) return;
+    this.stored = null;
+    try {
+      for await (const event of events()) this.#show(event);
+      this.#summarise();
+      if (!this.groups.size) this.list.replaceChildren(el("li", {}, t("Nothing is recorded.")));
+    } catch (error) {
+      this.stored = events; // to be opened again
+      this.#clear();
+      this.list.replaceChildren(el("li", {}, errorParts(error)));
+    }
   }
 
   #group(kind) {
@@ -56,7 +103,7 @@ export class Steps {
       group = new Group(kind);
       this.groups.set(kind, group);
       this.list.append(group.element);
-      announce(group.text);
+      if (this.took === null) announce(group.text);
     }
     return group;
   }
@@ -100,6 +147,12 @@ class Group {
   }
 }
 
+/** A small model reads for a minute before its first word: that it works is said every few seconds. */
+function progress({ phase, elapsed_s: elapsed }) {
+  const time = seconds(elapsed * 1000);
+  return phase === "reading" ? t("the language model reads, {time} so far", { time }) : time;
+}
+
 function searchedEntry(event) {
   const from = event.cached ? t("{provider}, from the cache", { provider: event.provider }) : event.provider;
   return el("span", {}, el("span", { dir: "auto" }, event.query), el("span", { class: "muted" }, ` ${from} · ${event.count}`));
@@ -108,5 +161,5 @@ function searchedEntry(event) {
 function readEntry(event) {
   const failed = event.status !== "read" && event.status !== "stored";
   return el("span", { class: failed ? "failed" : null }, sourceLink(event.url, shortAddress(event.url)),
-    failed && el("span", { class: "muted" }, ` ${t("not read: {reason}", { reason: event.status })}`));
+    failed && el("span", { class: "muted" }, ` ${sentenceOf(event.status)}`));
 }

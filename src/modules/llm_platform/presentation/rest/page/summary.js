@@ -1,38 +1,45 @@
 // What belongs to a finished answer: notes, sources, verdicts, and what left the machine.
 
-import { VERDICTS } from "./answer.js";
+import { options } from "./api.js";
 import { el, icon, shortAddress, sourceLink } from "./dom.js";
-import { verdictBadge } from "./quote.js";
-import { dateTime, number, seconds, size, t } from "./texts.js";
-
-const BUDGET = /^(budget|timeout|daily_budget|llm_budget|max_)/;
+import { details, notesOf } from "./problems.js";
+import { plainQuote } from "./source_text.js";
+import { dateTime, dollars, isRightToLeft, number, seconds, size, t } from "./texts.js";
+import { verdictBadge, VERDICTS } from "./verdicts.js";
 
 const notice = (kind, ...content) => el("div", { class: `notice ${kind}` }, icon(kind), el("div", {}, ...content));
 
-/** What a reader must know before the first line: quotes instead of a text, limits, failures, age. */
-export function answerNotes(response) {
-  const { metadata, degraded } = response;
-  const notes = [];
-  const cut = degraded.filter((each) => BUDGET.test(each.reason));
-  const rest = degraded.filter((each) => !cut.includes(each) && !each.reason.startsWith("uncited:")); // told below
-  if (metadata.synthesizer === "extractive" && response.depth !== "report") // the text of a report says it
-    notes.push(notice("info", el("p", {}, t("No language model wrote this: these are sentences of the sources."))));
-  if (cut.length)
-    notes.push(notice("warning", el("p", {}, t("A limit ended the work early. This is missing:")), entries(cut)));
-  if (rest.length)
-    notes.push(notice("warning", el("p", {}, t("Some parts failed or did less than requested:")), entries(rest)));
-  if (metadata.uncited_sentences)
-    notes.push(notice("warning", el("p", {}, t("Sentences without a source: {n}.", { n: number(metadata.uncited_sentences) }))));
-  if (metadata.correction)
-    notes.push(notice("info", el("p", {}, t("Perhaps you meant: {text}", { text: metadata.correction }))));
-  if (metadata.stored_at)
-    notes.push(notice("info", el("p", {}, t("From the store, finished on {date}.", { date: dateTime(metadata.stored_at) }))));
-  return notes;
+/** What a reader must know before the first line: quotes instead of a text, limits, failures, age, files that are gone. One line,
+which opens. */
+export function answerNotes({ metadata, degraded, depth, sources }, isRepeatable) {
+  const notes = notesOf(degraded.filter(({ reason }) => !reason.startsWith("uncited:"))) // told below
+    .sort((one, other) => Number(other.isLimit) - Number(one.isLimit));
+  const isWarning = notes.length > 0 || metadata.uncited_sentences > 0;
+  if (metadata.uncited_sentences) notes.push({ text: t("Sentences without a source: {n}.", { n: number(metadata.uncited_sentences) }) });
+  if (metadata.synthesizer === "extractive" && depth !== "report" && sources.length) // the text of a report says it
+    notes.push({ text: t("No language model wrote this: these are sentences of the sources.") });
+  if (metadata.stored_at) notes.push({ text: t("From the store, finished on {date}.", { date: dateTime(metadata.stored_at) }) });
+  if (!isRepeatable) notes.push({ text: t("Made from files that are not stored: {names}. Add them again to ask more about them.", { names: metadata.files.join(", ") }) });
+  return notes.length ? [folded(notes, isWarning ? "warning" : "info")] : [];
 }
 
-function entries(degraded) {
-  return el("ul", {}, degraded.map((each) => el("li", { lang: "en" }, el("strong", {}, each.component), `: ${each.reason}`,
-    each.until && el("span", { class: "muted" }, ` (${t("until {date}", { date: dateTime(each.until) })})`))));
+/** Each {text, until, lines}: one line, which opens to a list. A single note is told at once, for a narrow line. */
+function folded(notes, kind) {
+  const lines = notes.flatMap((each) => each.lines ?? []);
+  const texts = notes.map(({ text }) => text).join(" · ");
+  return el("details", { class: "notes" },
+    el("summary", { class: kind }, icon(kind), " ", notes.length > 1 && `${t("Notes: {n}", { n: number(notes.length) })} · `, texts),
+    el("div", { class: `notice ${kind}` }, el("div", {},
+      el("ul", {}, notes.map(({ text, until }) => el("li", {}, text,
+        until && el("span", { class: "muted" }, ` (${t("until {date}", { date: dateTime(until) })})`)))),
+      lines.length > 0 && details(lines))));
+}
+
+/** The question as the engine understood it, to be asked. */
+export function correction({ metadata }, ask) {
+  if (!metadata.correction) return "";
+  return notice("info", el("p", {}, t("Perhaps you meant:"), " ",
+    el("button", { type: "button", class: "link", dir: "auto", onclick: () => ask(metadata.correction) }, metadata.correction)));
 }
 
 /** How many citations have which verdict. */
@@ -51,26 +58,32 @@ export function sourceList(response, open) {
   if (!response.sources.length) return el("p", { class: "hint" }, t("This answer has no sources."));
   return el("ol", { class: "source-list" }, response.sources.map((source) => {
     const citations = response.citations.filter((each) => each.source_index === source.index);
+    const text = response.depth === "report" ? undefined : response.raw_results?.[source.index - 1]?.content;
     return el("li", {},
       el("span", { class: "number" }, String(source.index)),
       el("div", {},
         el("p", { class: "source-title" }, sourceLink(source.url, source.title || shortAddress(source.url))),
         el("p", { class: "muted" }, shortAddress(source.url)),
         el("ul", { class: "quotes" }, citations.map((citation) => el("li", {},
-          verdictBadge(citation.verdict),
-          citation.quote && el("q", { dir: "auto" }, citation.quote),
+          verdictBadge(citation, text),
+          citation.quote && el("q", { dir: "auto" }, plainQuote(citation.quote)),
           el("button", { type: "button", class: "link", onclick: () => open(source.index, citation) }, t("Show in the source")))))));
   }));
 }
 
 /** The ledger of what left the process, and what the answer took. */
-export function sentTable(response) {
+export function sentTable(response, sites) {
   const { metadata } = response;
   const cached = metadata.cached_sent_to ?? [];
   const isCached = metadata.cache_hit || cached.length > 0;
   const now = isCached ? t("Nothing left this machine now: this answer comes from the cache or the store.") : t("Nothing left this machine.");
-  return el("div", { class: "ledger" },
-    metadata.sent_to.length ? ledger(metadata.sent_to, t("What left this machine")) : notice("info", el("p", {}, now)),
+  const sent = metadata.sent_to.length ? ledger(metadata.sent_to, t("What left this machine")) : notice("info", el("p", {}, now));
+  const icons = el("p", { class: "hint", hidden: true }, t("This server asked these sites for their icons:"), " ", [...new Set(sites)].join(", "));
+  options().then(({ favicons }) => {
+    icons.hidden = !(favicons && sites.length);
+    if (!icons.hidden && !metadata.sent_to.length) sent.remove(); // something left
+  }, () => {});
+  return el("div", { class: "ledger" }, sent, icons,
     isCached && el("h2", {}, t("What left when the stored parts were made")),
     isCached && (cached.length ? ledger(cached, t("What left when the stored parts were made")) : el("p", { class: "hint" }, t("Nothing is recorded."))),
     el("h2", {}, t("What the answer took")), facts(metadata));
@@ -94,35 +107,52 @@ function facts(metadata) {
     [t("Search providers"), metadata.providers.join(", ")],
     [t("Calls of language models"), number(metadata.llm_calls)],
     [t("Tokens"), number(metadata.tokens_used)],
-    [t("Cost"), metadata.cost_usd === null ? t("not known") : number(metadata.cost_usd, { style: "currency", currency: "USD", maximumFractionDigits: 4 })],
+    [t("Cost"), metadata.cost_usd === null ? t("not known") : dollars(metadata.cost_usd)],
   ];
   return el("dl", { class: "facts" }, pairs.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
-/** A tab list with its panels; arrow keys move between tabs. */
-export function tabs(pages) {
-  const buttons = pages.map(([label], index) => el("button", {
-    type: "button", role: "tab", id: `tab-${index}`, "aria-controls": `panel-${index}`,
-    onclick: () => select(index),
-  }, label));
-  const panels = pages.map(([, content], index) => el("div", {
-    role: "tabpanel", id: `panel-${index}`, "aria-labelledby": `tab-${index}`, tabindex: "0", class: "panel",
-  }, content));
-  const select = (chosen) => buttons.forEach((button, index) => {
-    button.setAttribute("aria-selected", String(index === chosen));
-    button.tabIndex = index === chosen ? 0 : -1;
-    panels[index].hidden = index !== chosen;
-  });
-  const list = el("div", { role: "tablist", "aria-label": t("Parts of the result"), class: "tabs" }, buttons);
-  list.addEventListener("keydown", (event) => {
-    const now = buttons.indexOf(document.activeElement);
-    const next = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: buttons.length - 1 }[event.key];
+/** A tab list with its panels; arrow keys move between tabs. All but the first are disabled until `enable`. `name` begins
+the ids where there are several on the page. */
+export class Tabs {
+  constructor(pages, name = "") {
+    this.buttons = pages.map(([label], index) => el("button", {
+      type: "button", role: "tab", id: `${name}tab-${index}`, "aria-controls": `${name}panel-${index}`, disabled: index > 0,
+      onclick: () => this.#select(index),
+    }, label));
+    this.panels = pages.map(([, content], index) => el("div", {
+      role: "tabpanel", id: `${name}panel-${index}`, "aria-labelledby": `${name}tab-${index}`, tabindex: "0", class: "panel",
+    }, content));
+    this.list = el("div", { role: "tablist", "aria-label": t("Parts of the result"), class: "tabs" }, this.buttons);
+    this.list.addEventListener("keydown", (event) => this.#move(event));
+    this.element = el("div", {}, this.list, this.panels);
+    this.#select(0);
+  }
+
+  enable(labels) {
+    this.buttons.forEach((button, index) => {
+      button.disabled = false;
+      button.textContent = labels[index];
+    });
+  }
+
+  #select(chosen) {
+    this.buttons.forEach((button, index) => {
+      button.setAttribute("aria-selected", String(index === chosen));
+      button.tabIndex = index === chosen ? 0 : -1;
+      this.panels[index].hidden = index !== chosen;
+    });
+  }
+
+  #move(event) {
+    const open = this.buttons.filter((button) => !button.disabled);
+    const now = open.indexOf(document.activeElement);
+    const step = isRightToLeft() ? -1 : 1;
+    const next = { ArrowRight: now + step, ArrowLeft: now - step, Home: 0, End: open.length - 1 }[event.key];
     if (next === undefined) return;
     event.preventDefault();
-    const target = (next + buttons.length) % buttons.length;
-    select(target);
-    buttons[target].focus();
-  });
-  select(0);
-  return el("div", {}, list, panels);
+    const target = open[(next + open.length) % open.length];
+    this.#select(this.buttons.indexOf(target));
+    target.focus();
+  }
 }

@@ -1,0 +1,115 @@
+// What a reader does next with an answer.
+
+import { options } from "./api.js";
+import { announce, el } from "./dom.js";
+import { dateTime, t } from "./texts.js";
+
+const COPIED_MS = 2000;
+const REWRITES = [ // the wish is for a language model, in its language
+  ["Shorter.", () => t("Shorter")],
+  ["In more detail.", () => t("In more detail")],
+  ["In simple words, for a reader who is new to the subject.", () => t("In simpler words")],
+];
+
+/** The same question, asked again with other fields: it follows what the first one followed, and not its answer. */
+export const askAgain = (view, changes) => view.thread.ask({ ...view.request, ...changes }, view.storedId);
+
+/** Where a quick answer cites nothing: the same question with three searches and more pages. */
+export function askDeeper(view, response) {
+  if (response.citations.length || response.depth !== "shallow" || !view.isRepeatable) return "";
+  return el("p", { class: "ask-deeper" },
+    el("button", { type: "button", class: "primary", onclick: () => askAgain(view, { depth: "deep" }) }, t("Ask deeper")));
+}
+
+/** Copy, link, write again, deeper. */
+export function actionsRow(view, response) {
+  const isDeeper = response.depth === "shallow" && response.citations.length > 0 && view.isRepeatable;
+  return el("div", { class: "actions", role: "group", "aria-label": t("What to do with this answer") },
+    copyButton(t("Copy"), () => withSources(response)),
+    savedAddress(response) && copyButton(t("Copy the link"), () => savedAddress(response)),
+    view.isRepeatable && rewriteMenu(view, response),
+    isDeeper && el("button", { type: "button", onclick: () => askAgain(view, { depth: "deep" }) }, t("Ask deeper")));
+}
+
+/** What engines and the plan suggest to ask next; a click asks it below, as a follow-up question. */
+export function relatedQuestions(view, response) {
+  const questions = response.metadata.related_questions ?? [];
+  if (!questions.length) return "";
+  const item = (question) => el("li", {},
+    el("button", { type: "button", dir: "auto", onclick: () => view.thread.followUp(view, question) }, question));
+  return el("section", { class: "related", "aria-label": t("Related questions") },
+    el("h2", {}, t("Related questions")), el("ul", {}, questions.map(item)));
+}
+
+/** A text that was stopped can be copied, too. */
+export const stoppedActions = (text) => el("div", { class: "actions" }, copyButton(t("Copy"), () => text));
+
+/** The address of an answer that the server stores, else nothing. */
+export const savedAddress = (response) =>
+  location.hash.startsWith("#research/") ? new URL(`#research/${response.metadata.request_id}`, location.href).href : "";
+
+/** When an answer was made, and where it is. */
+export const origin = (response) => [dateTime(response.metadata.stored_at ?? Date.now()), savedAddress(response)].filter(Boolean).join(" · ");
+
+function rewriteMenu(view, response) {
+  const item = (label, changes) => el("button", { type: "button", onclick: () => askAgain(view, changes) }, label);
+  const items = REWRITES.map(([instructions, label]) => item(label(), { instructions, ...(response.depth === "report" && { fresh: true }) }));
+  const made = menu(t("Write again"), items);
+  // Without a model the wishes change nothing. The answer says who wrote it until the server says what it has.
+  made.hidden = response.metadata.synthesizer === "extractive";
+  options().then(({ models }) => { made.hidden = !models.length; }, () => {});
+  return made;
+}
+
+/** A button that opens a list of buttons; Escape closes it, and so does moving the focus elsewhere. */
+export function menu(label, items) {
+  const opener = el("summary", {}, label);
+  const made = el("details", { class: "menu" }, opener, el("div", { class: "menu-items" }, items));
+  made.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !made.open) return;
+    made.open = false;
+    opener.focus();
+  });
+  made.addEventListener("focusout", (event) => {
+    if (event.relatedTarget && !made.contains(event.relatedTarget)) made.open = false;
+  });
+  return made;
+}
+
+function withSources(response) {
+  const sources = response.sources.map((each) => `[${each.index}] ${each.title} ${each.url}`);
+  return [response.synthesis.trim(), sources.join("\n")].filter(Boolean).join("\n\n");
+}
+
+/** A button that copies the text that `text()` gives, and says so. */
+export function copyButton(label, text) {
+  const button = el("button", { type: "button", class: "copy" }, label);
+  button.addEventListener("click", async () => {
+    const isCopied = await copied(text());
+    button.textContent = isCopied ? t("Copied") : t("The browser does not allow copying");
+    announce(button.textContent);
+    setTimeout(() => { button.textContent = label; }, COPIED_MS);
+  });
+  return button;
+}
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copiedBySelection(text); // over plain HTTP a browser has no clipboard
+  }
+}
+
+function copiedBySelection(text) {
+  const field = el("textarea", { class: "sr", "aria-hidden": "true", tabindex: "-1" });
+  const focused = document.activeElement;
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const isCopied = document.execCommand("copy");
+  field.remove();
+  focused?.focus();
+  return isCopied;
+}

@@ -1,0 +1,155 @@
+// Markdown to clean elements, block by block, with an element in the place of each citation marker.
+
+import { el } from "./dom.js";
+import { t } from "./texts.js";
+import "./vendor/dompurify.js";
+import "./vendor/markdown-it.js";
+
+/* global markdownit, DOMPurify */
+
+const MARKER = /\[(\d{1,4})\]/g;
+// Private-use characters stand for a marker while the Markdown is rendered; elsewhere they are removed.
+const [OPEN, CLOSE] = ["\ue000", "\ue001"];
+const PLACE = /\ue000(\d+)\ue001/g;
+const LAST_WORD = /[^\s]{1,24}$/; // a longer one may be broken
+const STOP = /^[.,;:!?)\]»”…。，；：！？）]+/;
+const CLEAN = {
+  ALLOWED_TAGS: ["p", "br", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
+    "s", "hr", "a", "table", "thead", "tbody", "tr", "th", "td", "#text"],
+  ALLOWED_ATTR: ["align", "href", "start"],
+  ADD_URI_SAFE_ATTR: ["align", "start"], // no addresses: ALLOWED_URI_REGEXP is not for them
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+  ALLOWED_URI_REGEXP: /^https?:/i,
+  RETURN_DOM_FRAGMENT: true,
+};
+
+let parser = null;
+
+function markdown() {
+  if (!parser) {
+    parser = markdownit({ html: false, linkify: false, typographer: false }).disable(["image"]);
+    parser.validateLink = (url) => /^https?:\/\//i.test(url);
+    const { rules } = parser.renderer;
+    rules.th_open = rules.td_open = cellStart;
+    for (const name of ["fence", "code_block"]) rules[name] = withLanguage(rules[name]);
+  }
+  return parser;
+}
+
+/** The start of a cell with its alignment as an attribute: the content security policy refuses a `style`. */
+function cellStart(tokens, index, options, env, self) {
+  const style = tokens[index].attrGet("style");
+  tokens[index].attrs = style ? [["align", style.replace("text-align:", "")]] : null;
+  return self.renderToken(tokens, index, options);
+}
+
+/** Remember the language that a block of code names: its class does not get through the cleaning. */
+function withLanguage(rule) {
+  return (tokens, index, options, env, self) => {
+    env.languages.push(tokens[index].info.trim().split(/\s/)[0].toLowerCase());
+    return rule(tokens, index, options, env, self);
+  };
+}
+
+/** The top-level blocks of a text, as {source, start, key, fragment(marker)}; two with the same key look the same.
+
+`numbers` are the sources that the text may cite. `env` holds the definitions of links, for texts that are parts of one. */
+export function blocksOf(text, numbers, env = {}) {
+  const matches = [...text.matchAll(MARKER)].filter((match) => numbers.has(Number(match[1])));
+  const tokens = markdown().parse(withPlaces(text, matches), env);
+  const lines = [0, ...[...text.matchAll(/\r\n?|\n/g)].map((match) => match.index + match[0].length)];
+  const links = Object.keys(env.references ?? {}).length;
+  const groups = topLevel(tokens);
+  return groups.map((group, place) => {
+    const start = place ? lines[group[0].map[0]] : 0;
+    const source = text.slice(start, place + 1 < groups.length ? lines[groups[place + 1][0].map[0]] : text.length);
+    return { source, start, key: `${links} ${numbers.size} ${source}`, fragment: (marker) => fragmentOf(group, env, matches, start, marker) };
+  });
+}
+
+/** The whole text as elements: `marker(number)` makes the element of a marker. */
+export function rendered(text, numbers, marker) {
+  const fragment = document.createDocumentFragment();
+  fragment.append(...blocksOf(text, numbers).map((block) => block.fragment(marker)));
+  return fragment;
+}
+
+function withPlaces(text, matches) {
+  let position = 0;
+  let marked = "";
+  matches.forEach((match, index) => {
+    marked += plain(text.slice(position, match.index)) + OPEN + index + CLOSE;
+    position = match.index + match[0].length;
+  });
+  return marked + plain(text.slice(position));
+}
+
+const plain = (text) => text.replace(/[\ue000\ue001]/g, "");
+
+/** The tokens of each block that is not within another one. */
+function topLevel(tokens) {
+  const groups = [];
+  let depth = 0;
+  for (const token of tokens) {
+    if (!depth) groups.push([]);
+    groups.at(-1).push(token);
+    depth += token.nesting;
+  }
+  return groups;
+}
+
+/** The elements of a block; `marker(number, place)` is called with where in the block the marker stands. */
+function fragmentOf(tokens, env, matches, start, marker) {
+  const { renderer, options } = markdown();
+  env.languages = [];
+  const fragment = DOMPurify.sanitize(renderer.render(tokens, options, env), CLEAN);
+  for (const link of fragment.querySelectorAll("a")) {
+    link.target = "_blank";
+    link.rel = "noopener noreferrer nofollow";
+  }
+  for (const table of fragment.querySelectorAll("table")) {
+    const scroller = el("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": t("Table") });
+    table.replaceWith(scroller);
+    scroller.append(table);
+  }
+  fragment.querySelectorAll("pre").forEach((block, place) => {
+    block.tabIndex = 0;
+    if (env.languages[place]) block.dataset.language = env.languages[place];
+  });
+  placeMarkers(fragment, matches, (match) => marker(Number(match[1]), match.index - start));
+  return fragment;
+}
+
+function placeMarkers(fragment, matches, marker) {
+  const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
+  const nodes = [];
+  while (walker.nextNode()) if (walker.currentNode.data.includes(OPEN)) nodes.push(walker.currentNode);
+  for (const node of nodes) {
+    const isCode = node.parentElement?.closest("code, pre, a");
+    if (isCode) {
+      node.replaceWith(node.data.replace(PLACE, (_, number) => matches[Number(number)][0]));
+      continue;
+    }
+    const parts = [];
+    let position = 0;
+    for (const place of node.data.matchAll(PLACE)) {
+      // The marker stays with its word; the style sheet makes the gap.
+      parts.push(node.data.slice(position, place.index).trimEnd(), marker(matches[Number(place[1])]));
+      position = place.index + place[0].length;
+    }
+    node.replaceWith(...unbroken([...parts, node.data.slice(position)]));
+  }
+}
+
+/** Texts and markers in turn, with the first marker bound to the word before it, and the last one to the full stop after it. */
+function unbroken(parts) {
+  const bound = [];
+  for (let place = 0; place + 1 < parts.length; place += 2) {
+    const word = LAST_WORD.exec(parts[place])?.[0] ?? "";
+    const stop = STOP.exec(parts[place + 2])?.[0] ?? "";
+    parts[place + 2] = parts[place + 2].slice(stop.length);
+    bound.push(parts[place].slice(0, parts[place].length - word.length), el("span", { class: word ? "kept" : "kept next" }, word, parts[place + 1], stop));
+  }
+  return [...bound, parts.at(-1)];
+}

@@ -1,0 +1,240 @@
+// The threads that the server has stored: by day, searched, renamed, deleted; those that run first in the eye.
+
+import { deleteThread, errorParts, listThreads, Refused, renameThread } from "./api.js";
+import { announce, byId, el, icon } from "./dom.js";
+import { preferences } from "./preferences.js";
+import { onLanguage, relativeDay, t } from "./texts.js";
+
+const WIDE = matchMedia("(min-width: 1100px)"); // as in page.css
+const SEARCH_DELAY_MS = 250;
+const POLL_MS = 4000; // while something runs
+const NO_KEY = 401;
+const AHEAD = "600px"; // above the end of the list, the next threads are loaded
+
+let view = null;
+
+/** Show the threads beside the page, or in a drawer. `onDeleted(thread)` is called when one is gone, `onListed(threads)` with
+the newest ones. */
+export function startSidebar(onDeleted, onListed) {
+  view = new Sidebar(onDeleted, onListed);
+  onLanguage(() => view.draw());
+  const place = () => view.place();
+  WIDE.addEventListener("change", place);
+  byId("open-threads").addEventListener("click", openThreads);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) view.load();
+  });
+}
+
+/** Ask the server for the threads; `id` is the run that the page shows, if another one than before. */
+export function refreshThreads(id) {
+  view.load(id);
+}
+
+/** Open the drawer, or move into the list where it is beside the page. */
+export function openThreads() {
+  view.load();
+  if (!WIDE.matches && !byId("drawer").open) byId("drawer").showModal();
+  byId("thread-search").focus();
+}
+
+export function closeThreads() {
+  byId("drawer").close();
+}
+
+class Sidebar {
+  constructor(onDeleted, onListed) {
+    this.onDeleted = onDeleted;
+    this.onListed = onListed;
+    this.current = "";
+    this.query = "";
+    this.threads = [];
+    this.before = null;
+    this.loading = 0; // counts up: only the last answer is shown
+    this.element = el("div", { class: "threads" });
+    this.draw();
+    this.place();
+    const drawer = byId("drawer");
+    drawer.addEventListener("click", (event) => {
+      if (event.target === drawer || event.target.closest("a")) drawer.close();
+    });
+  }
+
+  /** Beside the page, or in the drawer. */
+  place() {
+    byId("drawer").close();
+    byId(WIDE.matches ? "sidebar" : "drawer").append(this.element);
+  }
+
+  draw() {
+    this.list = el("div", { class: "thread-days" });
+    this.note = el("p", { class: "hint", role: "status" });
+    this.more = el("button", { type: "button", hidden: true, onclick: () => this.#loadMore() }, t("Show more"));
+    this.entries = new Map(); // by id: what is drawn
+    this.end?.disconnect();
+    this.end = new IntersectionObserver((seen) => seen.at(-1).isIntersecting && this.#loadMore(), { rootMargin: AHEAD, scrollMargin: AHEAD });
+    this.end.observe(this.more);
+    const search = el("input", {
+      type: "search", id: "thread-search", "aria-label": t("Search in threads"), placeholder: t("Search in threads"), dir: "auto", maxlength: 200,
+    });
+    search.value = this.query;
+    search.addEventListener("input", () => {
+      this.query = search.value.trim();
+      clearTimeout(this.searching);
+      this.searching = setTimeout(() => this.load(), SEARCH_DELAY_MS);
+    });
+    this.element.replaceChildren(
+      el("div", { class: "threads-top" },
+        el("div", { class: "threads-head" },
+          el("h2", {}, t("Threads")),
+          el("button", { type: "button", class: "quiet round in-drawer", "aria-label": t("Close"), onclick: closeThreads }, icon("close"))),
+        search),
+      this.list, this.note, this.more, preferences());
+    this.#show();
+  }
+
+  async load(id, asksForKey = false) {
+    if (id !== undefined) this.current = id;
+    clearTimeout(this.polling);
+    const number = (this.loading += 1);
+    try {
+      const page = await listThreads({ q: this.query, asksForKey });
+      if (number !== this.loading) return;
+      const rest = this.threads.slice(page.threads.length).filter((each) => !page.threads.some((other) => other.id === each.id));
+      const isLonger = this.shownQuery === this.query && page.next && rest.length;
+      this.threads = isLonger ? [...page.threads, ...rest] : page.threads;
+      if (!isLonger) this.before = page.next;
+      this.shownQuery = this.query;
+      if (!this.query) this.onListed(this.threads);
+      this.note.textContent = this.threads.length ? "" : this.query ? t("Nothing found.") : t("There are no threads yet.");
+      this.#show();
+    } catch (error) {
+      if (number === this.loading) this.#failed(error);
+    }
+    if (this.threads.some((each) => each.running) && !document.hidden) this.polling = setTimeout(() => this.load(), POLL_MS);
+  }
+
+  /** The next threads, once at a time; when they are shown, the end of the list may still be in view. */
+  async #loadMore() {
+    const { before, query } = this;
+    if (!before || this.isLoading) return;
+    this.isLoading = true;
+    try {
+      const page = await listThreads({ q: query, before });
+      if (this.query === query && this.before === before) {
+        const known = new Set(this.threads.map((each) => each.id));
+        this.threads.push(...page.threads.filter((each) => !known.has(each.id)));
+        this.before = page.next;
+        this.#show();
+      }
+      this.end.unobserve(this.more);
+      this.end.observe(this.more);
+    } catch (error) {
+      this.note.replaceChildren(...errorParts(error)); // the button stays
+    } finally {
+      this.isLoading = false;
+    }
+  }
+
+  #failed(error) {
+    if (!(error instanceof Refused) || error.status !== NO_KEY) {
+      this.note.replaceChildren(...errorParts(error));
+      return;
+    }
+    this.note.replaceChildren(el("button", { type: "button", class: "link", onclick: () => this.load(undefined, true) },
+      t("Give the API key to see your threads")));
+  }
+
+  /** Draw what has changed in the list, unless a person is changing an entry of it. */
+  #show() {
+    this.more.hidden = !this.before;
+    if (this.list.querySelector("form")) return;
+    const days = Map.groupBy(this.threads, (thread) => relativeDay(thread.updated_at));
+    const entries = new Map();
+    for (const thread of this.threads) {
+      const key = JSON.stringify([thread, this.current === thread.id]);
+      const known = this.entries.get(thread.id);
+      entries.set(thread.id, known?.key === key ? known : { key, item: this.#entry(thread) });
+    }
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    this.entries = entries;
+    const sections = new Map([...this.list.children].map((section) => [section.firstElementChild.textContent, section]));
+    keep(this.list, [...days.keys()].map((name) => sections.get(name) ?? el("section", {}, el("h3", {}, name), el("ul", {}))));
+    [...days.values()].forEach((threads, place) => keep(this.list.children[place].lastElementChild, threads.map(({ id }) => entries.get(id).item)));
+    if (focused && !this.list.contains(document.activeElement))
+      [...this.list.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused)?.focus({ preventScroll: true });
+  }
+
+  #entry(thread) {
+    const isCurrent = this.current === thread.id;
+    const button = (name, label, action) =>
+      el("button", { type: "button", class: "quiet round", "aria-label": label, onclick: action }, icon(name));
+    const item = el("li", { class: isCurrent ? "current" : null },
+      el("a", { href: `#research/${thread.id}`, dir: "auto", "aria-current": isCurrent ? "page" : null }, thread.title),
+      thread.running > 0 && el("span", { class: "running" }, el("span", { class: "dot", "aria-hidden": "true" }), t("running")),
+      !thread.running && thread.status === "failed" && el("span", { class: "state failed" }, t("failed")),
+      el("span", { class: "entry-buttons" },
+        button("edit", t("Rename {title}", { title: thread.title }), () => this.#rename(item, thread)),
+        button("bin", t("Delete {title}", { title: thread.title }), () => this.#delete(item, thread))));
+    return item;
+  }
+
+  #rename(item, thread) {
+    const input = el("input", { type: "text", "aria-label": t("Title of the thread"), maxlength: 500, required: true, dir: "auto" });
+    input.value = thread.title;
+    this.#ask(item, [input, el("button", { type: "submit", class: "primary" }, t("Save"))], async () => {
+      const title = input.value.trim();
+      if (title) await renameThread(thread.id, title);
+    });
+    input.select();
+  }
+
+  #delete(item, thread) {
+    const button = el("button", { type: "submit", class: "danger" }, t("Delete"));
+    this.#ask(item, [el("p", {}, t("Delete this thread with its answers?")), button], async () => {
+      await deleteThread(thread.id);
+      this.threads = this.threads.filter((each) => each.id !== thread.id);
+      announce(t("The thread is deleted."));
+      this.onDeleted(thread);
+    });
+    button.focus();
+  }
+
+  /** A form in the place of an entry; Escape and "Cancel" bring it back. */
+  #ask(item, content, act) {
+    const done = () => {
+      form.remove();
+      for (const [id, each] of this.entries) if (each.item === item) this.entries.delete(id); // to be drawn anew
+      this.#show();
+      this.load();
+      byId("thread-search").focus();
+    };
+    const error = el("p", { class: "error", role: "alert" });
+    const form = el("form", { class: "entry-form" }, content,
+      el("button", { type: "button", onclick: done }, t("Cancel")), error);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      try {
+        await act();
+        done();
+      } catch (problem) {
+        error.replaceChildren(...errorParts(problem));
+      }
+    });
+    form.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      done();
+    });
+    item.replaceChildren(form);
+    form.querySelector("input")?.focus();
+  }
+}
+
+/** Let the element have these children; those that are in their place stay untouched. */
+function keep(parent, children) {
+  children.forEach((child, place) => {
+    if (parent.children[place] !== child) parent.insertBefore(child, parent.children[place] ?? null);
+  });
+  while (parent.children.length > children.length) parent.lastElementChild.remove();
+}

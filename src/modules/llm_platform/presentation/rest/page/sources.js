@@ -1,0 +1,74 @@
+// The sources above an answer, as cards: those that the answer may cite, and at its end which of them it does not.
+
+import { el, shortAddress } from "./dom.js";
+import { showIcons } from "./icons.js";
+import { plainBeginning } from "./source_text.js";
+import { day, t } from "./texts.js";
+
+const SNIPPET_CHARS = 300;
+const MAX_ICONS = 12; // of an answer: each is a request, which counts for the limits of this client
+const HUES = 6; // colours of letters in the style sheet
+
+export class SourceCards {
+  /** `open(index)` shows the text of a source. */
+  constructor(open) {
+    this.open = open;
+    this.found = new Map(); // by address: what a search said about a page
+    this.sources = new Map();
+    this.list = el("ol", { class: "source-cards", tabindex: "0", "aria-label": t("Sources") });
+    this.title = el("h2", { class: "source-cards-title", hidden: true }, t("The nearest passages"));
+    this.element = el("div", { class: "sources-found", hidden: true }, this.title, this.list);
+  }
+
+  /** Take an event of the research run into account. */
+  add(event) {
+    if (event.type === "searched") for (const each of event.results ?? []) this.found.set(each.url, each);
+    if (event.type === "sources") this.#show(event.sources);
+  }
+
+  /** Show which sources the answer of the run `id` cites. One without any leaves the reader with the passages that were found. */
+  finish(response, id) {
+    const raw = response.depth === "report" ? [] : response.raw_results ?? [];
+    raw.forEach((each) => this.found.has(each.url) || this.found.set(each.url, { ...each, snippet: each.content }));
+    const known = this.sources.size ? [...this.sources.values()] : raw.map((each, place) => ({ ...each, index: place + 1 }));
+    const cited = new Set(response.sources.map((each) => each.index));
+    this.#show([...known.filter((each) => !cited.has(each.index)), ...response.sources], cited);
+    showIcons(id, this.sites);
+    if (cited.size || response.citations.length) return;
+    this.title.hidden = false;
+    this.element.classList.add("whole");
+    this.element.parentElement.append(this.element); // what the text says of them comes first
+  }
+
+  /** The sites of the first cards, each with the number of a source and its letter. */
+  get sites() {
+    return [...this.list.querySelectorAll(".source-card")].map((card) => ({
+      letter: card.querySelector(".letter"), host: card.querySelector(".source-host").textContent, index: Number(card.dataset.source),
+    })).filter(({ index }) => /^https?:/i.test(this.sources.get(index).url)).slice(0, MAX_ICONS);
+  }
+
+  #show(sources, cited = null) {
+    for (const source of sources) this.sources.set(source.index, source);
+    const shown = [...this.sources.values()].sort((one, other) => one.index - other.index);
+    this.list.replaceChildren(...shown.map((source) => this.#card(source, cited && !cited.has(source.index))));
+    this.element.hidden = !shown.length;
+  }
+
+  #card(source, isUncited) {
+    const { snippet = "", published } = this.found.get(source.url) ?? {};
+    const from = shortAddress(source.url);
+    return el("li", { class: isUncited ? "source-card uncited" : "source-card", "data-source": source.index },
+      el("p", { class: "source-from" }, letter(from), el("span", { class: "source-host", dir: "auto" }, from),
+        el("span", { class: "number" }, String(source.index))),
+      el("button", { type: "button", class: "source-name", dir: "auto", onclick: () => this.open(source.index) }, source.title || from),
+      snippet && el("p", { class: "source-snippet", dir: "auto" }, plainBeginning(snippet, source.title).slice(0, SNIPPET_CHARS)),
+      el("p", { class: "source-facts" }, [day(published), isUncited && t("not cited")].filter(Boolean).join(" · ")));
+  }
+}
+
+/** In the place of an icon that would be loaded from elsewhere. */
+function letter(name) {
+  const first = [...(name.match(/[\p{L}\p{N}]/u)?.[0] ?? "·")][0].toUpperCase();
+  const sum = [...name].reduce((total, character) => total + character.codePointAt(0), 0);
+  return el("span", { class: `letter hue-${sum % HUES}`, "aria-hidden": "true" }, first);
+}

@@ -1,0 +1,142 @@
+// A thread on the page: its turns one below the other, and the form for the next question.
+
+import { errorParts, getThread, Refused } from "./api.js";
+import { byId, el, icon } from "./dom.js";
+import { askedText, ResearchView } from "./research.js";
+import { t } from "./texts.js";
+
+const NOT_FOUND = 404;
+const SHOWN = 10; // turns of a stored thread that are loaded at once
+const followUps = () => import("./followup.js"); // it is below the answer, which is shown first
+
+/** `changed()` is called when a turn was stored or has ended. */
+export class ThreadView {
+  constructor(changed) {
+    this.changed = changed;
+    this.turns = [];
+    this.isLeft = false;
+    this.earlier = el("div", {});
+    this.list = el("div", { class: "thread" });
+    this.next = el("div", { class: "thread-next" });
+    byId("result").replaceChildren(this.earlier, this.list, this.next);
+  }
+
+  /** Ask a question, below those before it; `joined` is a stored run of this thread, for a question that follows none. */
+  ask(request, joined) {
+    this.next.replaceChildren();
+    const turn = this.#turn(this.turns.length);
+    if (!turn.number) document.title = `${askedText(request).slice(0, 100)} – llm-platform`;
+    return turn.run(request, joined);
+  }
+
+  /** Show the stored thread of a run, at this run. */
+  async open(id) {
+    let found;
+    try {
+      found = await getThread(id);
+    } catch (error) {
+      if (!this.isLeft) this.#missing(id, error);
+      return;
+    }
+    if (this.isLeft) return;
+    document.title = `${found.title} – llm-platform`;
+    const jobs = found.researches;
+    const asked = jobs.findIndex((job) => job.id === id);
+    const from = Math.max(0, Math.min(jobs.length - SHOWN, asked));
+    const shown = jobs.slice(from).map((job, index) => [this.#turn(from + index), job.id]);
+    if (from) this.#offerEarlier(jobs.slice(0, from));
+    const loaded = shown.map(([turn, each]) => {
+      turn.id = each;
+      return turn.open(each);
+    });
+    await Promise.race([loaded[asked - from], this.#drawn(shown[asked - from][0])]);
+    if (!this.isLeft) this.show(id);
+  }
+
+  /** Whether the run with this id is one of the turns. */
+  has(id) {
+    return this.turns.some((turn) => turn.id === id);
+  }
+
+  show(id) {
+    this.turns.find((turn) => turn.id === id)?.focus();
+  }
+
+  leave() {
+    this.isLeft = true;
+    for (const turn of this.turns) turn.leave();
+  }
+
+  stored(turn) {
+    history.replaceState(null, "", `#research/${turn.id}`);
+    this.changed();
+  }
+
+  async ended(turn) {
+    this.changed();
+    const { followUpForm } = await followUps();
+    const last = this.turns.at(-1);
+    if (this.isLeft || turn !== last || !turn.isOver || this.next.firstChild) return;
+    // A question that failed is not followed up; the one before it is.
+    const before = this.turns.findLast((each) => each.response);
+    if (before) this.next.replaceChildren(followUpForm(before, last === before ? null : last, (request) => this.ask(request)));
+  }
+
+  /** Ask once more what has failed, in its place. */
+  again(turn) {
+    turn.leave();
+    const other = new ResearchView(this, turn.number);
+    this.turns[this.turns.indexOf(turn)] = other;
+    turn.element.replaceWith(other.element);
+    this.next.replaceChildren();
+    other.run(turn.request, turn.storedId);
+  }
+
+  /** Ask what follows the answer of a turn. */
+  async followUp(before, query) {
+    const { context } = await followUps();
+    const { depth, sources, language, model, files } = before.request;
+    this.ask({ query, depth: depth === "deep" ? "deep" : "shallow", sources, language, model, files, ...context(before) });
+  }
+
+  #turn(number) {
+    const turn = new ResearchView(this, number);
+    const position = this.turns.findIndex((each) => each.number > number);
+    if (position < 0) {
+      this.turns.push(turn);
+      this.list.append(turn.element);
+    } else {
+      this.turns[position].element.before(turn.element);
+      this.turns.splice(position, 0, turn);
+    }
+    return turn;
+  }
+
+  /** Until the turn shows its question, which is before a running one has ended. */
+  async #drawn(turn) {
+    while (!turn.status && !this.isLeft) await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+
+  #offerEarlier(jobs) {
+    const load = () => {
+      this.earlier.replaceChildren();
+      jobs.forEach((job, index) => this.#turn(index).open(job.id));
+    };
+    this.earlier.replaceChildren(el("button", { type: "button", onclick: load }, t("Show earlier questions")));
+  }
+
+  #missing(id, error) {
+    const isGone = error instanceof Refused && error.status === NOT_FOUND;
+    const button = isGone
+      ? el("a", { href: "#" }, t("New question"))
+      : el("button", { type: "button", onclick: () => { this.list.replaceChildren(); this.open(id); } }, t("Try again"));
+    this.list.replaceChildren(
+      el("article", { class: "turn" },
+        el("div", { class: "result-head" },
+          el("h1", { id: "result-title", class: "turn-title", tabindex: "-1" }, t("Research")),
+          el("div", { class: "tools" }, button)),
+        el("div", { class: "notices" },
+          el("div", { class: "notice warning", role: "alert" }, icon("warning"), el("div", {}, errorParts(error))))));
+    button.focus({ preventScroll: true });
+  }
+}

@@ -1,0 +1,589 @@
+"""The box of the page at / in a real Chromium: long texts, choices, files, examples, plans, keyboard and touch."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.async_api import Browser, Page, expect
+from tests.services.browser import OFFLINE, QUESTION, Visit, serving_page, visiting
+from tests.services.page_answers import response
+
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
+
+KEY = "a-long-random-word"
+ASKED = "When is a cited sentence unsupported?"
+LONG = "We read answers of several engines and want to know how far they can be trusted. " * 9 + ASKED + " Many thanks!"
+PLAN = {"query": QUESTION, "language": "en", "questions": ["What is a solar sail?"], "planner": "m", "degraded": []}
+OPTIONS = {
+    "depths": ["shallow", "deep", "report"], "sources": ["web", "news", "documents"], "default_sources": ["web"],
+    "models": ["one/small", "two/large"], "max_query_chars": 500, "max_context_chars": 32000, "max_files": 2,
+    "max_file_bytes": 1000, "background": True, "document_titles": [], "favicons": False,
+}
+QUOLL = {"name": "a.md", "content": base64.b64encode(b"A quoll weighs 900 g.").decode()}
+HOSTILE_NAME = '<img src="x" onerror="alert(1)">\u202efdp.md'
+DROP = """(names) => {
+  const transfer = new DataTransfer();
+  for (const name of names) transfer.items.add(new File(["A quoll weighs 900 g."], name));
+  for (const type of ["dragenter", "dragover", "drop"])
+    document.querySelector("#form").dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true }));
+}"""
+KEPT = "localStorage.getItem('llm-platform.form')"
+
+
+async def offer(visit: Visit, **changes: Any) -> None:
+    """Let the server offer other choices than it has, and plan without a model."""
+    await visit.page.route("**/research/options", lambda route: route.fulfill(json={**OPTIONS, **changes}))
+    await visit.page.route("**/research/plan", lambda route: route.fulfill(json=PLAN))
+    await visit.page.reload()
+    await visit.page.wait_for_load_state("networkidle")
+
+
+async def open_panel(page: Page, form: str = "#form") -> None:
+    await page.click(f"{form} .options-button")
+    await expect(page.locator(".options-panel:popover-open")).to_be_visible()
+
+
+def chips(page: Page) -> Any:
+    return page.locator("#form .chosen bdi")
+
+
+async def sent(page: Page, path: str = "research") -> Any:
+    """What Enter in the box sends."""
+    async with page.expect_request(f"**/{path}") as request:
+        await page.press("#query", "Enter")
+    return (await request.value).post_data_json
+
+
+class TestLongTexts:
+    async def test_a_long_text_travels_whole(self, browser: Browser, base: str) -> None:
+        """The server finds the question in it, as it does for chat clients, and the text is its context; both are shown,
+        after a reload too.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.fill("#query", LONG)
+            await expect(page.locator("#form .counter")).to_have_text(re.compile(r"^\d{3} / 4,000$"))
+            await expect(page.locator("#query-note")).to_contain_text("Longer than a question")
+            body = await sent(page)
+            assert (body["message"], "query" in body) == (LONG, False)
+            for _ in range(2):
+                await visit.answered()
+                await expect(page.locator("#result-title")).to_have_text(ASKED)
+                await page.get_by_text("The whole text", exact=True).click()
+                await expect(page.locator(".whole-text p")).to_have_text(LONG)
+                await page.reload()
+            async with httpx2.AsyncClient(base_url=base) as client:
+                run = (await client.get(f"/research/{page.url.rpartition('/')[2]}")).json()
+            assert (run["request"]["query"], run["request"]["context"]) == (ASKED, LONG)
+            assert (visit.errors, visit.foreign) == ([], [])
+
+    async def test_no_text_is_cut(self, browser: Browser, base: str) -> None:
+        """4,000 characters, as code points; of more the box says by how many it is too long, keeps all, and sends nothing. A
+        question without a need for it is not counted.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.fill("#query", "b" * 399)
+            await expect(page.locator("#form .counter")).to_have_text("")
+            await page.fill("#query", "🦉" * 500)
+            await expect(page.locator("#form .counter")).to_have_text("500 / 500")
+            await expect(page.locator("#query-note")).to_have_text("")
+            await page.fill("#query", "🦉" * 4012)
+            await expect(page.locator("#query-error")).to_have_text(re.compile("at most 4,000.*12 too long"))
+            await page.press("#query", "Enter")
+            assert await page.input_value("#query") == "🦉" * 4012
+            assert [each for each in visit.seen if each.startswith("POST")] == []
+            await page.fill("#query", "🦉" * 4000)
+            await expect(page.locator("#query-error")).to_be_hidden()
+            assert (await sent(page))["message"] == "🦉" * 4000
+
+    async def test_a_long_follow_up(self, browser: Browser, base: str) -> None:
+        """It follows the answer, and the box below is the same one."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            await page.fill("#follow-up", LONG)
+            async with page.expect_request("**/research") as request:
+                await page.press("#follow-up", "Enter")
+            body = (await request.value).post_data_json
+            assert body["message"] == LONG
+            assert body["previous_id"]
+            await visit.answered(2)
+            await expect(page.locator(".turn").nth(1).get_by_role("heading", level=2).first).to_have_text(ASKED)
+
+
+class TestChoices:
+    async def test_only_what_the_server_has(self, browser: Browser, base: str) -> None:
+        """A server with documents alone offers these and searches them; models are chosen where there are several."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await expect(page.locator("#form .options-button")).to_have_text(re.compile("Quick · Documents$"))
+            await open_panel(page)
+            await expect(page.locator("[name=sources]")).to_have_count(1)
+            for name in ("Model", "Time", "Sites"):  # documents have neither sites nor dates that are searched
+                await expect(page.get_by_label(name, exact=True)).to_be_hidden()
+            await offer(visit, depths=["shallow", "deep"])
+            await open_panel(page)
+            await expect(page.get_by_role("radio")).to_have_count(2)
+            values = await page.locator("[name=sources]").evaluate_all("boxes => boxes.map(box => [box.value, box.checked])")
+            assert values == [["web", True], ["news", False], ["documents", False]]
+            await page.get_by_label("Model").select_option("two/large")
+            await page.keyboard.press("Escape")
+            await page.fill("#query", QUESTION)
+            assert await sent(page) == {
+                "query": QUESTION, "depth": "shallow", "sources": ["web"], "model": "two/large", "background": True,
+            }
+
+    async def test_all_choices_travel_and_can_be_taken_back(self, browser: Browser, base: str) -> None:
+        """Each stands as a chip below the text, and in the request as the server takes it; removing one moves the focus to
+        the next. Of a report the plan is made with them.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit)
+            await open_panel(page)
+            await page.check("[value=report]", force=True)
+            await page.check("[value=news]", force=True)
+            await page.get_by_label("Model").select_option("one/small")
+            await page.get_by_label("Answer in").select_option("fr")
+            await page.get_by_label("Time").select_option("month")
+            await page.get_by_label("Sites").fill("https://Docs.Python.org/3/library, -www.example.com  пример.рф")
+            await page.get_by_label("Addresses").fill("https://example.org/a?b=1\nhttp://example.org/c")
+            await page.get_by_label("Instructions").fill("In two sentences.")
+            await page.keyboard.press("Escape")
+            await expect(page.locator("#form .options-button")).to_have_text(re.compile("Report · Web, News$"))
+            await expect(page.locator("#form [type=submit]")).to_have_text("Make a plan")
+            idn = "xn--e1afmkfd.xn--p1ai"
+            searched = ["Past month", "docs.python.org", "-example.com", idn, "Addresses: 2"]
+            await expect(chips(page)).to_have_text(["one/small", "Français", *searched, "Instructions"])
+            await page.get_by_role("button", name="Remove xn--").press("Enter")
+            await expect(page.get_by_role("button", name="Remove Addresses: 2")).to_be_focused()
+            await page.fill("#query", QUESTION)
+            planned = await sent(page, "research/plan")
+            assert planned == {"query": QUESTION, "language": "fr", "model": "one/small"}
+            async with page.expect_request("**/research") as request:
+                await page.get_by_role("button", name="Start the report").click()
+            assert (await request.value).post_data_json == {
+                "query": QUESTION, "depth": "report", "sources": ["web", "news"], "language": "fr", "model": "one/small",
+                "time_range": "month", "domains": ["docs.python.org", "-example.com"], "instructions": "In two sentences.",
+                "urls": ["https://example.org/a?b=1", "http://example.org/c"], "plan": PLAN["questions"], "background": True,
+            }
+
+    async def test_what_is_kept_for_the_next_question(self, browser: Browser, base: str) -> None:
+        """Depth, sources, language and model are; what narrows one search and its wishes are not, in the browser's
+        storage neither. A question that the server has leaves an empty box.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit)
+            await visit.play(response("Owls sleep."))
+            await open_panel(page)
+            await page.check("[value=deep]", force=True)
+            await page.get_by_label("Answer in").select_option("de")
+            await page.get_by_label("Time").select_option("day")
+            await page.get_by_label("Instructions").fill("Short.")
+            await page.keyboard.press("Escape")
+            await page.fill("#query", QUESTION)
+            await page.press("#query", "Enter")
+            await visit.answered()
+            await page.get_by_role("link", name="New question").click()
+            for _ in range(2):
+                await expect(chips(page)).to_have_text(["Deutsch"])
+                await expect(page.locator("#query")).to_have_value("")
+                await expect(page.locator("#form .options-button")).to_have_text(re.compile("Deep · Web$"))
+                await page.reload()
+            assert set(json.loads(await page.evaluate(KEPT))) == {"depth", "sources", "language", "model"}
+
+    async def test_a_wrong_choice_is_said_and_sends_nothing(self, browser: Browser, base: str) -> None:
+        """A site, an address, wishes that are too long, no source: each in words, in the panel and when it is asked."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit)
+            await page.fill("#query", QUESTION)
+            await open_panel(page)
+            await page.check("[value=report]", force=True)
+            panel = page.locator(".options-panel")
+            wrong = [("Sites", "python", "“python” is not a site"), ("Addresses", "ftp://a.b", "“ftp://a.b” is not an address"),
+                     ("Instructions", "b" * 2001, "at most 2,000 characters: these are 1 too long")]
+            for label, text, said in wrong:
+                await panel.get_by_label(label).fill(text)
+                await expect(panel.get_by_role("alert")).to_contain_text(said)
+                await page.keyboard.press("Escape")
+                await page.press("#query", "Enter")
+                await expect(page.locator("#query-error")).to_contain_text(said)
+                assert await page.input_value("#query") == QUESTION
+                await open_panel(page)
+                await panel.get_by_label(label).fill("")
+            await page.uncheck("[value=web]", force=True)
+            await expect(panel.get_by_role("alert")).to_have_text("Choose at least one source.")
+            await panel.get_by_label("Addresses").fill("https://example.org")
+            await expect(panel.get_by_role("alert")).to_be_hidden()
+            assert [each for each in visit.seen if each.startswith("POST")] == []
+            await panel.get_by_role("button", name="Reset").click()
+            await expect(page.locator("#form .options-button")).to_have_text(re.compile("Quick · Web$"))
+
+    async def test_a_follow_up_chooses_for_itself(self, browser: Browser, base: str) -> None:
+        """It begins with the choices of the question before; a report below an answer shows its plan there, in context."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit)
+            await visit.play(response("Owls sleep."))
+            await open_panel(page)
+            await page.get_by_label("Model").select_option("two/large")
+            await page.get_by_label("Time").select_option("day")
+            await page.fill("#query", QUESTION)
+            await page.press("#query", "Enter")
+            await visit.answered()
+            await expect(page.locator(".follow-up .chosen bdi")).to_have_text(["two/large"])
+            await open_panel(page, ".follow-up")
+            await page.check("[value=report]", force=True)
+            await page.fill("#follow-up", "And at night?")
+            async with page.expect_request("**/research/plan") as request:
+                await page.press("#follow-up", "Enter")
+            assert (await request.value).post_data_json == {
+                "query": "And at night?", "model": "two/large", "previous_id": "r",
+            }
+            await expect(page.locator(".follow-up .plan-list textarea")).to_have_value("What is a solar sail?")
+            async with page.expect_request("**/research") as request:
+                await page.get_by_role("button", name="Start the report").click()
+            body = (await request.value).post_data_json
+            assert (body["previous_id"], body["depth"], body["plan"]) == ("r", "report", PLAN["questions"])
+
+    async def test_a_follow_up_that_fails_is_not_lost(self, browser: Browser, base: str) -> None:
+        """It stands in the box again, to be changed and asked once more."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            problem = {"detail": "The service is busy.", "code": "overloaded"}
+            await page.route("**/research", lambda route: route.fulfill(status=503, json=problem))
+            await page.fill("#follow-up", "And at night?")
+            await page.press("#follow-up", "Enter")
+            await expect(page.get_by_role("button", name="Try again")).to_be_visible()
+            await expect(page.locator("#follow-up")).to_have_value("And at night?")
+
+    async def test_a_refused_choice_is_named_as_the_page_calls_it(self, browser: Browser, base: str) -> None:
+        """What the page let through and the server does not take; the question stands in its box again."""
+        errors = [{"loc": ["body", "domains", 0], "msg": "x", "type": "x"}, {"loc": ["body", "model"], "msg": "x", "type": "x"}]
+        problem = {"detail": "x", "code": "invalid_request", "errors": errors}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/research", lambda route: route.fulfill(status=422, json=problem))
+            await page.fill("#query", QUESTION)
+            await page.press("#query", "Enter")
+            await expect(page.locator("#result").get_by_role("alert")).to_contain_text("Sites and Model")
+            await page.get_by_role("link", name="New question").first.click()
+            await expect(page.locator("#query")).to_have_value(QUESTION)
+
+    async def test_who_gives_no_key_is_asked_for_it_once(self, browser: Browser, tmp_path: Path) -> None:
+        """The box says that the server needs one, keeps the question, and nothing is asked."""
+        serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
+        async with serving as address, visiting(browser, address) as visit:
+            page = visit.page
+            await page.fill("#query", QUESTION)
+            await page.press("#query", "Enter")
+            await page.locator("#key").get_by_role("button", name="Cancel").click()
+            await expect(page.locator("#query-error")).to_contain_text("needs an API key")
+            await expect(page.locator("#query")).to_have_value(QUESTION)
+            assert [each for each in visit.seen if each.startswith("POST")] == []
+
+    async def test_a_key_is_asked_for_before_anything_is_chosen(self, browser: Browser, tmp_path: Path) -> None:
+        """What a server with keys has is known after the key; the first question then searches that."""
+        serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
+        async with serving as address, visiting(browser, address) as visit:
+            page = visit.page
+            await page.click("#form .options-button")
+            await page.locator("#key-input").fill(KEY)
+            await page.get_by_role("button", name="Continue").click()
+            await expect(page.locator("[name=sources]")).to_have_count(1)
+            await page.keyboard.press("Escape")
+            await page.fill("#query", QUESTION)
+            assert (await sent(page))["sources"] == ["documents"]
+
+
+class TestFiles:
+    async def test_files_travel_with_the_question_alone(self, browser: Browser, base: str) -> None:
+        """Chosen or dropped, each with its size, and removable; they are sent in the foreground, where the answer is stored
+        and the files are not.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.set_input_files("#form [type=file]", {"name": "b.md", "mimeType": "", "buffer": b"x" * 2000})
+            await page.evaluate(DROP, ["a.md", "c.md"])
+            await expect(page.locator("#form .chosen li")).to_have_text(["b.md2 kB", "a.md21 bytes", "c.md21 bytes"])
+            await expect(page.locator("#query-note")).to_contain_text("not stored")
+            await page.get_by_role("button", name="Remove b.md").click()
+            await page.get_by_role("button", name="Remove c.md").click()
+            await expect(chips(page)).to_have_text(["a.md"])
+            await page.fill("#query", "How much does a quoll weigh?")
+            body = await sent(page)
+            assert body == {
+                "query": "How much does a quoll weigh?", "depth": "shallow", "files": [QUOLL], "stream": True, "store": True,
+            }
+            assert QUOLL["content"] not in await page.evaluate("JSON.stringify(localStorage)")
+
+    async def test_an_answer_from_a_file(self, browser: Browser, base: str) -> None:
+        """The server reads it, the answer cites it and has an address; a follow-up question reads it again, and a question
+        elsewhere does not.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.evaluate(DROP, ["a.md"])
+            await expect(page.locator("#form .options-button")).to_have_text(re.compile("Quick · Files$"))
+            await page.fill("#query", "How much does a quoll weigh?")
+            await page.press("#query", "Enter")
+            await visit.answered()
+            await expect(page.locator(".answer")).to_contain_text("A quoll weighs 900 g")
+            await page.locator(".cite").first.click()
+            await expect(page.locator("#quote mark")).to_have_text("A quoll weighs 900 g.")
+            await page.keyboard.press("Escape")
+            await page.wait_for_url("**/#research/*")
+            await expect(page.get_by_role("button", name="Copy the link")).to_be_visible()
+            await expect(page.locator(".follow-up .chosen bdi")).to_have_text(["a.md"])
+            await page.fill("#follow-up", "And what does it weigh?")
+            async with page.expect_request("**/research") as request:
+                await page.press("#follow-up", "Enter")
+            assert (await request.value).post_data_json["files"] == [QUOLL]
+            await visit.answered(2)
+            await expect(page.get_by_role("button", name="Ask deeper")).to_have_count(2)
+            await page.reload()
+            await visit.answered(2)
+            await expect(page.get_by_role("button", name="Ask deeper")).to_have_count(0)  # it would ask without the file
+            await expect(page.locator(".notes").first).to_contain_text("not stored: a.md")
+            await expect(page.locator(".answer").first).to_contain_text("A quoll weighs 900 g")
+            await page.get_by_role("link", name="New question").click()
+            await expect(chips(page)).to_have_count(0)
+            assert (visit.errors, visit.foreign) == ([], [])
+
+    async def test_a_file_that_is_refused(self, browser: Browser, base: str) -> None:
+        """It has no text: the server names it with the reason, and the box has the question and the file still."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.evaluate(DROP, ["a.pdf"])
+            await page.fill("#query", "How much does a quoll weigh?")
+            await page.press("#query", "Enter")
+            await expect(page.locator("#result").get_by_role("alert")).to_contain_text("a.pdf")
+            await page.get_by_role("link", name="New question").first.click()
+            await expect(page.locator("#query")).to_have_value("How much does a quoll weigh?")
+            await expect(chips(page)).to_have_text(["a.pdf"])
+
+    async def test_other_sources_beside_files(self, browser: Browser, base: str) -> None:
+        """Files are all that is searched unless a person adds sources to them; without files the usual ones are back."""
+        async with visiting(browser, base) as visit:
+            page, opener = visit.page, visit.page.locator("#form .options-button")
+            await offer(visit)
+            await page.evaluate(DROP, ["a.md"])
+            await open_panel(page)
+            assert await page.locator("[name=sources]:checked").count() == 0
+            await page.check("[value=news]", force=True)
+            await page.keyboard.press("Escape")
+            await expect(opener).to_have_text(re.compile("Quick · Files, News$"))
+            await page.fill("#query", QUESTION)
+            await page.get_by_role("button", name="Remove a.md").click()
+            await expect(opener).to_have_text(re.compile("Quick · Web$"))
+            await page.evaluate(DROP, ["a.md"])
+            assert (await sent(page))["sources"] == ["news"]
+
+    async def test_who_keeps_no_threads_stores_no_answer(self, browser: Browser, base: str) -> None:
+        """A question with a file is then stored no more than any other one, and followed with what the page knows of it."""
+        async with visiting(browser, base) as visit:
+            await visit.keep_none()
+            await visit.page.evaluate(DROP, ["a.md"])
+            await visit.page.fill("#query", "How much does a quoll weigh?")
+            assert "store" not in await sent(visit.page)
+            await visit.answered()
+            await visit.page.fill("#follow-up", "And what does it weigh?")
+            async with visit.page.expect_request("**/research") as request:
+                await visit.page.press("#follow-up", "Enter")
+            body = (await request.value).post_data_json
+            assert ("store" in body, "previous_id" in body) == (False, False)
+            assert body["history"][0]["question"] == "How much does a quoll weigh?"
+            await visit.answered(2)
+
+    async def test_limits_and_names(self, browser: Browser, base: str) -> None:
+        """What is too large, empty or one too many is said with its name and left out; a name is text, and shows its true
+        end.
+        """
+        async with visiting(browser, base) as visit:
+            page, field = visit.page, "#form [type=file]"
+            await offer(visit)
+            too_large = "“large.pdf” is too large: all files together have at most 1 kB."
+            refused = (("large.pdf", b"x" * 1001, too_large), ("none.md", b"", "“none.md” is empty."))
+            unread = ("owl.exe", b"x", re.compile(r"^“owl\.exe” is of a type that is not read\. These are: \.md, .*\.ipynb\.$"))
+            for name, content, said in (*refused, unread):
+                await page.set_input_files(field, {"name": name, "mimeType": "", "buffer": content})
+                await expect(page.locator("#query-error")).to_have_text(said)
+            await expect(chips(page)).to_have_count(0)
+            await page.evaluate(DROP, [HOSTILE_NAME, "b" * 300 + ".md", "third.md"])
+            await expect(page.locator("#query-error")).to_have_text("At most 2 files.")
+            names = await chips(page).all_inner_texts()
+            assert names[0] == HOSTILE_NAME.replace("\u202e", "")
+            assert re.fullmatch(r"b{90}\.md", names[1])
+            assert await page.locator("main img").count() == 0
+            assert await visit.overflow() <= 0
+            assert (visit.errors, visit.foreign) == ([], [])
+            assert await visit.violations() == []
+
+
+class TestFirstScreen:
+    async def test_examples_of_the_documents(self, browser: Browser, base: str) -> None:
+        """Titles of the operator's documents are asked about, in the documents, at once; a hostile title is text."""
+        title = "<b>Solar</b> sails"
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit, document_titles=[title])
+            async with page.expect_request("**/research") as request:
+                await page.get_by_role("button", name=f"What does “{title}” say?").click()
+            body = (await request.value).post_data_json
+            assert (body["query"], body["sources"]) == (f"What does “{title}” say?", ["documents"])
+
+    async def test_examples_of_the_web(self, browser: Browser, base: str) -> None:
+        """Without documents there are some of general interest, in the language of the page; the web is searched for them,
+        and a server without the web offers none.
+        """
+        async with visiting(browser, base, locale="de-DE") as visit:
+            page = visit.page
+            await offer(visit, sources=["web"])
+            example = page.locator(".examples button").first
+            await expect(example).to_have_text("Wie arbeiten Wärmepumpen in einem kalten Winter?")
+            async with page.expect_request("**/research") as request:
+                await example.click()
+            assert (await request.value).post_data_json["sources"] == ["web"]
+            await page.goto(f"{base}/#")
+            await offer(visit, sources=["documents"])
+            await expect(page.locator(".examples")).to_have_count(0)
+
+    async def test_recent_questions(self, browser: Browser, base: str) -> None:
+        """The newest threads are a tap away where they do not stand beside the page; who keeps none sees none."""
+        async with visiting(browser, base, 768) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            await page.get_by_role("link", name="New question").click()
+            recent = page.locator(".recent").get_by_role("link", name=QUESTION).first
+            await expect(recent).to_be_visible()
+            await page.set_viewport_size({"width": 1280, "height": 800})
+            await expect(recent).to_be_hidden()
+            await page.set_viewport_size({"width": 768, "height": 800})
+            await recent.click()
+            await visit.answered()
+            await visit.keep_none()
+            await page.goto(f"{base}/")
+            await page.wait_for_load_state("networkidle")
+            await expect(page.locator(".recent")).to_have_count(0)
+
+    async def test_an_address_with_a_question_spends_only_where_that_was_chosen(self, browser: Browser, base: str) -> None:
+        """It fills the box and asks nothing; in a browser that switched it on it asks once, and a reload does not again."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.goto(f"{base}/?q=When+is+a+statement+partial%3F")
+            await expect(page.locator("#query")).to_have_value("When is a statement partial?")
+            await page.wait_for_load_state("networkidle")
+            assert [each for each in visit.seen if each.startswith("POST")] == []
+            await page.click(".preferences summary")
+            await page.get_by_label("Ask at once when an address brings a question").check()
+            await page.goto(f"{base}/?q=When+is+a+statement+partial%3F")
+            await visit.answered()
+            await page.reload()
+            await visit.answered()
+            assert [each for each in visit.seen if each.startswith("POST")] == ["POST /research"]
+
+class TestKeys:
+    async def test_keyboard_alone(self, browser: Browser, base: str) -> None:
+        """The panel opens, chooses and closes without a mouse: Escape gives the focus back, and so does leaving it. Shift and
+        Enter make a new line, Enter asks.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit)
+            opener, panel = page.locator("#form .options-button"), page.locator(".options-panel")
+            await page.keyboard.type("When is a statement")
+            await page.keyboard.press("Shift+Enter")
+            await page.keyboard.type("partial?")
+            await expect(page.locator("#query")).to_have_value("When is a statement\npartial?")
+            await page.keyboard.press("Tab")
+            await expect(opener).to_be_focused()
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_role("radio", name="Quick")).to_be_focused()
+            assert await opener.get_attribute("aria-expanded") == "true"
+            await page.keyboard.press("ArrowRight")
+            await page.keyboard.press("Tab")
+            await page.keyboard.press("Space")  # no web
+            await page.keyboard.press("Tab")
+            await page.keyboard.press("Space")  # but the news
+            await page.keyboard.press("Escape")
+            await expect(opener).to_be_focused()
+            await expect(opener).to_have_text(re.compile("Deep · News$"))
+            await page.keyboard.press("Enter")
+            await expect(panel).to_be_visible()
+            await page.keyboard.press("Shift+Tab")
+            await page.keyboard.press("Shift+Tab")
+            await expect(panel).to_be_hidden()
+            body = await sent(page)
+            assert (body["query"], body["depth"], body["sources"]) == ("When is a statement\npartial?", "deep", ["news"])
+
+    async def test_on_a_phone_the_button_asks(self, browser: Browser, base: str) -> None:
+        """Enter of a keyboard on the glass is a new line; the panel is a sheet at the lower edge, and all of it in reach."""
+        async with visiting(browser, base, 390, has_touch=True, is_mobile=True) as visit:
+            page = visit.page
+            await page.fill("#query", "When is a statement")
+            await page.press("#query", "Enter")
+            await page.keyboard.type("partial?")
+            assert [each for each in visit.seen if each.startswith("POST")] == []
+            await page.tap("#form .options-button")
+            box = await page.locator(".options-panel").bounding_box()
+            assert box
+            assert (box["x"], round(box["width"]), round(box["y"] + box["height"])) == (0, 390, 800)
+            await page.get_by_role("button", name="Done").tap()
+            async with page.expect_request("**/research") as request:
+                await page.tap("#form [type=submit]")
+            assert (await request.value).post_data_json["query"] == "When is a statement\npartial?"
+
+
+class TestAccessibility:
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    async def test_no_violation_in_any_state(self, browser: Browser, base: str, scheme: str) -> None:
+        """Empty, with chips and files, too long, with the panel and its errors, with a plan, below an answer; at three
+        widths nothing is cut off.
+        """
+        for width in (390, 820, 1440):
+            async with visiting(browser, base, width, scheme) as visit:
+                page, found = visit.page, {}
+                await offer(visit, max_file_bytes=10_000)
+                await visit.play(response("Owls sleep."))
+                found["empty"] = await visit.violations()
+                await open_panel(page)
+                await page.check("[value=report]", force=True)
+                await page.get_by_label("Answer in").select_option("de")
+                await page.get_by_label("Sites").fill("python")
+                found["panel"] = await visit.violations()
+                assert await visit.overflow() <= 0
+                await page.get_by_label("Sites").fill("python.org -example.com")
+                await page.keyboard.press("Escape")
+                await page.evaluate(DROP, ["A report of last year.pdf", "b" * 90 + ".md"])
+                await page.fill("#query", "b " * 2100)
+                found["too long"] = await visit.violations()
+                assert await visit.overflow() <= 0
+                await page.fill("#query", LONG)
+                await page.press("#query", "Enter")
+                await page.wait_for_selector(".plan-list")
+                found["plan"] = await visit.violations()
+                await page.fill("#query", QUESTION)
+                await open_panel(page)
+                await page.check("[value=shallow]", force=True)
+                await page.keyboard.press("Escape")
+                for chip in ("A report of last year.pdf", "b" * 90 + ".md"):
+                    await page.get_by_role("button", name=f"Remove {chip}").click()
+                await page.press("#query", "Enter")
+                await visit.answered()
+                await open_panel(page, ".follow-up")
+                found["follow-up"] = await visit.violations()
+                assert {state: each for state, each in found.items() if each} == {}
+                assert await visit.overflow() <= 0

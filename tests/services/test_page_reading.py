@@ -1,0 +1,823 @@
+"""Reading an answer on the page at /, in a real Chromium: its sources, the verdicts on its sentences, tables, code."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Route, expect
+from tests.services.browser import Visit, visiting
+from tests.services.page_answers import SEND, STREAM, citation, response
+
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
+
+TWO_SOURCES = [
+    {"index": 1, "title": "A source", "url": "https://example.org/a"},
+    {"index": 2, "title": "<b>Another</b>", "url": "https://www.other.test/b"},
+]
+FOUND = {
+    "type": "searched", "query": "q", "provider": "x", "count": 2, "cached": False,
+    "results": [{"url": TWO_SOURCES[1]["url"], "title": "", "snippet": "Owls <i>see</i>.", "published": "2024-05-02"}],
+}
+NUMBERED = {"type": "sources", "sources": TWO_SOURCES}
+
+
+class TestSourceCards:
+    async def test_sources_are_shown_before_the_first_word(self, browser: Browser, base: str) -> None:
+        """The event `sources` shows a card for each, with host, date and snippet as text, though no word is written."""
+        body = "".join(f"data: {json.dumps({'request_id': 'r', **event})}\n\n" for event in (FOUND, NUMBERED))
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.keep_none()
+            await page.route("**/research", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+            await visit.ask()
+            cards = page.locator(".source-card")
+            await expect(cards).to_have_count(2)
+            await expect(cards.nth(1)).to_contain_text("other.test")
+            for text in ("<b>Another</b>", "Owls <i>see</i>.", "May 2, 2024"):
+                await expect(cards.nth(1)).to_contain_text(text)
+            assert await page.locator(".source-card :is(b, i, img)").count() == 0
+            assert visit.foreign == []
+
+    async def test_a_card_that_is_not_cited_says_so_and_opens_its_text(self, browser: Browser, base: str) -> None:
+        """The answer keeps the cards of all sources; no verdict is claimed about one that nothing cites."""
+        text = "The owl sleeps by day [1]."
+        answer = response(text)
+        content = answer["raw_results"][0]["content"]
+        answer["raw_results"].append({"title": "Another", "url": TWO_SOURCES[1]["url"], "content": "Owls see."})
+        answer["citations"] = [citation(text, "The owl sleeps by day", content, "The owl", "supported")]
+        async with visiting(browser, base, 390) as visit:
+            page = visit.page
+            await visit.play(answer, FOUND, NUMBERED, {"type": "token", "text": text})
+            await visit.ask()
+            await visit.answered()
+            await expect(page.locator(".source-card").first).not_to_contain_text("not cited")
+            await expect(page.locator(".source-card.uncited")).to_contain_text("not cited")
+            await page.get_by_role("button", name="<b>Another</b>").click()
+            await expect(page.locator(".source-text")).to_have_text("Owls see.")
+            await expect(page.locator("#quote .verdict")).to_have_count(0)
+            assert await visit.violations() == []
+            await page.keyboard.press("Escape")
+            assert await visit.violations() == []
+            assert await visit.overflow() <= 0
+
+    @pytest.mark.parametrize("is_on", [True, False])
+    async def test_icons_come_from_the_server_alone(self, browser: Browser, base: str, is_on: bool) -> None:
+        """Where the operator allows them each site is asked for once, a letter stays where there is none, and the ledger says
+        so; else nothing is asked for.
+        """
+        gif = base64.b64decode("R0lGODlhAQABAIAAAP8AAP///ywAAAAAAQABAAACAkQBADs=")
+        answer = response("Owls sleep by day [1].", sources=[*TWO_SOURCES, {**TWO_SOURCES[0], "index": 3}])
+
+        async def icon(route: Route) -> None:
+            has_icon = "/sources/1/" in route.request.url
+            await route.fulfill(status=200 if has_icon else 404, content_type="image/gif", body=gif if has_icon else b"")
+
+        async def options(route: Route) -> None:
+            await route.fulfill(json={**await (await route.fetch()).json(), "favicons": is_on})
+
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/research/r/sources/*/icon", icon)
+            await page.route("**/research/options", options)
+            await page.reload()
+            await page.wait_for_load_state("networkidle")
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            await expect(page.locator(".source-card img.site-icon")).to_have_count(2 if is_on else 0)
+            await expect(page.locator(".source-card .letter")).to_have_count(1 if is_on else 3)
+            if is_on:
+                width = "document.querySelector('.site-icon').naturalWidth"
+                assert await page.evaluate(width) == 1
+            await page.get_by_role("tab", name="What left this machine").click()
+            told = await page.locator(".ledger").inner_text()
+            assert ("asked these sites for their icons: example.org, other.test" in told) == is_on
+            assert ("Nothing left this machine" in told) != is_on
+            assert len([each for each in visit.seen if each.endswith("/icon")]) == (2 if is_on else 0)
+            assert visit.foreign == []
+
+    async def test_no_answer_leaves_the_nearest_passages(self, browser: Browser, base: str) -> None:
+        """Where nothing is cited, the passages that were found stand below the text, and a button asks deeper."""
+        text = "The sources do not answer this."
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response(text, sources=[]), FOUND, NUMBERED, {"type": "token", "text": text})
+            await visit.ask()
+            await visit.answered()
+            await expect(page.get_by_role("heading", name="The nearest passages")).to_be_visible()
+            await expect(page.locator(".source-snippet").first).to_contain_text("The owl 🦉 sleeps by day.")
+            async with page.expect_request("**/research") as sent:
+                await page.get_by_role("button", name="Ask deeper").click()
+            body = (await sent.value).post_data_json
+            assert (body["depth"], body["sources"]) == ("deep", ["documents"])
+
+
+LINES = """name => [...CSS.highlights.get(name)].map(each => {
+    const range = new Range();
+    range.setStart(each.startContainer, each.startOffset);
+    range.setEnd(each.endContainer, each.endOffset);
+    return range.toString();
+})"""
+
+
+class TestVerdictsInTheText:
+    TEXT = (
+        "**Owls** sleep [by day](https://example.org/x) [1]. They never hunt [1]. "
+        "Nobody knows why they hoot 🦉. They see red [1]. 1 of them is blind."
+    )
+    UNCITED = "1 of them is blind."
+    STATEMENTS = (
+        ("**Owls** sleep [by day](https://example.org/x)", "partial"),
+        ("They never hunt", "unsupported"),
+        ("They see red", "supported"),
+    )
+
+    def answer(self, **fields: Any) -> dict[str, Any]:
+        start = self.TEXT.index(self.UNCITED)
+        uncited = [{"start": start, "end": start + len(self.UNCITED)}]
+        made = response(self.TEXT, metadata={"uncited_sentences": 1, "uncited": uncited})
+        content = made["raw_results"][0]["content"]
+        made["citations"] = [
+            {**citation(self.TEXT, statement, content, "It hunts at night.", verdict), **fields}
+            for statement, verdict in self.STATEMENTS
+        ]
+        return made
+
+    async def test_doubt_is_underlined_and_praise_is_a_number(self, browser: Browser, base: str) -> None:
+        """Partly and not supported sentences have lines, those of `uncited` dotted ones; Markdown, emoji and markers shift
+        none, and the page does not look for sentences of its own.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(self.answer(), {"type": "token", "text": self.TEXT})
+            await visit.ask()
+            await visit.answered()
+            drawn = {kind: await page.evaluate(LINES, f"sentence-{kind}") for kind in ("partial", "unsupported", "uncited")}
+            assert drawn == {
+                "partial": ["Owls sleep by day"],
+                "unsupported": ["They never hunt"],
+                "uncited": ["1 of them is blind."],
+            }
+            assert await page.locator(".cite.supported svg").count() == 0
+            assert await page.locator(".cite:is(.partial, .unsupported) svg").count() == 2
+            background = "getComputedStyle(document.querySelector('.cite.supported')).backgroundColor"
+            assert await page.evaluate(background) == "rgba(0, 0, 0, 0)"
+
+    async def test_a_sentence_that_one_source_supports_is_not_underlined(self, browser: Browser, base: str) -> None:
+        """Another source that does not say it has its sign at its own marker."""
+        made = self.answer()
+        (good,) = [each for each in made["citations"] if each["verdict"] == "supported"]
+        made["citations"].append({**good, "verdict": "unsupported", "source_index": 2})
+        async with visiting(browser, base) as visit:
+            await visit.play(made, {"type": "token", "text": self.TEXT})
+            await visit.ask()
+            await visit.answered()
+            assert await visit.page.evaluate(LINES, "sentence-unsupported") == ["They never hunt"]
+
+    async def test_a_marker_and_its_full_stop_are_never_alone_on_a_line(self, browser: Browser, base: str) -> None:
+        """At any width the word before a marker, the marker and the full stop after it stand on one line."""
+        text = " ".join("Statements of every length about owls end with a marker [1]." for _ in range(12))
+        lines = """[...document.querySelectorAll('.kept')].every(each => each.getClientRects().length === 1
+            && /^\\w+1\\.$/.test(each.textContent))"""
+        async with visiting(browser, base, 390) as visit:
+            await visit.play(response(text))
+            await visit.ask()
+            await visit.answered()
+            assert await visit.page.locator(".kept").count() == 12
+            for width in range(320, 640, 16):
+                await visit.page.set_viewport_size({"width": width, "height": 800})
+                assert await visit.page.evaluate(lines), width
+
+    async def test_the_signs_of_neighbours_stand_apart(self, browser: Browser, base: str) -> None:
+        """Of several markers behind one sentence no sign of doubt covers the number that follows."""
+        text = "Owls sleep by day [1] [2] [1]."
+        answer = response(text, sources=TWO_SOURCES)
+        content = answer["raw_results"][0]["content"]
+        one = citation(text, "Owls sleep by day", content, "The owl", "unsupported")
+        answer["citations"] = [one, {**one, "source_index": 2}]
+        boxes = "(of => [...document.querySelectorAll(`.cite${of}`)].map(each => each.getBoundingClientRect()))"
+        async with visiting(browser, base) as visit:
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            gaps = f"{boxes}(' .icon').slice(0, 2).map((sign, place) => {boxes}('')[place + 1].x - sign.right)"
+            assert min(await visit.page.evaluate(gaps)) > -2
+
+    async def test_hover_and_tab_show_a_card_and_escape_hides_it(self, browser: Browser, base: str) -> None:
+        """It has title, quote, verdict and the address of the quote; the pointer may move into it, Enter opens the text."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(self.answer(quote_url="https://example.org/a#:~:text=It%20hunts"))
+            await visit.ask()
+            await visit.answered()
+            card = page.locator(".cite-card")
+            await page.mouse.move(5, 5)
+            await page.locator(".cite").nth(1).hover()
+            for text in ("A source", "not found in the page", "It hunts at night."):
+                await expect(card).to_contain_text(text)
+            link = card.get_by_role("link", name="Open the page at the quote")
+            assert await link.get_attribute("href") == "https://example.org/a#:~:text=It%20hunts"
+            await link.hover()
+            await page.wait_for_timeout(600)  # longer than a card stays that the pointer has left
+            await expect(card).to_be_visible()
+            assert await visit.violations() == []
+            await page.keyboard.press("Escape")
+            await expect(card).to_be_hidden()
+            await page.locator(".cite").first.focus()
+            await page.keyboard.press("Tab")
+            await expect(card).to_contain_text("not found in the page")
+            await page.keyboard.press("Enter")
+            await expect(card).to_be_hidden()
+            await expect(page.locator("#quote mark")).to_have_text("It hunts at night.")
+
+    async def test_a_tap_shows_the_card_and_its_button_the_text(self, browser: Browser, base: str) -> None:
+        """On a touch screen the card comes first and is within the window; a tap elsewhere closes it."""
+        async with visiting(browser, base, 390, has_touch=True) as visit:
+            page = visit.page
+            await visit.play(self.answer())
+            await visit.ask()
+            await visit.answered()
+            card = page.locator(".cite-card")
+            await page.locator(".cite").first.tap()
+            await expect(card).to_contain_text("partly supported")
+            box = await card.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+            await page.locator("#result-title").tap()
+            await expect(card).to_be_hidden()
+            await page.locator(".cite").first.tap()
+            await card.get_by_role("button", name="Show in the source").tap()
+            await expect(page.locator("#quote")).to_be_visible()
+
+    @pytest.mark.parametrize(
+        ("fields", "content", "said"),
+        [
+            ({"verdict": "unchecked", "checked_against": "snippet", "quote": ""}, "x", "not found in the excerpt that we saw"),
+            ({"verdict": "unchecked", "checked_against": "page"}, "x", "not compared: another language"),
+            ({"verdict": "unchecked", "checked_against": "page", "quote": ""}, "", "not compared: no text of the source"),
+            ({"verdict": "unsupported", "checked_against": "snippet"}, "x", "the excerpt says otherwise"),
+            ({"verdict": "unsupported", "checked_against": "document"}, "x", "not found in the document"),
+            ({"verdict": "unsupported", "checked_by": "model"}, "x", "not supported"),
+        ],
+    )
+    async def test_words_say_what_was_compared(
+        self, browser: Browser, base: str, fields: dict[str, Any], content: str, said: str
+    ) -> None:
+        """A verdict claims no more than what was seen: a page, a document, an excerpt, another language, nothing."""
+        answer = self.answer(**fields)
+        answer["raw_results"][0]["content"] = content
+        async with visiting(browser, base) as visit:
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            label = await visit.page.locator(".cite").first.get_attribute("aria-label")
+            assert label == f"Source 1, {said}: show the quote"
+            await visit.page.locator(".cite").first.click()
+            await expect(visit.page.locator("#quote .badge")).to_have_text(said)
+
+    async def test_each_cell_of_a_table_shows_its_verdict(self, browser: Browser, base: str) -> None:
+        """Sign and line stand at the cell that the source does not have; the number of the row is quiet, and its text lists
+        the cells. A cell that another source supports is not doubted.
+        """
+        text = "🦉\n\n| Pump | Power | Noise | Price |\n|---|---:|---|---|\n| A | **12.5 W** | low | 40 € [1][2] |\n"
+
+        def row(source: int, *verdicts: str) -> dict[str, Any]:
+            places = [(text.index(cell), cell) for cell in ("**12.5 W**", "low", "40 €")]
+            cells = [
+                {"start": start, "end": start + len(cell), "verdict": verdict}
+                for (start, cell), verdict in zip(places, verdicts, strict=True)
+            ]
+            content = answer["raw_results"][0]["content"]
+            whole = citation(text, "A | **12.5 W** | low | 40 €", content, "The owl", "unsupported")
+            return {**whole, "source_index": source, "checked_against": "page", "cells": cells}
+
+        answer = response(text, sources=TWO_SOURCES)
+        answer["raw_results"].append({"title": "Another", "url": TWO_SOURCES[1]["url"], "content": "Owls see."})
+        answer["citations"] = [
+            row(1, "unsupported", "unsupported", "unchecked"),
+            row(2, "unsupported", "supported", "unsupported"),
+        ]
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            assert await page.evaluate(LINES, "sentence-unsupported") == ["12.5 W"]
+            cells = page.locator(".answer td")
+            assert [await cells.nth(n).locator(".cell").count() for n in range(4)] == [0, 1, 0, 1]
+            label = await cells.nth(1).locator(".cell").get_attribute("aria-label")
+            assert label == "Source 1, not found in the page: show the quote"
+            assert await cells.nth(3).locator(".cell.unchecked").count() == 1
+            assert await page.locator(".cite.by-cell svg").count() == 0
+            assert await visit.violations() == []
+            await cells.nth(1).locator(".cell").click()
+            await expect(page.locator("#quote blockquote")).to_have_text("12.5 W")
+            await page.keyboard.press("Escape")
+            await page.locator(".cite.by-cell").first.click()
+            await expect(page.locator("#quote .verdict")).to_contain_text("cell by cell")
+            await expect(page.locator("#quote .cells li")).to_have_count(3)
+            await expect(page.locator("#quote .cells li").nth(1)).to_contain_text("not found in the page")
+            assert await visit.violations() == []
+
+
+# Of the colours of code on the ground of a block, as WCAG counts them.
+COLOURED = """new Promise((done) => {
+    const look = () => (CSS.highlights.get('code-keyword')?.size === 3 ? done() : setTimeout(look, 20));
+    look();
+})"""
+CONTRASTS = """() => {
+    const channels = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(each => each / 255)
+        .map(each => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+    const light = colour => channels(colour).reduce((sum, each, place) => sum + each * [0.2126, 0.7152, 0.0722][place], 0.05);
+    const ground = light(getComputedStyle(document.querySelector('pre')).backgroundColor);
+    const code = document.querySelector('pre code');
+    return ['comment', 'string', 'number', 'keyword']
+        .map(kind => light(getComputedStyle(code, `::highlight(code-${kind})`).color))
+        .map(each => Math.max(each, ground) / Math.min(each, ground));
+}"""
+
+
+class TestLongTexts:
+    async def test_code_is_copied_and_a_table_scrolls_by_whole_words(self, browser: Browser, base: str) -> None:
+        """Each block of code has a button; the words of a narrow table stay whole, and the table scrolls, not the page."""
+        heads = " | ".join(f"Heading{n}" for n in range(8))
+        text = f"```\nowl = 'hoot'\n```\n\n| {heads} |\n|{'---|' * 8}\n| {' | '.join(['12345'] * 8)} |\n"
+        async with visiting(browser, base, 390, permissions=["clipboard-read", "clipboard-write"]) as visit:
+            page = visit.page
+            await visit.play(response(text))
+            await visit.ask()
+            await visit.answered()
+            await page.locator(".code").get_by_role("button", name="Copy").click()
+            await expect(page.locator(".code .copy")).to_have_text("Copied")
+            assert await page.evaluate("navigator.clipboard.readText()") == "owl = 'hoot'\n"
+            scrolls = "each => each.scrollWidth > each.clientWidth"
+            assert await page.locator(".answer .scroller").evaluate(scrolls)
+            heights = "[...document.querySelectorAll('.answer th')].map(each => each.offsetHeight)"
+            assert max(await page.evaluate(heights)) < 60
+            assert await visit.overflow() <= 0
+
+    async def test_the_contents_stay_in_view(self, browser: Browser, base: str) -> None:
+        """A text with headings has contents that stick to the top; an entry leads to its heading, and the address stays."""
+        text = "\n\n".join(f"## Part {n}\n\n" + "Owls sleep by day and hunt at night. " * 40 for n in range(6))
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response(text))
+            await visit.ask()
+            await visit.answered()
+            address = page.url
+            await page.locator(".contents summary").click()
+            await page.locator(".contents").get_by_role("button", name="Part 4").click()
+            await expect(page.get_by_role("heading", name="Part 4")).to_be_in_viewport()
+            await expect(page.get_by_role("heading", name="Part 4")).to_be_focused()
+            await expect(page.locator(".contents summary")).to_be_in_viewport()
+            assert page.url == address
+            assert await visit.violations() == []
+
+    async def test_a_source_is_shown_as_text_with_headings(self, browser: Browser, base: str) -> None:
+        """No Markdown syntax is left where a reader looks for the quote, the quote is marked, and 2**3 stays what it was."""
+        content = "# Owls\n\nOwls **hunt** by [ear](https://example.org/x). 2**3 is 8.\n\n## Food\nMice.\n"
+        text = "Owls hunt by ear [1]."
+        answer = response(text)
+        answer["raw_results"][0]["content"] = content
+        quote = "Owls **hunt** by [ear](https://example.org/x)."
+        answer["citations"] = [citation(text, "Owls hunt by ear", content, quote, "supported")]
+        async with visiting(browser, base) as visit:
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            await visit.page.locator(".cite").click()
+            await expect(visit.page.locator("#quote mark")).to_have_text("Owls hunt by ear.")
+            assert await visit.page.locator(".source-heading").all_inner_texts() == ["Owls", "Food"]
+            assert "2**3 is 8." in await visit.page.inner_text(".source-text")
+
+    async def test_lines_and_directions_of_a_source(self, browser: Browser, base: str) -> None:
+        """Lines that an editor broke are one paragraph, short lines stay lines, and each paragraph has its own direction."""
+        broken = "Owls sleep by day in hollow trees, in barns and below the roofs of old\nhouses. They hunt at night."
+        content = f"{broken}\n\nregion,units\nNorth,1200\n\nالبومة تنام نهارًا.\n"
+        text = "They hunt at night [1]."
+        answer = response(text)
+        answer["raw_results"][0]["content"] = content
+        answer["citations"] = [citation(text, "They hunt at night", content, "They hunt at night.", "supported")]
+        async with visiting(browser, base) as visit:
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            await visit.page.locator(".cite").click()
+            shown = visit.page.locator(".source-text p")
+            await expect(shown).to_have_count(3)
+            assert "old houses" in await shown.nth(0).inner_text()
+            assert await shown.nth(1).inner_text() == "region,units\nNorth,1200"
+            directions = await shown.evaluate_all("all => all.map(each => getComputedStyle(each).direction)")
+            assert directions == ["ltr", "ltr", "rtl"]
+
+    async def test_quotes_and_snippets_show_no_signs_of_tables(self, browser: Browser, base: str) -> None:
+        """The row of a table is its cells: in the cards of sources and of citations, and in the list of sources."""
+        content = "| Owl | Length |\n|:--|---:|\n| Eagle owl | **70** cm |\n| Barn owl | 35 cm |\n"
+        text = "Eagle owls have 70 cm [1]."
+        answer = response(text)
+        answer["raw_results"][0]["content"] = content
+        quote = content.rstrip()
+        answer["citations"] = [citation(text, "Eagle owls have 70 cm", content, quote, "supported")]
+        rows = ["Owl · Length", "Eagle owl · 70 cm", "Barn owl · 35 cm"]
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            assert await page.locator(".source-snippet").inner_text() == " ".join(rows)
+            await page.locator(".cite").hover()
+            assert (await page.locator(".cite-card blockquote").inner_text()).split("\n") == rows
+            await page.click("#tab-1")
+            assert (await page.locator(".quotes q").inner_text()).strip("“”").split("\n") == rows
+
+    async def test_a_passage_that_is_only_quoted(self, browser: Browser, base: str) -> None:
+        """Below "the sources do not answer this" the nearest passages are quotes: nobody says that they could not be compared,
+        and each is found in its source. What is not in the source stays unchecked.
+        """
+        text = (
+            "The sources do not answer this.\n\nClosest passages:\n\n- The owl 🦉 sleeps by day [1].\n- Foxes swim [1]."
+        )
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response(text))
+            await visit.ask()
+            await visit.answered()
+            names = await page.locator(".cite").evaluate_all("all => all.map(each => each.getAttribute('aria-label'))")
+            assert names == ["Source 1, quoted: show the quote", "Source 1, not checked: show the quote"]
+            await expect(page.locator(".cite").first.locator("svg")).to_have_count(0)
+            await page.locator(".cite").first.click()
+            await expect(page.locator("#quote mark")).to_have_text("The owl 🦉 sleeps by day")
+            await expect(page.locator("#quote")).not_to_contain_text("could not be compared")
+            assert await visit.violations() == []
+
+    async def test_a_long_word_is_not_cut(self, browser: Browser, base: str) -> None:
+        """A statement with a word longer than the panel of its quote is broken there."""
+        text = f"Owls live in {'Donaudampfschiff' * 20} [1]."
+        answer = response(text)
+        content = answer["raw_results"][0]["content"]
+        answer["citations"] = [citation(text, text[:-5], content, "The owl", "unsupported")]
+        async with visiting(browser, base) as visit:
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            await visit.page.locator(".cite").click()
+            assert (
+                await visit.page.evaluate(
+                    "(quote => quote.scrollWidth - quote.clientWidth)(document.querySelector('#quote'))"
+                )
+                <= 0
+            )
+
+    async def test_buttons_beside_a_long_question_stay_on_one_line(self, browser: Browser, base: str) -> None:
+        """ "Stop and keep" takes the place of "Cancel" without becoming a column of words."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.evaluate(STREAM)
+            await visit.keep_none()
+            await visit.ask(
+                "What is known about owls, their food, their sleep, their hunting and their young in winter? " * 2
+            )
+            height = "document.querySelector('.cancel').offsetHeight"
+            await page.wait_for_selector(".cancel")
+            before = await page.evaluate(height)
+            await page.evaluate(SEND, {"type": "token", "text": "Owls sleep."})
+            await expect(page.locator(".cancel")).to_have_text("Stop and keep")
+            assert await page.evaluate(height) == before
+
+    async def test_an_answer_that_found_nothing_quotes_nobody(self, browser: Browser, base: str) -> None:
+        """That a text is made of sentences of the sources is said where it has sources, at the beginning of its line."""
+        async with visiting(browser, base) as visit:
+            notes = visit.page.locator(".notes > summary")
+            await visit.play(
+                response("Nothing was found.", sources=[], raw_results=[], metadata={"synthesizer": "extractive"})
+            )
+            await visit.ask()
+            await visit.answered()
+            await expect(notes).to_have_count(0)
+        async with visiting(browser, base) as visit:
+            await visit.play(response("The owl sleeps by day [1].", metadata={"synthesizer": "extractive"}))
+            await visit.ask()
+            await visit.answered()
+            await expect(visit.page.locator(".notes > summary")).to_have_text(
+                re.compile(r"^\s*No language model wrote this")
+            )
+
+    async def test_a_long_time_is_told_in_minutes(self, browser: Browser, base: str) -> None:
+        """A reader does not divide 421 seconds by 60."""
+        async with visiting(browser, base) as visit:
+            await visit.play(response("It hunts [1].", metadata={"latency_ms": 421_000}))
+            await visit.ask()
+            await visit.answered()
+            await expect(visit.page.locator(".facts, .steps").first).to_contain_text("7 min 1 sec")
+
+    async def test_lists_and_tables_of_a_source_are_shown_as_such(self, browser: Browser, base: str) -> None:
+        """Items, rows and code of a stored text are elements with text nodes alone, and the quote is marked in its cells."""
+        content = (
+            "Owls 🦉 of | Europe\n\n| Owl | Length <b> |\n|:--|---:|\n| Eagle owl | **70** cm |\n| Barn \\| owl | 35 cm |\n\n"
+            "- hunt at night\n  - by <i>ear</i>\n2. sleep\n\n```\n| not | a table |\n```\nThe end.\n"
+        )
+        text = "Eagle owls have 70 cm [1]."
+        answer = response(text)
+        answer["raw_results"][0]["content"] = content
+        quote = "| Eagle owl | **70** cm |"
+        answer["citations"] = [citation(text, "Eagle owls have 70 cm", content, quote, "supported")]
+        async with visiting(browser, base, 390) as visit:
+            page = visit.page
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            await page.locator(".cite").click()
+            shown = page.locator(".source-text")
+            await expect(shown.locator("mark")).to_have_text(["Eagle owl", "70 cm"])
+            await expect(shown.locator("th")).to_have_text(["Owl", "Length <b>"])
+            await expect(shown.locator("td")).to_have_text(["Eagle owl", "70 cm", "Barn \\| owl", "35 cm"])
+            assert await shown.locator("td").nth(1).get_attribute("align") == "right"
+            await expect(shown.locator("li")).to_have_text(["• hunt at night", "• by <i>ear</i>", "2. sleep"])
+            await expect(shown.locator("pre")).to_have_text("| not | a table |")
+            await expect(shown.locator("p")).to_have_text(["Owls 🦉 of | Europe", "The end."])
+            assert await shown.locator("b, i").count() == 0
+            assert await visit.violations() == []
+            assert await visit.overflow() <= 0
+
+    async def test_a_very_long_source_is_opened_at_the_quote(self, browser: Browser, base: str) -> None:
+        """Of a million characters the part around the quote is shown, and what is before and behind it on demand."""
+        line = "Owls 🦉 sleep by day and hunt at night.\n\n"
+        content = "# First\n" + line * 12_000 + "They see red light poorly.\n\n" + line * 12_000 + "# Last\n"
+        text = "Owls see red light poorly [1]."
+        answer = response(text)
+        answer["raw_results"][0]["content"] = content
+        answer["citations"] = [citation(text, "Owls see red light poorly", content, "They see red light poorly.", "supported")]
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            await page.locator(".cite").click()
+            await expect(page.locator("#quote mark")).to_be_in_viewport()
+            assert len(await page.inner_text(".source-text")) < 100_000
+            more = page.locator(".source-text").get_by_role("button", name="Show more")
+            assert await more.count() == 2
+            before = len(await page.inner_text(".source-text"))
+            await more.first.click()
+            assert len(await page.inner_text(".source-text")) > before + 30_000
+
+    async def test_code_is_coloured(self, browser: Browser, base: str) -> None:
+        """Comments, strings, numbers and keywords of the named language have colours with enough contrast in both themes;
+        the text gets no elements, and code of an unknown language, or of none, stays plain.
+        """
+        code = 'def hoot(n=1_0):  # "soft"\n    return """a\nb""" * n  # if'
+        others = "```brainfuck\nif 1\n```\n\n```\nif 1 'x'\n```\n\n1. List:\n\n   ```sql\n   select 'a'\n   ```\n"
+        text = f"```python\n{code}\n```\n\n{others}"
+        for scheme in ("light", "dark"):
+            async with visiting(browser, base, scheme=scheme) as visit:
+                page = visit.page
+                await visit.play(response(text), {"type": "token", "text": text})
+                await visit.ask()
+                await visit.answered()
+                async with asyncio.timeout(30):
+                    await page.evaluate(COLOURED)  # wait_for_function evaluates text, which the policy of the page forbids
+                kinds = ("comment", "string", "number", "keyword")
+                assert {kind: sorted(await page.evaluate(LINES, f"code-{kind}")) for kind in kinds} == {
+                    "comment": ['# "soft"', "# if"],
+                    "string": ['"""a\nb"""', "'a'"],
+                    "number": ["1_0"],
+                    "keyword": ["def", "return", "select"],
+                }
+                assert await page.locator("pre code *").count() == 0
+                assert await page.locator("pre code").first.text_content() == f"{code}\n"
+                assert min(await page.evaluate(CONTRASTS)) >= 4.5
+                assert await visit.violations() == []
+
+
+async def with_models(visit: Visit, models: list[str]) -> None:
+    """Let the server have these models."""
+
+    async def answer(route: Route) -> None:
+        has = await (await route.fetch()).json()
+        await route.fulfill(json={**has, "models": models})
+
+    await visit.page.route("**/research/options", answer)
+    await visit.page.reload()
+    await visit.page.wait_for_load_state("networkidle")
+
+
+class TestZoom:
+    @pytest.mark.parametrize(
+        ("width", "height", "font"),
+        [(720, 450, "100%"), (195, 422, "100%"), (1440, 900, "200%"), (390, 844, "200%")],
+        ids=["page at 1440", "page at 390", "text at 1440", "text at 390"],
+    )
+    async def test_nothing_is_lost_at_200_percent(
+        self, browser: Browser, base: str, width: int, height: int, font: str
+    ) -> None:
+        """With the page, or its text alone, at twice its size the page scrolls down only: form, answer, sources, quote."""
+        parts = "\n\n".join(f"## A heading of part {n}\n\nOwls sleep by day [1]." for n in range(5))
+        table = "| Pump name | Power in kilowatts |\n|---|---:|\n| Alpha | 12.5 |\n"
+        text = f"{parts}\n\n```python\n{'owl = 1; ' * 30}\n```\n\n{table}"
+        made = response(text, degraded=[{"component": "search", "reason": "timeout", "until": None}])
+        content = made["raw_results"][0]["content"]
+        made["citations"] = [citation(text, "Owls sleep by day", content, "It hunts at night.", "unsupported")]
+        async with visiting(browser, base, width, height=height, device_scale_factor=2 if font == "100%" else 1) as visit:
+            page = visit.page
+            await page.evaluate("size => { document.documentElement.style.fontSize = size }", font)
+            assert await visit.overflow() <= 0
+            await visit.play(made, FOUND, NUMBERED, {"type": "token", "text": text})
+            await visit.ask()
+            await visit.answered()
+            assert await visit.overflow() <= 0
+            await page.locator(".contents summary").click()
+            await expect(page.locator(".contents").get_by_role("button", name="part 4")).to_be_visible()
+            await page.keyboard.press("Escape")
+            await page.get_by_role("tab", name="Sources").click()
+            assert await visit.overflow() <= 0
+            await page.get_by_role("button", name="Show in the source").click()
+            await expect(page.locator("#quote mark")).to_be_visible()
+            assert await page.locator("#quote").evaluate("each => each.scrollWidth <= each.clientWidth")
+            assert await visit.overflow() <= 0
+
+
+class TestActions:
+    async def test_an_answer_is_copied_with_its_sources(self, browser: Browser, base: str) -> None:
+        """The text keeps its numbers, and the list below names title and address."""
+        async with visiting(browser, base, permissions=["clipboard-read", "clipboard-write"]) as visit:
+            page = visit.page
+            await visit.play(response("Owls sleep by day [1]."))
+            await visit.ask()
+            await visit.answered()
+            await page.locator(".actions").get_by_role("button", name="Copy", exact=True).click()
+            await expect(page.locator(".actions")).to_contain_text("Copied")
+            copied = await page.evaluate("navigator.clipboard.readText()")
+            assert copied == "Owls sleep by day [1].\n\n[1] A source https://example.org/a"
+
+    async def test_the_question_is_asked_again_in_other_ways(self, browser: Browser, base: str) -> None:
+        """Written again with a wish, deeper, or as the engine understood it: each sends the request with that field changed."""
+        made = response("Owls sleep by day [1].", metadata={"correction": "what is an owl"})
+        made["citations"] = [citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")]
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await with_models(visit, ["m/x"])
+            await visit.play(made)
+            await visit.ask("waht is an owl")
+            sent = {}
+            for number, name in enumerate(("Shorter", "Ask deeper", "what is an owl")):
+                await visit.answered(number + 1)
+                turn = page.locator(".turn").nth(number)
+                if name == "Shorter":
+                    await turn.get_by_text("Write again").click()
+                async with page.expect_request("**/research") as request:
+                    await turn.get_by_role("button", name=name).click()
+                sent[name] = (await request.value).post_data_json
+        assert sent["Shorter"]["instructions"] == "Shorter."
+        assert sent["Ask deeper"]["depth"] == "deep"
+        assert sent["what is an owl"]["query"] == "what is an owl"
+        assert [(each.get("previous_id"), each["thread_id"]) for each in sent.values()] == [(None, "r")] * 3
+
+    @pytest.mark.parametrize(
+        ("models", "writer", "offered"), [([], "m/x", False), (["m/x"], "extractive", True), ([], "extractive", False)]
+    )
+    async def test_only_a_model_writes_again(
+        self, browser: Browser, base: str, models: list[str], writer: str, offered: bool
+    ) -> None:
+        """What the server has decides, whoever wrote this answer: a model that failed may write again, one that is gone not."""
+        async with visiting(browser, base) as visit:
+            await with_models(visit, models)
+            await visit.play(response("Owls sleep by day [1].", metadata={"synthesizer": writer}))
+            await visit.ask()
+            await visit.answered()
+            await expect(visit.page.get_by_text("Write again")).to_be_visible(visible=offered)
+
+    async def test_a_stored_follow_up_is_asked_again_after_what_it_followed(self, browser: Browser, base: str) -> None:
+        """Its own answer is no context of the same question: it keeps its `previous_id`, and joins the thread."""
+        made = response("Owls sleep by day [1].", metadata={"request_id": "abc"})
+        made["citations"] = [citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")]
+        asked = {"query": "And by day?", "depth": "shallow", "previous_id": "before", "plan": None}
+        job = {"id": "abc", "status": "done", "request": asked, "response": made}
+        thread = {"id": "before", "title": "q", "researches": [{"id": "abc"}]}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
+            await page.route("**/research/abc", lambda route: route.fulfill(json=job))
+            await page.goto(f"{base}/#research/abc")
+            await visit.answered()
+            async with page.expect_request("**/research") as request:
+                await page.get_by_role("button", name="Ask deeper").click()
+            body = (await request.value).post_data_json
+        assert body == {**asked, "depth": "deep", "background": True, "thread_id": "abc"}
+
+    async def test_a_related_question_is_asked_in_the_thread(self, browser: Browser, base: str) -> None:
+        """What was suggested is text on a button, which asks it as a follow-up question of this answer."""
+        questions = ["<b>Barn</b> owls at night", "Why do owls hoot?"]
+        async with visiting(browser, base, 390) as visit:
+            page = visit.page
+            await visit.play(response("Owls sleep by day [1].", metadata={"related_questions": questions}))
+            await visit.ask()
+            await visit.answered()
+            assert await page.locator(".related button").all_inner_texts() == questions
+            assert await visit.violations() == []
+            assert await visit.overflow() <= 0
+            async with page.expect_request("**/research") as request:
+                await page.get_by_role("button", name="Why do owls hoot?").click()
+            body = (await request.value).post_data_json
+            assert (body["query"], body["previous_id"], body["sources"]) == ("Why do owls hoot?", "r", ["documents"])
+            await visit.answered(2)
+            await expect(page.locator(".turn").nth(1)).to_contain_text("Why do owls hoot?")
+
+    async def test_an_export_says_when_and_where(self, browser: Browser, base: str) -> None:
+        """The file names the date of the answer, and the address of one that the server stores."""
+        made = response("Owls sleep by day [1].", metadata={"stored_at": "2026-03-04T12:00:00Z", "request_id": "abc"})
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            job = {"query": "q", "depth": "deep", "response": made}
+            thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
+            await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
+            await page.route("**/research/abc", lambda route: route.fulfill(json=job))
+            await page.goto(f"{base}/#research/abc")
+            await visit.answered()
+            await page.get_by_text("Export").click()
+            for kind in ("Markdown", "HTML"):
+                async with page.expect_download() as download:
+                    await page.get_by_role("button", name=kind).click()
+                text = (await (await download.value).path()).read_text(encoding="utf-8")
+                assert "Mar 4, 2026" in text
+                assert f"{base}/#research/abc" in text
+
+
+TOP = "Math.round(document.querySelector('.answer').getBoundingClientRect().top + scrollY)"
+
+
+class TestWhileItIsWritten:
+    async def test_the_text_stays_where_it_is_when_the_answer_ends(self, browser: Browser, base: str) -> None:
+        """The tabs stand from the start, one line says what is done, and grey lines hold the place of the first words."""
+        text = "The owl sleeps by day [1]."
+        kept = [{"url": f"https://example.org/{n}", "title": "x"} for n in range(5)]
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.keep_none()
+            await page.evaluate(STREAM)
+            await visit.ask()
+            for event in (
+                {"type": "started"},
+                {"type": "ranked", "query": "q", "kept": kept},
+                {"type": "read", "url": kept[0]["url"], "status": "read", "chars": 9},
+            ):
+                await page.evaluate(SEND, event)
+            await expect(page.locator(".steps summary")).to_have_text("Reading 1 of 5 · example.org")
+            await expect(page.locator(".steps-list")).to_be_hidden()
+            await expect(page.get_by_role("tab", name="Sources")).to_be_disabled()
+            assert (await page.locator(".answer").bounding_box() or {"height": 0})["height"] > 90
+            await page.evaluate(SEND, NUMBERED)
+            await page.evaluate(SEND, {"type": "model_progress", "phase": "reading", "elapsed_s": 20.1})
+            reads = re.compile("Writing the answer · the language model reads, 20 .* so far")
+            await expect(page.locator(".steps summary")).to_have_text(reads)
+            await page.evaluate(SEND, {"type": "token", "text": text})
+            await expect(page.locator(".answer")).to_contain_text("sleeps")
+            await expect(page.locator(".steps summary")).to_have_text("Writing the answer")
+            top = await page.evaluate(TOP)
+            await page.evaluate(SEND, {"type": "done", "response": response(text)})
+            await visit.answered()
+            assert await page.evaluate(TOP) == top
+            await expect(page.get_by_role("tab", name="Sources (1)")).to_be_enabled()
+
+    async def test_a_stopped_text_is_there_after_a_reload(self, browser: Browser, base: str) -> None:
+        """Its events are stored with the run: the address of a stopped answer shows what was written, with its sources."""
+        time = "2026-01-01T00:00:00Z"
+        problem = {"code": "research_cancelled", "status": 409, "title": "Conflict", "detail": "It was cancelled."}
+        times = {"created_at": time, "started_at": time, "finished_at": time}
+        job = {"id": "r", "status": "cancelled", "problem": problem, **times}
+        asked = {"query": "Do owls sleep?", "depth": "shallow"}
+        events = [NUMBERED, {"type": "token", "text": "Owls sleep [1]."}, {"type": "failed", "problem": problem}]
+        stream = "".join(f"id: {n}\ndata: {json.dumps({'request_id': 'r', **event})}\n\n" for n, event in enumerate(events, 1))
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            thread = {"id": "r", "title": "Do owls sleep?", "researches": [{"id": "r"}]}
+            await page.route("**/research/threads/r", lambda route: route.fulfill(json=thread))
+            await page.route("**/research/r", lambda route: route.fulfill(json={**job, "request": asked}))
+            events_of_run = {"content_type": "text/event-stream", "body": stream}
+            await page.route("**/research/r/events", lambda route: route.fulfill(**events_of_run))
+            await page.goto(f"{base}/#research/r")
+            await expect(page.locator("#result").get_by_role("alert")).to_contain_text("citations were not checked")
+            await expect(page.locator(".answer")).to_contain_text("Owls sleep")
+            await expect(page.locator(".answer .cite")).to_have_count(1)
+            await expect(page.locator(".actions").get_by_role("button", name="Copy")).to_be_visible()
+
+    async def test_a_stopped_text_stays(self, browser: Browser, base: str) -> None:
+        """What was written when the reader stopped it stays on the page, said to be unchecked, and can be copied."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.keep_none()
+            await page.evaluate(STREAM)
+            await visit.ask()
+            await page.evaluate(SEND, NUMBERED)
+            await expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+            await page.evaluate(SEND, {"type": "token", "text": "Owls sleep [1]."})
+            await page.get_by_role("button", name="Stop and keep").click()
+            await expect(page.locator("#result").get_by_role("alert")).to_contain_text("citations were not checked")
+            await expect(page.locator(".answer")).to_contain_text("Owls sleep")
+            await expect(page.locator(".actions").get_by_role("button", name="Copy")).to_be_visible()
+            assert await visit.violations() == []

@@ -1,0 +1,241 @@
+"""What makes the page fast and still, as laws without a clock: pieces of long answers, the end of a stream, many threads.
+
+The times themselves are measured by benchmarks/page.py, beside a floor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Route, expect
+from tests.server_process import until
+from tests.services import page_answers
+from tests.services.browser import OFFLINE, serving_page, visiting
+
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob
+from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
+
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
+
+MAX_SHIFT = 0.05
+SHIFTS = """
+window.shifts = [];
+new PerformanceObserver(list => shifts.push(...list.getEntries().filter(each => !each.hadRecentInput).map(each => ({
+    value: each.value, nodes: each.sources.map(({node, previousRect, currentRect}) =>
+        `${node?.className || node?.nodeName} ${previousRect.y} ${currentRect.y}`)}))))
+    .observe({type: 'layout-shift', buffered: true})
+"""
+
+
+# A clock by which the time of each step is over at the first look at it, and for each task that changes the text of an answer
+# the number of its blocks that the task touched: observers are called at the end of a task.
+STEPS = """
+let now = 0;
+performance.now = () => now += 1000;
+window.touched = [];
+const blockOf = node => (node.nodeType === 1 ? node : node.parentElement)?.closest('.answer > *');
+new MutationObserver(records => {
+    const blocks = records.flatMap(({target, addedNodes}) => [target, ...addedNodes].map(blockOf)).filter(Boolean);
+    if (blocks.length) touched.push(new Set(blocks).size);
+}).observe(document, {childList: true, attributes: true, subtree: true});
+"""
+BLOCKS = 27 * (1 + 4 + 1)  # headings, paragraphs and tables of the long answer
+
+
+class TestLongAnswers:
+    """A text of 6,000 words with 540 citations. Where the page asks whether time is left after each block, no task is longer
+    than the drawing of one, whatever the machine; benchmarks/page.py measures how long that is.
+    """
+
+    async def test_it_is_written_block_by_block(self, browser: Browser, base: str) -> None:
+        """Neither its words nor the verdicts at its end touch two blocks at once."""
+        answer = page_answers.long_answer()
+        assert len(answer["synthesis"].split()) > 6000
+        assert len(answer["citations"]) == 540
+        async with visiting(browser, base) as visit:
+            await page_answers.begin(visit)
+            await visit.page.evaluate(STEPS)
+            await page_answers.write(visit, answer["synthesis"], page_answers.SENTENCE)
+            await page_answers.end(visit, answer)
+            touched = await visit.page.evaluate("touched")
+            assert max(touched) == 1
+            assert len(touched) >= BLOCKS  # verdicts come in place, or with a block that is drawn at the end
+            assert await visit.page.locator(".answer > *").count() == BLOCKS
+            assert await visit.page.locator(".cite").count() == 540
+            assert await visit.page.locator(".cite.pending").count() == 0
+            assert await visit.page.locator(".cite.unsupported").count() == 54
+
+    async def test_it_is_opened_block_by_block(self, browser: Browser, base: str) -> None:
+        """So it is where the whole text comes at once, from the store."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play_stored(page_answers.long_answer())
+            await page.evaluate(STEPS)
+            await page.evaluate("location.hash = '#research/abc'")
+            await visit.answered()
+            touched = await page.evaluate("touched")
+            assert (max(touched), len(touched) >= BLOCKS) == (1, True)
+            assert await page.locator(".cite").count() == 540
+            assert await page.locator(".cite.partial").count() == 54
+
+
+NOTED = {
+    "degraded": [
+        {"component": "search", "reason": "timeout", "until": None},
+        {"component": "x", "reason": "failed", "until": None},
+    ],
+    "metadata": {"uncited_sentences": 2, "correction": "what is an owl", "stored_at": None},
+}
+
+
+class TestStillness:
+    @pytest.mark.parametrize("width", [1280, 390])
+    async def test_nothing_jumps_from_the_first_word_on(self, browser: Browser, base: str, width: int) -> None:
+        """Verdicts, notes, contents and buttons come to places that are kept for them: what is read stays where it is."""
+        answer = page_answers.long_answer(5, 6, **NOTED)
+        async with visiting(browser, base, width) as visit:
+            await visit.page.evaluate(SHIFTS)
+            await page_answers.begin(visit)
+            await visit.page.evaluate("shifts.length = 0")
+            await page_answers.write(visit, answer["synthesis"])
+            await page_answers.end(visit, answer)
+            shifts = await visit.page.evaluate("shifts")
+            assert sum(each["value"] for each in shifts) <= MAX_SHIFT, shifts
+            for shown in (".contents", ".notes", ".actions"):
+                assert await visit.page.locator(shown).count() == 1
+
+    async def test_a_reader_in_the_middle_stays_there(self, browser: Browser, base: str) -> None:
+        """Neither more words nor the end of the answer move the text under the eyes of who has scrolled into it."""
+        answer = page_answers.long_answer(8, 10, **NOTED)
+        place = "document.querySelectorAll('.answer h2')[2].getBoundingClientRect().top"
+        half = len(answer["synthesis"]) // 2
+        async with visiting(browser, base) as visit:
+            await page_answers.begin(visit)
+            await page_answers.write(visit, answer["synthesis"][:half])
+            await visit.page.locator(".answer h2").nth(4).wait_for()
+            await visit.page.evaluate("document.querySelectorAll('.answer h2')[2].scrollIntoView({block: 'center'})")
+            before = await visit.page.evaluate(place)
+            await page_answers.write(visit, answer["synthesis"][half:])
+            await page_answers.end(visit, answer)
+            assert abs(await visit.page.evaluate(place) - before) <= 1
+
+
+FILES = """performance.getEntriesByType('resource').filter(each => each.name.includes('/page/'))
+    .map(each => [each.name, each.transferSize])"""
+
+
+class TestFirstPaint:
+    async def test_a_stored_answer_comes_without_the_form(self, browser: Browser, base: str) -> None:
+        """Who follows the address of an answer sees no form for a question before it, however slowly the modules come."""
+        context = await browser.new_context()
+        page = await context.new_page()
+        await page.route("**/main.js", lambda route: route.abort())
+        for address, is_form in (("/", True), ("/#research/abc", False)):
+            await page.goto(f"{base}{address}")
+            await page.reload()  # another fragment alone loads nothing
+            assert await page.locator("#ask").is_visible() == is_form
+        await context.close()
+
+    async def test_what_an_answer_needs_is_asked_for_at_once(self, browser: Browser, base: str) -> None:
+        """Its modules, its thread and its text are asked for before any module is there: no chain of requests is longer."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/main.js", lambda route: route.abort())
+            await visit.play_stored(page_answers.long_answer(1, 1))
+            visit.seen.clear()
+            await page.evaluate("location.hash = '#research/abc'; location.reload()")
+            for wanted in ("thread.js", "answer.js", "vendor/markdown-it.js", "/research/threads/abc", "/research/abc"):
+                await until(lambda end=wanted: any(each.endswith(end) for each in visit.seen))
+            await page.unroute("**/main.js")
+            asked = len([each for each in visit.seen if each.endswith("/research/abc")])
+            await page.reload()
+            await visit.answered()
+            again = len([each for each in visit.seen if each.endswith("/research/abc")])
+            assert again == asked + 1  # a module asks for nothing that is on its way
+
+    async def test_what_an_answer_does_not_need_comes_after_it(self, browser: Browser, base: str) -> None:
+        """Before its text is there, neither the form and the list of threads nor what they ask of the server is loaded."""
+        arrived = asyncio.Event()
+
+        async def answer_late(route: Route) -> None:
+            await arrived.wait()
+            await route.fulfill(json={"query": "q", "depth": "deep", "response": page_answers.long_answer(1, 1)})
+
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play_stored({})
+            await page.route("**/research/abc", answer_late)
+            visit.seen.clear()
+            await page.evaluate("location.hash = '#research/abc'; location.reload()")
+            await page.wait_for_selector(".turn", state="attached")
+            modules = ("form.js", "composer.js", "sidebar.js", "followup.js", "keyboard.js")
+            later = (*modules, "/research/options", "/research/threads?limit=30")
+            assert [each for each in visit.seen if each.endswith(later)] == []
+            arrived.set()
+            await visit.answered()
+            await until(lambda: {end for end in later for each in visit.seen if each.endswith(end)} == set(later))
+
+    async def test_a_second_visit_loads_no_file_again(self, browser: Browser, base: str) -> None:
+        """The address of each file names the version, so that the browser keeps it and does not ask whether it has changed."""
+        async with visiting(browser, base) as visit:
+            await visit.page.goto("about:blank")
+            await visit.page.goto(f"{base}/", wait_until="networkidle")
+            files = await visit.page.evaluate(FILES)
+            assert len(files) > 15
+            assert [name for name, transferred in files if transferred] == []
+
+
+THREADS = 5000
+SCROLLED = 1000  # entries of the list that are reached by scrolling
+LISTED = 30  # threads that the page asks for at once
+ADDED = """
+window.added = [];
+new MutationObserver(records => {
+    const nodes = records.flatMap(each => [...each.addedNodes]);
+    added.push(nodes.filter(each => each.matches?.('li')).length);
+}).observe(document.querySelector('.threads'), {childList: true, subtree: true});
+"""
+SCROLL = """async wanted => {
+    const count = () => document.querySelectorAll('.threads li').length;
+    for (let shown = count(); shown < wanted; shown = count()) {
+        document.getElementById('sidebar').scrollTop = 1e9;
+        const until = Date.now() + 20000;
+        while (count() === shown && Date.now() < until) await new Promise(resolve => setTimeout(resolve, 20));
+        if (count() === shown) return shown;
+    }
+    return count();
+}"""
+
+
+class TestManyThreads:
+    @staticmethod
+    async def fill(path: Path) -> None:
+        store = SqliteResearchJobStore(path, ttl_days=30)
+        try:
+            for number in range(THREADS):
+                job = NewResearchJob(f"thread-{number}", ResearchRequest(query=f"Question {number} about owls"))
+                await store.record(job, [JobEvent(1, "done", "{}")], None, 1.0)
+        finally:
+            await store.aclose()
+
+    async def test_thousands_of_threads_are_scrolled_and_searched(self, browser: Browser, tmp_path: Path) -> None:
+        """Older ones come on scrolling, thirty in a task; a change draws its entry alone; a search finds the oldest."""
+        await self.fill(tmp_path / "researches.sqlite3")
+        async with serving_page(tmp_path, *OFFLINE) as base, visiting(browser, base) as visit:
+            page = visit.page
+            await page.wait_for_selector(".threads li")
+            assert await page.locator(".threads li").count() < 100
+            await page.evaluate(ADDED)
+            assert await page.evaluate(SCROLL, SCROLLED) >= SCROLLED
+            assert max(await page.evaluate("added")) <= LISTED
+            assert await page.locator(".preferences").is_visible()
+            await page.evaluate("window.kept = [...document.querySelectorAll('.threads li')]")
+            await page.get_by_role("link", name="Question 4990 about owls").click()
+            await page.wait_for_selector(".threads li.current")
+            same = "kept.filter((each, place) => each === document.querySelectorAll('.threads li')[place]).length"
+            assert await page.evaluate(same) == await page.evaluate("kept.length - 1")
+            await page.get_by_label("Search in threads").fill("question 7 about")
+            await expect(page.locator(".threads li a")).to_have_text(["Question 7 about owls"], timeout=20_000)
