@@ -13,6 +13,11 @@ WORKERS ?= 3
 SERVICE_WORKERS ?= 3
 FUZZ_SECONDS ?= 7200
 MINUTES ?= 20
+# A test that fails beside others is tried once more by itself. What fails twice is red; the first list names what failed once.
+define pytest_twice
+$(BIN)/pytest -rf $(1) || { test $$? -eq 1 && echo "Once more by themselves: the tests that failed" \
+	&& $(BIN)/pytest -rf --last-failed --last-failed-no-failures=none $(1) -n 0; }
+endef
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
@@ -29,13 +34,13 @@ test: $(READY)  ## everything that CI checks
 	@$(MAKE) --no-print-directory --jobs=2 lint check-docs suite
 
 suite: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
+	$(call pytest_twice,-n $(WORKERS) --dist=loadfile --no-loadscope-reorder)
 
 coverage: $(READY)  ## the same tests with their line coverage, at least 92 % (takes twice the time)
 	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term
 
 test-services: services-ready  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser (needs Java 17, Maven, npm)
-	$(BIN)/pytest -m services -n $(SERVICE_WORKERS) --dist=loadfile --no-loadscope-reorder tests/services
+	$(call pytest_twice,-m services -n $(SERVICE_WORKERS) --dist=loadfile --no-loadscope-reorder tests/services)
 
 # What the tests with real services need; most of it is waiting for downloads.
 services-ready: $(READY) kafka-jars
