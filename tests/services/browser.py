@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build" / "axe-core" / "axe.min.js"
 WIDTHS = (360, 768, 1280)  # a phone, a tablet, a desktop
 HEIGHT = 800
+PATIENCE_MS = 120_000  # of a state of the page, which a busy machine reaches late
 QUESTION = "When is the next search provider asked, and when is a cited sentence unsupported?"
 OFFLINE = ("--documents", str(ROOT / "docs"), "--offline")
 
@@ -144,6 +145,7 @@ async def visiting(
     context = await browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **options
     )
+    context.set_default_timeout(PATIENCE_MS)
     try:
         visit = Visit(await context.new_page(), base)
         await visit.page.goto(f"{base}/")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
-from tests.services.browser import OFFLINE, chromium, serving_page
+from tests.services.browser import OFFLINE, PATIENCE_MS, chromium, serving_page
 from tests.services.postgres_server import PostgresServer, opened
 
 from modules.llm_platform.infrastructure.postgres.migrations import migrate
@@ -20,7 +20,6 @@ from modules.llm_platform.infrastructure.redis import client as redis_client
 
 HERE = Path(__file__).parent
 REDIS_S = 15.0
-EXPECTED_MS = 30_000  # a state of the page, which a busy machine reaches late
 FIRST = (  # they take minutes, the longest one first; what follows fills the gaps
     "test_broker_cluster.py", "test_kafka_real.py", "test_kafka_classic.py", "test_crashes_kafka.py",
     "test_crashes_postgres.py", "test_kafka_security.py", "test_page_reading.py", "test_page.py", "test_page_asking.py",
@@ -67,7 +66,7 @@ async def database(url: str) -> AsyncIterator[Database]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """One for all tests of a worker: each visit has a context, and with it a storage, of its own."""
-    expect.set_options(timeout=EXPECTED_MS)
+    expect.set_options(timeout=PATIENCE_MS)
     async with chromium() as started:
         yield started
 
