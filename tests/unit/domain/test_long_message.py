@@ -89,10 +89,31 @@ def test_any_message_of_the_longest_length_makes_a_request(text: str) -> None:
 
 def test_what_is_cut_says_so() -> None:
     """A context that was too long lacks its middle, with a mark there, which also a model reads."""
-    cut = join_context("a" * 20_000, None, "b" * 20_000)
+    cut = join_context("a" * 20_000 + "b" * 20_000)
     assert cut is not None
-    assert MAX_CONTEXT_CHARS - 1 <= len(cut) <= MAX_CONTEXT_CHARS
+    assert len(cut) == MAX_CONTEXT_CHARS
     assert re.fullmatch(rf"a+{re.escape(MIDDLE_CUT)}b+", cut)
-    assert join_context("a\x00b", "", None) == "ab"
+    assert join_context("a\x00b", "") == "ab"
+    assert join_context(None, "a") == join_context("a", " ") == "a"
     assert join_context(None, " ") is None
     assert ResearchRequest(query="What is tea?", context=cut).context == cut
+
+
+@for_each("length", [10, 20_000, 31_980, MAX_CONTEXT_CHARS - len(MIDDLE_CUT) - 2])
+def test_the_message_is_kept_whole_behind_what_is_cut(length: int) -> None:
+    """What the user wrote is never cut for the sake of a long text beside it, and stands last, next to the question."""
+    message = "w" * length
+    cut = join_context(message, "b" * 20_000 + "e" * 20_000)
+    assert cut is not None
+    assert len(cut) == MAX_CONTEXT_CHARS
+    assert re.fullmatch(rf"b*{re.escape(MIDDLE_CUT)}e*\n\n{message}", cut)
+
+
+@for_each("length", [MAX_CONTEXT_CHARS - 5, MAX_CONTEXT_CHARS, MAX_MESSAGE_CHARS])
+def test_a_message_without_room_beside_it_says_what_is_missing(length: int) -> None:
+    """The mark stands there also if nothing of the other text fits."""
+    cut = join_context("w" * length, "b" * 100)
+    assert cut is not None
+    assert len(cut) == MAX_CONTEXT_CHARS
+    assert MIDDLE_CUT.strip() in cut
+    assert cut.count("w") >= MAX_CONTEXT_CHARS - 2 * len(MIDDLE_CUT) - 2

@@ -19,6 +19,7 @@ from modules.llm_platform.domain.untrusted_text import one_line
 
 MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # of a message whose question is searched for
 MAX_WEIGHED: Final = 200  # questions of a message
+PARAGRAPH: Final = "\n\n"  # between the parts of a context
 NAMED_TERMS: Final = (2, 1)  # `Any ideas?` names one thing: such a question is taken if no other one is there
 
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -46,13 +47,15 @@ def question_of(text: str) -> str:
     return _shortened(found or next(iter(sentences), "") or text)
 
 
-def join_context(*texts: str | None) -> str | None:
-    """The texts as the `context` of a research run, at most MAX_CONTEXT_CHARS without their middle; None without any."""
-    context = "\n\n".join(each.replace("\x00", "").strip() for each in texts if each)
-    if len(context) > MAX_CONTEXT_CHARS:
-        half = (MAX_CONTEXT_CHARS - len(MIDDLE_CUT)) // 2
-        context = context[:half] + MIDDLE_CUT + context[-half:]
-    return context or None
+def join_context(message: str | None, other: str | None = None) -> str | None:
+    """The `context` of a research run, at most MAX_CONTEXT_CHARS: the message behind the other text. None without any.
+
+    What is too long lacks its middle: of the other text first, since the message is what the user wrote.
+    """
+    own, before = (each.replace("\x00", "").strip() if each else "" for each in (message, other))
+    if own and before:
+        before = _without_middle(before, max(len(MIDDLE_CUT), MAX_CONTEXT_CHARS - len(own) - len(PARAGRAPH)))
+    return _without_middle(PARAGRAPH.join(filter(None, (before, own))), MAX_CONTEXT_CHARS) or None
 
 
 def is_excerpt(question: str, context: str) -> bool:
@@ -102,6 +105,15 @@ def _lines(text: str) -> Iterator[str]:
         yield from filter(None, (whole,))
         whole = _DECORATION.sub("", bare)
     yield from filter(None, (whole,))
+
+
+def _without_middle(text: str, max_chars: int) -> str:
+    """The text, or its beginning and its end with a mark between them."""
+    if len(text) <= max_chars:
+        return text
+    kept = max_chars - len(MIDDLE_CUT)
+    end = kept // 2
+    return f"{text[: kept - end]}{MIDDLE_CUT}{text[len(text) - end :]}"
 
 
 def _shortened(text: str) -> str:
