@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from shared.exceptions import AppException
 
 UNUSABLE_ANSWER: Final = "llm_provider: its "  # begins the reason where a model answered and nothing of it could be used
+ROUND_UP_S: Final = 0.75  # to the next full second, and not past it by the time between the refusal and its entry
 
 
 class Degraded(BaseModel, frozen=True):
@@ -29,7 +30,7 @@ class Degraded(BaseModel, frozen=True):
     def of(cls, component: str, error: AppException) -> Degraded:
         """The entry for an error; `until` is the second from which on the service may be called again."""
         wait = error.retry_after_s
-        until = None if wait is None else (datetime.now(UTC) + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
+        until = None if wait is None else (datetime.now(UTC) + timedelta(seconds=wait + ROUND_UP_S)).replace(microsecond=0)
         return cls(component=error.component or component, reason=f"{error.code}: {error.message}", until=until)
 
 
