@@ -31,6 +31,19 @@ STOP_S = 60.0
 TAIL_CHARS = 3000  # of a log, in an error
 
 
+def _outgoing_ports() -> range:
+    """The ports from which the kernel takes one for a connection, and for a server that names none."""
+    try:
+        first, last = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()
+    except OSError:  # not Linux
+        return range(49_152, 65_536)
+    return range(int(first), int(last) + 1)
+
+
+OUTGOING = _outgoing_ports()
+PORTS = sorted(range(20_000, 65_536), key=OUTGOING.__contains__)
+
+
 class ServerProcess(ABC):
     """A server of others that cannot outlive its starter, in a folder that goes with it.
 
@@ -129,10 +142,18 @@ class ServerProcess(ABC):
 
 
 def free_port() -> int:
-    """A port that is free now, for a server that has to be told its own, since clients find it there after a restart."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port for a server that clients find there again after a restart.
+
+    While the server is down no connection gets it as its own: it is none of OUTGOING, as long as there are others. No other
+    process of the tests gets it either: this one keeps the UDP port of the same number until it ends.
+    """
+    for port in PORTS:
+        with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as claim, socket.socket() as probe:
+            claim.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
+            claim.detach()  # it stays open
+            return port
+    raise RuntimeError("no port is free")
 
 
 def _follow(child: subprocess.Popen[bytes]) -> None:
