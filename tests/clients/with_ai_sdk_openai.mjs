@@ -21,6 +21,13 @@ check("responses, streamed", async () => {
   assert.equal((await result.sources)[0].url, "https://example.org/asyncio");
 });
 
+check("responses, a second turn", async () => {
+  const messages = [{ role: "user", content: QUESTION }];
+  const first = await generateText({ model: openai("research-shallow"), messages, maxRetries: 0 });
+  messages.push(...first.response.messages, { role: "user", content: `${QUESTION} Say it again.` });
+  includesAnswer((await generateText({ model: openai("research-shallow"), messages, maxRetries: 0 })).text);
+});
+
 check("responses, with its web search tool", async () => {
   const tools = { web_search: openai.tools.webSearch({}) };
   includesAnswer((await generateText({ model: openai("research-shallow"), tools, ...how })).text);

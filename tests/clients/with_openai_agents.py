@@ -45,6 +45,20 @@ async def streamed():
     check_responses(result)
 
 
+@check("responses, a second turn")
+async def second_turn():
+    first = await agents.Runner.run(responses(), QUESTION)
+    check_responses(await agents.Runner.run(responses(), [*first.to_input_list(), {"role": "user", "content": QUESTION}]))
+
+
+@check("a hand-off from a passthrough model")
+async def hand_off():
+    model = agents.OpenAIResponsesModel(model=LLM, openai_client=sdk())
+    assistant = agents.Agent(name="Assistant", model=model, handoffs=[responses()])
+    result = await agents.Runner.run(assistant, QUESTION)
+    assert (result.last_agent.name, ANSWER in result.final_output) == ("Researcher", True), result.final_output
+
+
 @check("chat")
 async def chat():
     model = agents.OpenAIChatCompletionsModel(model="research-shallow", openai_client=sdk())

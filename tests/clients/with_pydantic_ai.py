@@ -34,6 +34,13 @@ async def responses():
     assert ANSWER in result.output
 
 
+@check("responses, a second turn")
+async def second_turn():
+    agent = Agent(OpenAIResponsesModel("research-shallow", provider=provider))
+    first = await agent.run(QUESTION)
+    assert ANSWER in (await agent.run(QUESTION, message_history=first.all_messages())).output
+
+
 @check("responses, annotations")
 async def annotations():
     model = OpenAIResponsesModel("research-shallow", provider=provider)

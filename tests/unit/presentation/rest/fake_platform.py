@@ -62,7 +62,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResponse,
     WebSearchResultItem,
 )
-from modules.llm_platform.domain.exceptions import SourceNotHeldError
+from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError, SourceNotHeldError
 from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.icon_reader import IIconReader
@@ -210,6 +210,9 @@ class FakeServices:
         """No research run is stored."""
         return None
 
+    async def kept_answer(self, request_id: str, *, owner: str = "") -> str:
+        raise PreviousResearchNotFoundError
+
     async def held_sources(self, request_id: str, *, owner: str = "") -> HeldSources | None:
         return HeldSources(sources=(STORED_TEXT,))
 
@@ -319,7 +322,11 @@ def platform_of(
         "llm": _LLMService(services),
         "embeddings": EmbeddingService(services.embedder),
         "research": _Service(
-            research=services.research, stream=services.stream_research, source=services.source, plan=services.plan
+            research=services.research,
+            stream=services.stream_research,
+            source=services.source,
+            plan=services.plan,
+            kept_answer=services.kept_answer,
         ),
         "research_jobs": jobs,
         "health": health or HealthService({"fake": object()}, {}),

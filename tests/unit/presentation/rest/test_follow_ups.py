@@ -27,12 +27,16 @@ def library() -> Library:
 
 
 @pytest.fixture
-async def client(library: Library, clock: Clock) -> AsyncIterator[httpx2.AsyncClient]:
-    services: Any = FakeServices()
+def services() -> Any:
+    return FakeServices()
+
+
+@pytest.fixture
+async def client(library: Library, clock: Clock, services: Any) -> AsyncIterator[httpx2.AsyncClient]:
     it = service(library, jobs=services.jobs)
     it._follow_ups = FollowUps(MemoryCache(10, clock), services.jobs)
     services.research, services.stream_research, services.turns_before = it.research, it.stream, it.turns_before
-    services.plan = it.plan
+    services.plan, services.kept_answer = it.plan, it.kept_answer
     async with app_client(services, LLM_PLATFORM_API_KEYS=",".join([*MINE.values(), *YOURS.values()])) as client:
         yield client
 
@@ -172,3 +176,56 @@ async def test_response_of_the_responses_api_is_followed(client: httpx2.AsyncCli
     assert "40 decibels" in answer["output"][0]["content"][0]["text"]
     assert len(library.asked) == 1
     assert (await client.post("/v1/responses", json=body, headers=YOURS)).status_code == 404
+
+
+class AiSdk:
+    """Sends turns as Vercel's AI SDK does: what was answered before is referred to by the ids of its items."""
+
+    def __init__(self, client: httpx2.AsyncClient, model: str = "research-shallow") -> None:
+        self._client = client
+        self._turns: list[dict[str, Any]] = []
+        self.model = model
+
+    async def ask(self, question: str, key: dict[str, str] = MINE, **fields: Any) -> httpx2.Response:
+        self._turns.append({"role": "user", "content": [{"type": "input_text", "text": question}]})
+        body = {"model": self.model, "input": self._turns, **fields}
+        answer = await self._client.post("/v1/responses", json=body, headers=key)
+        self._turns += ({"type": "item_reference", "id": item["id"]} for item in answer.json().get("output", ()))
+        return answer
+
+
+@pytest.mark.parametrize("how", [{}, {"store": False}], ids=str)
+async def test_reference_to_an_answer_is_its_text(client: httpx2.AsyncClient, library: Library, how: dict[str, Any]) -> None:
+    """References to searches are left out; the answer of a message that was too short for a search has no text."""
+    chat = AiSdk(client)
+    assert (await chat.ask("hi", **how)).status_code == 200
+    first = (await chat.ask(FIRST, **how)).json()
+    chat._turns.insert(-1, {"type": "item_reference", "id": f"ws_{first['id']}_0"})
+    answer = await chat.ask(NEXT, **how)
+    assert answer.status_code == 200, answer.text
+    assert library.asked[-1].query == STANDALONE
+
+
+@pytest.mark.parametrize("model", ["research-shallow", "fake/fake-1"])
+@pytest.mark.parametrize("item", ["of a language model", "of another API key", "fc_1_0", "msg_nothing"])
+async def test_reference_to_what_is_not_stored_is_refused(client: httpx2.AsyncClient, model: str, item: str) -> None:
+    """An answer of a language model is never stored, and one of another API key does not exist."""
+    chat = AiSdk(client, "fake/fake-1" if item == "of a language model" else "research-shallow")
+    await chat.ask(FIRST, YOURS if item == "of another API key" else MINE)
+    if not item.startswith("of "):
+        chat._turns[-1]["id"] = item
+    chat.model, place = model, f"input.{len(chat._turns) - 1}"
+    answer = await chat.ask(NEXT)
+    error = answer.json()["error"]
+    message = f"{place}: this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
+    assert (answer.status_code, error["param"], error["message"]) == (400, place, message)
+
+
+async def test_language_model_reads_the_answer_that_is_referred_to(client: httpx2.AsyncClient, services: Any) -> None:
+    chat = AiSdk(client)
+    first = (await chat.ask(FIRST)).json()
+    chat.model = "fake/fake-1"
+    assert (await chat.ask("Say that in German.")).status_code == 200
+    text = first["output"][-1]["content"][0]["text"]
+    sent = [(each.role, each.content) for each in services.requests[-1].messages]
+    assert sent == [("user", FIRST), ("assistant", text), ("user", "Say that in German.")]

@@ -120,6 +120,13 @@ class FollowUps:
             turns=tuple(map(_shortened, last)), language=detect(" ".join(each.question for each in last))
         )
 
+    async def kept_answer(self, owner: str, request_id: str) -> str:
+        """The beginning of an answer; empty where it said only what can be asked. Raises PreviousResearchNotFoundError."""
+        found = await self._find(owner, request_id)
+        if found is None:
+            raise PreviousResearchNotFoundError
+        return found.turns[-1].answer if found.turns else ""
+
     @stage("follow_up")
     async def understand(
         self, request: dtos.ResearchRequest, before: dtos.StoredTurns = NO_TURNS, sources: dtos.HeldSources | None = None

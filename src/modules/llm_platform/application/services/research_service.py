@@ -241,6 +241,10 @@ class ResearchService:
             return None
         return await self._follow_ups.turns_before(request, owner)
 
+    async def kept_answer(self, request_id: str, *, owner: str = "") -> str:
+        """What is kept of an answer for questions that follow it. Raises PreviousResearchNotFoundError."""
+        return await self._follow_ups.kept_answer(owner, request_id)
+
     async def _stored_sources(self, owner: str, request_id: str) -> dtos.HeldSources | None:
         if not is_request_id(request_id):
             return None

@@ -219,3 +219,20 @@ async def test_completions_name_the_address_to_use(client: httpx2.AsyncClient) -
         error = answer.json()["error"]
         assert "POST /v1/chat/completions" in error["message"]
         assert (error["type"], error["code"]) == ("invalid_request_error", "not_found")
+
+
+async def test_question_before_the_last_calls_of_tools_is_researched(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
+    """Another model has called a tool and hands the conversation over; a conversation without a question is refused."""
+    call = {"id": "c", "type": "function", "function": {"name": "transfer", "arguments": "{}"}}
+    handed_over: list[dict[str, Any]] = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "{}"},
+    ]
+    body = {"model": "research-shallow", "messages": [{"role": "user", "content": "What is asyncio?"}, *handed_over]}
+    response = await client.post("/v1/chat/completions", json=body)
+    assert response.status_code == 200, response.text
+    assert (services.requests[0].query, services.requests[0].history) == ("What is asyncio?", ())
+    refused = await client.post("/v1/chat/completions", json={**body, "messages": handed_over})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "messages")

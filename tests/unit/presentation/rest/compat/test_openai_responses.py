@@ -174,6 +174,9 @@ async def test_field_that_cannot_be_served_is_a_400_by_name(
         ({"tools": [{"type": "web_search", "filters": 7}]}, "tools.0.filters: must be a JSON object"),
         ({"input": 7}, "input: must be a valid string"),
         ({"input": [{"role": "user"}]}, "input.0.content: is missing"),
+        ({"input": [{"type": "reasoning"}, {"role": "user"}]}, "input.1.content: is missing"),
+        ({"input": [{"type": "reasoning"}]}, "input: must have at least 1 item"),
+        ({"input": [{"role": "user", "content": "x"}] * 201}, "input: must have at most 200 items"),
         ({"input": [{"role": "user", "content": [IMAGE]}]}, "input.0.content.0.type: must be 'text', 'input_text'"),
     ],
 )
@@ -183,3 +186,30 @@ async def test_error_names_the_place_that_the_client_sent(
     response = await client.post("/v1/responses", json={"model": "research-deep", "input": "What is asyncio?", **body})
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(message)
+
+
+CALL = {"type": "function_call", "call_id": "call_1", "name": "transfer_to_researcher", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "call_1", "output": [{"type": "input_text", "text": '{"assistant": 1}'}]}
+
+
+@pytest.mark.parametrize("last", [[], [{"role": "user", "content": "Is trio one?"}]])
+async def test_calls_of_tools_in_the_conversation_are_left_out(
+    client: httpx2.AsyncClient, services: FakeServices, last: list[dict[str, str]]
+) -> None:
+    """A hand-off from a language model ends with a call and its result: the last message of the user is the question."""
+    sent = [{"role": "user", "content": "What is asyncio?"}, {"role": "assistant", "content": "I ask."}, CALL, RESULT, *last]
+    response = await client.post("/v1/responses", json={"model": "research-shallow", "input": sent})
+    assert response.status_code == 200, response.text
+    [request] = services.requests
+    assert request.query == (last[0]["content"] if last else "What is asyncio?")
+    assert [turn.answer for turn in request.history] == (["I ask."] if last else [])
+    items = (await client.get(f"/v1/responses/{response.json()['id']}/input_items?order=asc")).json()["data"]
+    kinds = ["message", "message", "function_call", "function_call_output", *(["message"] if last else [])]
+    assert [item["type"] for item in items] == kinds
+
+
+async def test_result_of_a_call_may_be_parts_of_text(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    sent = [{"role": "user", "content": "What is asyncio?"}, CALL, RESULT]
+    await client.post("/v1/responses", json={"model": "fake/fake-1", "input": sent})
+    [prompt] = services.requests
+    assert (prompt.messages[-1].role, prompt.messages[-1].content) == ("tool", '{"assistant": 1}')

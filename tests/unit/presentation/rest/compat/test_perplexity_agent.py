@@ -156,6 +156,13 @@ async def test_addresses_of_the_question_are_read(client: httpx2.AsyncClient, se
     assert (beside.urls, "sources" in beside.model_fields_set) == (("https://example.org/a",), True)
 
 
+async def test_calls_of_tools_in_the_conversation_are_left_out(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "{}"}
+    await create(client, input=[{"role": "user", "content": QUESTION}, call, result])
+    assert services.requests[0].query == QUESTION
+
+
 async def test_filters_of_the_tool_restrict_the_search(client: httpx2.AsyncClient, services: FakeServices) -> None:
     filters = {
         "search_domain_filter": ["python.org", "-pinterest.com"], "search_recency_filter": "hour",

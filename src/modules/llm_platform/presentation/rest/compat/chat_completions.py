@@ -30,6 +30,8 @@ HARMLESS: Final[tuple[object, ...]] = (None, False, "", "none", "auto", [], {}, 
 MAX_PARTS: Final = 100  # of one message
 END_OF_STREAM: Final = b"data: [DONE]\n\n"
 RESTARTED: Final = "\n\n---\n\nThe model failed here. The text above is void, and a new answer follows.\n\n"
+NO_QUESTION: Final = "the last message must be one of the user: it is the question"
+TOOL: Final = "tool"  # role of a turn that is about a call of a tool of the client
 EXTENSION: Final = "llm_platform"  # field of an answer that their clients ignore: verified citations, failures, metadata
 
 
@@ -52,6 +54,10 @@ def _text_or_parts(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 Content = Annotated[str | _Parts, WrapValidator(_text_or_parts)]
 
 
+def text_of(content: str | Sequence[TextPart]) -> str:
+    return content if isinstance(content, str) else "\n".join(part.text for part in content)
+
+
 class CompletionMessage(BaseModel, frozen=True):
     """One turn of a conversation; its content is a text or a list of texts."""
 
@@ -60,9 +66,7 @@ class CompletionMessage(BaseModel, frozen=True):
 
     @property
     def text(self) -> str:
-        if isinstance(self.content, str):
-            return self.content
-        return "\n".join(part.text for part in self.content)
+        return text_of(self.content)
 
 
 Messages = Annotated[tuple[CompletionMessage, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
@@ -77,13 +81,15 @@ def research_request(
 ) -> dtos.ResearchRequest:
     """Return the research for a conversation; a ShortMessage if the last message is too short to search for.
 
-    What the last message has beyond a question, and the system messages beyond the instructions, are its `context`. Raises
-    InvalidRequestError that names where the last message was sent: `field` is the list of messages, or the place itself.
+    What the last message has beyond a question, and the system messages beyond the instructions, are its `context`. Calls of
+    tools at the end, such as a hand-off from another model, belong to the question before them. Raises InvalidRequestError
+    that names where the last message was sent: `field` is the list of messages, or the place itself.
     """
+    messages = messages[: length_up_to_question([each.role for each in messages])]
     place = (field, len(messages) - 1, "content") if isinstance(field, str) else field
     last, text = messages[-1], messages[-1].text.strip()
     if last.role != "user":
-        raise InvalidRequestError.at(("body", place[0]), "the last message must be one of the user: it is the question")
+        raise InvalidRequestError.at(("body", place[0]), NO_QUESTION)
     if len(text) > MAX_MESSAGE_CHARS:
         limit = f"must have at most {MAX_MESSAGE_CHARS} characters"
         raise InvalidRequestError.at(("body", *place), limit, "string_too_long")
@@ -105,6 +111,13 @@ def research_request(
             if each["loc"][1] == "query":
                 each["loc"][1:2] = place
         raise
+
+
+def length_up_to_question(roles: Sequence[str]) -> int:
+    """Return how many turns end with the question: where calls of tools are the last ones, those up to the last of the user."""
+    if not roles or roles[-1] != TOOL:
+        return len(roles)
+    return next((place + 1 for place in reversed(range(len(roles))) if roles[place] == "user"), len(roles))
 
 
 def _split_instructions(text: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import Request, Response
@@ -53,7 +53,7 @@ def llm_request(
 
 
 def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest) -> LLMRequest:
-    sent = ({"role": "user", "content": body.input},) if isinstance(body.input, str) else map(_turn, body.input)
+    sent = _turns(body.input)
     instructions = ({"role": "system", "content": body.instructions},) if body.instructions else ()
     values: dict[str, Any] = {
         "messages": [*instructions, *_joined_calls(sent)],
@@ -67,17 +67,29 @@ def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest) -> LLMRequest:
     return validate(LLMRequest, values, "body")
 
 
-def _turn(item: inputs.AnyItem) -> dict[str, Any]:
+def _turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]]:
+    """Yield the input as turns of a chat. Raises InvalidRequestError for a reference."""
+    if isinstance(sent, str):
+        yield {"role": "user", "content": sent}
+        return
+    for place, item in enumerate(sent):
+        if isinstance(item, inputs.ItemReference):
+            raise inputs.not_stored(place)
+        if not isinstance(item, inputs.OwnItem):
+            yield _turn(item)
+
+
+def _turn(item: chat_completions.CompletionMessage | inputs.FunctionCall | inputs.FunctionCallOutput) -> dict[str, Any]:
     """Return an item as a turn of a chat."""
     if isinstance(item, inputs.FunctionCall):
         call = {"id": item.call_id, "type": "function", "function": {"name": item.name, "arguments": item.arguments}}
         return {"role": "assistant", "content": "", "tool_calls": [call]}
     if isinstance(item, inputs.FunctionCallOutput):
-        return {"role": "tool", "content": item.output, "tool_call_id": item.call_id}
+        return {"role": "tool", "content": item.text, "tool_call_id": item.call_id}
     return {"role": item.role.replace("developer", "system"), "content": item.text}
 
 
-def _joined_calls(turns: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _joined_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the turns with calls that follow one another, or a text of the assistant, in one turn, as models expect them."""
     joined: list[dict[str, Any]] = []
     for turn in turns:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
-from modules.llm_platform.presentation.rest.compat.openai import response_llm
+from modules.llm_platform.presentation.rest.compat.openai import item_references, response_llm
 from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, router
 from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
@@ -50,18 +50,20 @@ class OpenaiResponse(BaseModel, extra="allow"):
     ),
 )
 async def respond(request: Request) -> Response:
-    body = await read_body(request, OpenaiResponsesRequest)
-    chat_completions.refuse_fields(body, REFUSED)
+    sent = await read_body(request, OpenaiResponsesRequest)
+    chat_completions.refuse_fields(sent, REFUSED)
+    body = sent.model_copy(update={"input": await item_references.resolve(request, sent.input)})
     depth = depth_of(body.model)
     return await (_research(request, body, depth) if depth else response_llm.respond(request, body))
 
 
 async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth) -> Response:
     schema = schema_of(request, body.text_format, "text.format")
+    conversation = inputs.conversation_of(body.input, body.instructions)
     question = chat_completions.research_request(
-        inputs.messages_of(body.input, body.instructions),
+        conversation.messages,
         depth,
-        field=inputs.place_of(body.input),
+        field=conversation.place,
         domains=body.domains,
         omit_raw=True,
         previous_id=body.previous_response_id,

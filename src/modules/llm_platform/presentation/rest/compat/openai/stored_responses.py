@@ -16,6 +16,7 @@ from modules.llm_platform.presentation.rest.http.sse import data_stream_response
 
 ERRORS: Final = dialect.error_responses(400, 404)
 MAX_ITEMS: Final = 100
+FUNCTION_ITEMS: Final = ("function_call", "function_call_output")
 ITEMS: Final = 20  # of a page, unless `limit` says otherwise
 STREAM: Final = "The response as it is now; with `stream`, its events after `starting_after`."
 
@@ -120,6 +121,9 @@ async def list_input_items(
 def _input_items(response_id: str, sent: Any) -> Iterator[Object]:
     messages = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent or []
     for place, message in enumerate(messages):
+        if message.get("type") in FUNCTION_ITEMS:
+            yield {"id": f"fc_{response_id}_{place}", "status": "completed", **message}
+            continue
         text = chat_completions.CompletionMessage.model_validate(message).text
         is_answer = message["role"] == "assistant"
         part = {"type": "output_text", "text": text, "annotations": []} if is_answer else {"type": "input_text", "text": text}

@@ -76,10 +76,10 @@ class PerplexityAgentRequest(dialect.DialectBody, frozen=True):
     response_format: dict[str, Any] | None = None
     tools: inputs.Tools | None = None
 
-    @property
-    def messages(self) -> tuple[chat_completions.CompletionMessage, ...]:
-        """The conversation with the instructions before it. Raises InvalidRequestError for calls of tools."""
-        return inputs.messages_of(self.input, self.instructions)
+    @cached_property
+    def conversation(self) -> inputs.Conversation:
+        """The conversation with the instructions before it. Raises InvalidRequestError if it has no message."""
+        return inputs.conversation_of(self.input, self.instructions)
 
     @cached_property
     def served_tools(self) -> tuple[BaseModel, ...]:
@@ -98,7 +98,8 @@ class PerplexityAgentRequest(dialect.DialectBody, frozen=True):
     def urls(self) -> tuple[str, ...]:
         """The addresses that the tool fetch_url reads."""
         limits = [tool.max_urls or MAX_URLS for tool in self.served_tools if isinstance(tool, AgentFetchUrlTool)]
-        found = (each.rstrip(_AROUND_ADDRESS) for each in _ADDRESS.findall(self.messages[-1].text)) if limits else ()
+        text = self.conversation.messages[-1].text if limits else ""
+        found = (each.rstrip(_AROUND_ADDRESS) for each in _ADDRESS.findall(text))
         usable = (each for each in found if len(each) <= MAX_URL_CHARS and each.isprintable())
         return tuple(dict.fromkeys(usable))[: min([MAX_URLS, *limits])]
 
@@ -203,9 +204,9 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
     if body.urls and body.searches:
         fields["sources"] = ("web",)  # beside the addresses, which are all that is read otherwise
     return chat_completions.research_request(
-        body.messages,
+        body.conversation.messages,
         depth,
-        field=inputs.place_of(body.input),
+        field=body.conversation.place,
         domains=tuple(domain for each in filters for domain in each.search_domain_filter or ())[:MAX_DOMAINS],
         time_range=next((each.time_range for each in filters if each.time_range), None),
         freshness=next((each.freshness for each in filters if each.freshness), None),

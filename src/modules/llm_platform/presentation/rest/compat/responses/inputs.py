@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, PlainValidator, TypeAdapter
+from pydantic_core import PydanticKnownError
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
-from modules.llm_platform.presentation.rest.compat.chat_completions import CompletionMessage
+from modules.llm_platform.presentation.rest.compat.chat_completions import (
+    NO_QUESTION,
+    TOOL,
+    CompletionMessage,
+    Content,
+    length_up_to_question,
+    text_of,
+)
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 
 MAX_TOOLS: Final = 128
 MAX_NAME_CHARS: Final = 200
-OWN_ITEMS: Final = frozenset({"web_search_call", "reasoning", "search_results", "fetch_url_results"})
 FUNCTIONS: Final = frozenset({"function", "custom", "mcp", "namespace"})
 NO_FUNCTIONS: Final = (
     "a research run searches by itself and calls no tools of the client: leave them out, or send them to a language model "
     "(GET /v1/models lists NAME/MODEL)"
 )
 NOT_SUPPORTED: Final = "a research run has no such tool: leave it out"
+NOT_STORED: Final = "this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 
@@ -28,6 +36,7 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 class FunctionCall(BaseModel, frozen=True):
     """A call of a tool of the client, by a language model."""
 
+    role: ClassVar = TOOL
     type: Literal["function_call"]
     call_id: Name
     name: Name
@@ -37,62 +46,113 @@ class FunctionCall(BaseModel, frozen=True):
 class FunctionCallOutput(BaseModel, frozen=True):
     """The result of a call, from the client."""
 
+    role: ClassVar = TOOL
     type: Literal["function_call_output"]
     call_id: Name
-    output: str
+    output: Content
+
+    @property
+    def text(self) -> str:
+        return text_of(self.output)
+
+
+class ItemReference(BaseModel, frozen=True):
+    """An item of an earlier response, by its id."""
+
+    type: Literal["item_reference"] | None = None
+    id: Name
+
+
+class OwnItem(BaseModel, frozen=True):
+    """A step of an earlier response. Clients send the whole output back, and its message says what the steps found."""
+
+    type: Literal["web_search_call", "reasoning", "search_results", "fetch_url_results"]
+
+
+AnyItem = CompletionMessage | FunctionCall | FunctionCallOutput | ItemReference | OwnItem
+_BY_TYPE: Final[Mapping[str, type[BaseModel]]] = {
+    "function_call": FunctionCall,
+    "function_call_output": FunctionCallOutput,
+    "item_reference": ItemReference,
+    **dict.fromkeys(("web_search_call", "reasoning", "search_results", "fetch_url_results"), OwnItem),
+}
 
 
 def _item(value: Any) -> Any:
     """Each item by its type, so that an error has the place of the item and not one for each kind."""
-    kind = value.get("type") if isinstance(value, dict) else None
-    model = _CALLS.get(kind, CompletionMessage) if isinstance(kind, str) else CompletionMessage
-    return TypeAdapter(model).validate_python(value)
+    return TypeAdapter(_model_of(value)).validate_python(value)
 
 
-_CALLS: Final[Mapping[str, type[BaseModel]]] = {"function_call": FunctionCall, "function_call_output": FunctionCallOutput}
-AnyItem = CompletionMessage | FunctionCall | FunctionCallOutput
+def _model_of(value: Any) -> type[BaseModel]:
+    if not isinstance(value, dict):
+        return CompletionMessage
+    if value.get("type") is None and "id" in value and "role" not in value:
+        return ItemReference
+    kind = value.get("type")
+    return _BY_TYPE.get(kind, CompletionMessage) if isinstance(kind, str) else CompletionMessage
+
+
 Item = Annotated[AnyItem, PlainValidator(_item, json_schema_input_type=AnyItem)]
 Items = Annotated[tuple[Item, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
 _TEXT: Final = TypeAdapter(str)
-_ITEMS: Final[TypeAdapter[tuple[AnyItem, ...]]] = TypeAdapter(Items)
+_ITEMS: Final[TypeAdapter[tuple[AnyItem, ...]]] = TypeAdapter(tuple[Item, ...])
 
 
 def _text_or_items(value: Any) -> str | tuple[AnyItem, ...]:
-    """Clients send the whole output of an earlier response back: its searches say nothing that the message does not say.
-
-    An error has the place of the input that was meant, and not one for each kind.
-    """
+    """An error has the place of the input that was meant, and not one for each kind. Our own items do not count."""
     if not isinstance(value, list | tuple):
         return _TEXT.validate_python(value, strict=True)
-    return _ITEMS.validate_python([each for each in value if not _is_own_item(each)])
-
-
-def _is_own_item(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(kind := item.get("type"), str) and kind in OWN_ITEMS
+    items = _ITEMS.validate_python(value)
+    count = sum(not isinstance(each, OwnItem) for each in items)
+    if count > MAX_MESSAGES:
+        raise PydanticKnownError("too_long", {"field_type": "List", "max_length": MAX_MESSAGES, "actual_length": count})
+    if not count:
+        raise PydanticKnownError("too_short", {"field_type": "List", "min_length": 1, "actual_length": 0})
+    return items
 
 
 Input = Annotated[str | Items, PlainValidator(_text_or_items, json_schema_input_type=str | Items)]
 Tools = Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)]
 
 
-def place_of(value: str | Sequence[AnyItem]) -> tuple[str | int, ...]:
-    """Return where the question was sent."""
-    return ("input",) if isinstance(value, str) else ("input", len(value) - 1, "content")
+class Conversation(NamedTuple):
+    """The messages of a research run, the question last, and where the client sent the question."""
+
+    messages: tuple[CompletionMessage, ...]
+    place: tuple[str | int, ...]
 
 
-def messages_of(value: str | Sequence[AnyItem], instructions: str | None) -> tuple[CompletionMessage, ...]:
-    """Return the conversation of a research run, instructions first. Raises InvalidRequestError for calls of tools."""
-    items = (CompletionMessage(role="user", content=value),) if isinstance(value, str) else tuple(value)
-    for place, item in enumerate(items):
-        if not isinstance(item, CompletionMessage):
-            raise InvalidRequestError.at(("body", "input", place), NO_FUNCTIONS)
-    messages = tuple(item for item in items if isinstance(item, CompletionMessage))
-    return (CompletionMessage(role="system", content=instructions), *messages) if instructions else messages
+def conversation_of(value: str | Sequence[AnyItem], instructions: str | None) -> Conversation:
+    """Return the conversation of a research run, instructions first. Calls of tools and their results are left out.
+
+    Raises InvalidRequestError for a reference, and if there is no message.
+    """
+    before = (CompletionMessage(role="system", content=instructions),) if instructions else ()
+    if isinstance(value, str):
+        return Conversation((*before, CompletionMessage(role="user", content=value)), ("input",))
+    turns: list[tuple[int, CompletionMessage | FunctionCall | FunctionCallOutput]] = []
+    for place, item in enumerate(value):
+        if isinstance(item, ItemReference):
+            raise not_stored(place)
+        if not isinstance(item, OwnItem):
+            turns.append((place, item))
+    last = length_up_to_question([item.role for _, item in turns])
+    messages = {place: item for place, item in turns[:last] if isinstance(item, CompletionMessage)}
+    if not messages:
+        raise InvalidRequestError.at(("body", "input"), NO_QUESTION)
+    return Conversation((*before, *messages.values()), ("input", max(messages), "content"))
+
+
+def not_stored(place: int) -> InvalidRequestError:
+    """Return the error for a reference to an item that cannot be found."""
+    return InvalidRequestError.at(("body", "input", place), NOT_STORED)
 
 
 def dumped(value: str | Sequence[AnyItem]) -> Any:
-    """Return the input as JSON, for the store."""
-    return value if isinstance(value, str) else [each.model_dump(mode="json") for each in value]
+    """Return the input as JSON, for the store, without our own items."""
+    if isinstance(value, str):
+        return value
+    return [each.model_dump(mode="json") for each in value if not isinstance(each, OwnItem)]
 
 
 def served_tools(

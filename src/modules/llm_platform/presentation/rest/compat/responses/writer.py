@@ -24,6 +24,7 @@ from modules.llm_platform.presentation.rest.http.sse import Event
 from shared.exceptions import AppException
 
 Object = dict[str, Any]
+MESSAGE_ID: Final = "msg_"  # before the id of the response
 NOTHING_SENT: Final = -1  # the number before the first event of a stream
 
 
@@ -61,7 +62,7 @@ class ResponseWriter(ABC):
 
     @property
     def message_id(self) -> str:
-        return f"msg_{self.id}"
+        return f"{MESSAGE_ID}{self.id}"
 
     def response(self, status: str, output: Sequence[Mapping[str, Any]] = (), **fields: Any) -> Object:
         """Return the response object."""
