@@ -42,7 +42,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     Source,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import StoreError, WebSearchBlockedError
+from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError, StoreError, WebSearchBlockedError
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.presentation.mcp.calls import Call
@@ -419,6 +419,8 @@ async def test_errors_have_our_code_and_no_secret(mode: str) -> None:
     async with connected(mode, services, secrets=(SECRET,)) as client:
         services.error = WebSearchBlockedError(f"blocked with {SECRET}: wait", retry_after_s=30)
         expected = await client.call_tool("search", {"query": "q"})
+        services.error = PreviousResearchNotFoundError()
+        unknown_id = await client.call_tool("search", {"query": "q"})
         services.error = ValueError(SECRET)
         unexpected = await client.call_tool("search", {"query": "q"})
         unknown = await client.call_tool("delete_everything", {})
@@ -426,6 +428,8 @@ async def test_errors_have_our_code_and_no_secret(mode: str) -> None:
     assert expected.meta[PROBLEM]["retryable"]
     assert text_of(unexpected) == "internal: Internal error: see the log of llm-platform"
     assert text_of(unknown).startswith("not_found: ")
+    assert "previous_id" in text_of(unknown_id)
+    assert "history" not in text_of(unknown_id)  # which no tool takes
     assert all(result.is_error and SECRET not in result.model_dump_json() for result in (expected, unexpected, unknown))
 
 

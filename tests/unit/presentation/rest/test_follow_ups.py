@@ -175,7 +175,12 @@ async def test_response_of_the_responses_api_is_followed(client: httpx2.AsyncCli
     answer = (await client.post("/v1/responses", json=body, headers=MINE)).json()
     assert "40 decibels" in answer["output"][0]["content"][0]["text"]
     assert len(library.asked) == 1
-    assert (await client.post("/v1/responses", json=body, headers=YOURS)).status_code == 404
+    for path, depth in (("/v1/responses", {"model": "research-deep"}), ("/perplexity/v1/responses", {"effort": "low"})):
+        for how in ({}, {"stream": True}, {"background": True}):
+            foreign = await client.post(path, json=body | depth | how, headers=YOURS)
+            error = foreign.json()["error"]
+            assert (foreign.status_code, error["param"]) == (404, "previous_response_id")
+            assert error["message"].endswith("leave it out, or send the conversation as input")
 
 
 class AiSdk:

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.dtos.store_dtos import StoredTopic
-from modules.llm_platform.domain.exceptions import TopicNotFoundError
+from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError, TopicNotFoundError
 from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.store_key import is_topic_name
@@ -43,6 +43,7 @@ MARKDOWN: Final = "text/markdown"
 MAX_LISTED_REPORTS: Final = 100
 PROBLEM: Final = "llm-platform/problem"  # key in `_meta` of a tool error: the problem object
 INTERNAL: Final = "internal: Internal error: see the log of llm-platform"
+NO_PREVIOUS: Final = "No finished research with this previous_id is stored for this caller: leave it out."
 
 Context = ServerRequestContext[Any, Any]
 
@@ -93,7 +94,7 @@ class _Handlers:
             raise MCPError(code=types.INTERNAL_ERROR, message="the client left") from None
         except AppException as error:
             code = types.INVALID_PARAMS if error.status_code in (404, 422) else types.INTERNAL_ERROR
-            data = {**_problem(error), "detail": self._redacted_text(error.message)}
+            data = {**_problem(error), "detail": self._redacted_text(_detail(error))}
             raise MCPError(code=code, message=self._redacted_text(_message(error)), data=data) from None
         except Exception:  # the outermost handler of a message
             log.exception("unexpected error in an MCP request")
@@ -225,14 +226,18 @@ def _failure(text: str, problem: dict[str, Any] | None = None) -> types.CallTool
 
 def _message(error: AppException) -> str:
     wait = f" (retry after {error.retry_after_s:.0f} s)" if error.retry_after_s else ""
-    return f"{error.code}: {error.message}{wait}"
+    return f"{error.code}: {_detail(error)}{wait}"
+
+
+def _detail(error: AppException) -> str:
+    return NO_PREVIOUS if isinstance(error, PreviousResearchNotFoundError) else error.message
 
 
 def _problem(error: AppException) -> dict[str, Any]:
     """The error as data: what a problem object says, without what belongs to HTTP."""
     return {
         "code": error.code,
-        "detail": error.message,
+        "detail": _detail(error),
         "status": error.status_code,
         "retryable": error.retryable,
         "retry_after_s": error.retry_after_s,

@@ -135,6 +135,39 @@ async def test_short_message_does_not_end_the_conversation(real: httpx2.AsyncCli
     assert (await post(real, "responses", FIRST, previous_response_id=hello)).status_code == 200
 
 
+@for_each("streamed", [False, True])
+@for_each("kind", ["json_object", "json_schema"])
+async def test_message_too_short_for_a_schema_is_refused(
+    real: httpx2.AsyncClient, door: str, kind: str, streamed: bool
+) -> None:
+    """There is nothing to put into it: the error names the message."""
+    answer_format: dict[str, Any] = {"type": kind}
+    if kind == "json_schema":
+        named = {"name": "answer", "schema": {"type": "object"}}
+        answer_format |= named if door == "responses" else {"json_schema": named}
+    fields = {"text": {"format": answer_format}} if door == "responses" else {"response_format": answer_format}
+    answer = await post(real, door, "hi", stream=streamed, **fields)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (422 if door == "perplexity" else 400, PLACES[door])
+    assert "too short to fill a schema" in error["message"]
+
+
+@for_each(
+    ("path", "body", "status", "field"),
+    [
+        ("/v1/responses", {"model": "research-deep", "input": "hi", "background": True}, 400, "input"),
+        ("/perplexity/v1/responses", {"effort": "low", "input": "hi", "background": True}, 422, "input"),
+        ("/perplexity/async/chat/completions", {"request": chat("sonar", "hi")}, 422, "messages.0.content"),
+    ],
+)
+async def test_message_too_short_for_the_background_is_refused(
+    client: httpx2.AsyncClient, path: str, body: Body, status: int, field: str
+) -> None:
+    answer = await client.post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, field)
+    assert "too short to research in the background" in answer.json()["error"]["message"]
+
+
 async def test_research_route_keeps_its_limits(client: httpx2.AsyncClient) -> None:
     """`query` has 3 to 500 characters there, and `context` up to 32,000."""
     for body, field in (

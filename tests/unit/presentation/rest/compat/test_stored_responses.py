@@ -145,6 +145,15 @@ async def test_deleted_response_is_gone(sdk: openai.AsyncOpenAI) -> None:
             await call(response.id)  # type: ignore[operator]
 
 
+async def test_background_without_a_store_is_refused_by_name(client: httpx2.AsyncClient) -> None:
+    transport: Any = client._transport
+    transport.app.state.server.platform.research_jobs._store = None
+    for path in ("/v1/responses", "/perplexity/v1/responses"):
+        body = {"model": "research-deep", "effort": "low", "input": QUESTION, "background": True}
+        error = (await client.post(path, json=body)).json()["error"]
+        assert (error["param"], "STORE_TTL_DAYS" in error["message"]) == ("background", True)
+
+
 async def test_response_of_another_key_does_not_exist(services: FakeServices) -> None:
     """Neither does a run that another API stored."""
     async with app_client(services, LLM_PLATFORM_API_KEYS=KEYS) as client:

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Reset, SourcesNumbered, Token
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
-from modules.llm_platform.domain.exceptions import OutputError
+from modules.llm_platform.domain.exceptions import OutputError, PreviousResearchNotFoundError
 from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_context, question_of, split_message
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.http.body import validate
@@ -31,7 +31,13 @@ MAX_PARTS: Final = 100  # of one message
 END_OF_STREAM: Final = b"data: [DONE]\n\n"
 RESTARTED: Final = "\n\n---\n\nThe model failed here. The text above is void, and a new answer follows.\n\n"
 NO_QUESTION: Final = "the last message must be one of the user: it is the question"
+NO_VALUES: Final = "is too short to fill a schema: ask a question, or leave the format out"
+IN_BACKGROUND: Final = "is too short to research in the background: ask a question, or call without background"
 TOOL: Final = "tool"  # role of a turn that is about a call of a tool of the client
+PREVIOUS_ID: Final = "previous_response_id"
+NO_PREVIOUS: Final = (
+    "no finished response with this id is stored for this API key: leave it out, or send the conversation as input"
+)
 EXTENSION: Final = "llm_platform"  # field of an answer that their clients ignore: verified citations, failures, metadata
 
 
@@ -77,13 +83,15 @@ def research_request(
     depth: dtos.Depth,
     *,
     field: str | tuple[str | int, ...] = "messages",
+    in_background: bool | None = False,
     **fields: Any,
 ) -> dtos.ResearchRequest:
     """Return the research for a conversation; a ShortMessage if the last message is too short to search for.
 
     What the last message has beyond a question, and the system messages beyond the instructions, are its `context`. Calls of
     tools at the end, such as a hand-off from another model, belong to the question before them. Raises InvalidRequestError
-    that names where the last message was sent: `field` is the list of messages, or the place itself.
+    that names where the last message was sent: `field` is the list of messages, or the place itself. A short message has
+    nothing for an `output_schema`, or to do `in_background`.
     """
     messages = messages[: length_up_to_question([each.role for each in messages])]
     place = (field, len(messages) - 1, "content") if isinstance(field, str) else field
@@ -93,6 +101,9 @@ def research_request(
     if len(text) > MAX_MESSAGE_CHARS:
         limit = f"must have at most {MAX_MESSAGE_CHARS} characters"
         raise InvalidRequestError.at(("body", *place), limit, "string_too_long")
+    is_short = len(text) < dtos.MIN_QUESTION_CHARS
+    if is_short and (fields.get("output_schema") is not None or in_background):
+        raise InvalidRequestError.at(("body", *place), IN_BACKGROUND if in_background else NO_VALUES, "string_too_short")
     question, message = split_message(text)
     wishes = "\n".join(each.text for each in messages if each.role in ("system", "developer")).strip()
     instructions, more = _split_instructions(wishes)
@@ -105,7 +116,7 @@ def research_request(
         **fields,
     }
     try:
-        return validate(dtos.ShortMessage if len(text) < dtos.MIN_QUESTION_CHARS else dtos.ResearchRequest, values, "body")
+        return validate(dtos.ShortMessage if is_short else dtos.ResearchRequest, values, "body")
     except InvalidRequestError as error:
         for each in error.errors:
             if each["loc"][1] == "query":
@@ -321,6 +332,8 @@ def extension(response: dtos.ResearchResponse, *, has_citations: bool = True) ->
 def openai_error(problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return an error as the clients of OpenAI read it. `message` names the first invalid field."""
     errors = problem.get("errors") or []
+    if problem["code"] == PreviousResearchNotFoundError.code:
+        errors = [{"loc": ["body", PREVIOUS_ID], "msg": NO_PREVIOUS}]
     parameter = ".".join(map(str, errors[0]["loc"][1:])) if errors and errors[0]["loc"][1:] else None
     message = f"{parameter}: {errors[0]['msg']}" if parameter else problem["detail"]
     kind = "invalid_request_error" if problem["status"] < 500 else "server_error"

@@ -64,6 +64,7 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
         conversation.messages,
         depth,
         field=conversation.place,
+        in_background=body.background,
         domains=body.domains,
         omit_raw=True,
         previous_id=body.previous_response_id,

@@ -207,6 +207,7 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
         body.conversation.messages,
         depth,
         field=body.conversation.place,
+        in_background=body.background,
         domains=tuple(domain for each in filters for domain in each.search_domain_filter or ())[:MAX_DOMAINS],
         time_range=next((each.time_range for each in filters if each.time_range), None),
         freshness=next((each.freshness for each in filters if each.freshness), None),

@@ -77,7 +77,7 @@ class PerplexityAsyncList(BaseModel):
 async def create(request: Request) -> Response:
     body = await read_body(request, PerplexityAsyncRequest)
     job = await services(request).research_jobs.submit(
-        research_of(request, body.request),
+        research_of(request, body.request, in_background=True),
         owner=caller_id(request),
         api=API,
         client_request={MODEL: body.request.model},

@@ -121,11 +121,14 @@ async def search(request: Request) -> Response:
     return dialect.json_answer(answer, body, *body.partly_served)
 
 
-def research_of(request: Request, body: PerplexityChatRequest) -> research_dtos.ResearchRequest:
+def research_of(
+    request: Request, body: PerplexityChatRequest, *, in_background: bool = False
+) -> research_dtos.ResearchRequest:
     chat_completions.refuse_fields(body, REFUSED)
     return chat_completions.research_request(
         body.messages,
         DEPTHS[body.model],
+        in_background=in_background,
         sources=SOURCES[body.search_mode or "web"],
         domains=body.search_domain_filter or (),
         time_range=body.time_range,

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJobDetail
-from modules.llm_platform.domain.exceptions import ResearchNotFoundError
+from modules.llm_platform.domain.exceptions import BackgroundError, ResearchNotFoundError
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.responses.writer import (
     NOTHING_SENT,
@@ -159,12 +159,16 @@ def current_status(job: ResearchJobDetail) -> str:
 
 
 async def _submit(request: Request, run: ResponseRun) -> ResponseWriter:
-    job = await responses.services(request).research_jobs.submit(
-        run.question,
-        owner=responses.caller_id(request),
-        api=run.api.name,
-        client_request=run.envelope.model_dump(mode="json"),
-    )
+    try:
+        job = await responses.services(request).research_jobs.submit(
+            run.question,
+            owner=responses.caller_id(request),
+            api=run.api.name,
+            client_request=run.envelope.model_dump(mode="json"),
+        )
+    except BackgroundError as error:
+        error.field = "background"
+        raise
     return run.api.writer(job.id, run.envelope)
 
 

@@ -62,6 +62,7 @@ class TavilyResearchRequest(TavilyBody, frozen=True):
             [chat_completions.CompletionMessage(role="user", content=self.input)],
             DEPTHS[self.model],
             field=("input",),
+            in_background=not self.stream,
             domains=(*(self.include_domains or ()), *excluded),
             **wishes,
         )
