@@ -69,6 +69,12 @@ def test_schemas_of_today(schema: dict[str, Any]) -> None:
         (doubling(60), schemas.TOO_COMPLEX),
         ({"properties": {"a": {"pattern": "(?=x)y"}}}, schemas.BAD_PATTERN),
         ({"properties": {"a": {"pattern": "("}}}, schemas.BAD_PATTERN),
+        ({"allOf": [{"pattern": f"a{n}"} for n in range(schemas.MAX_PATTERNS + 1)]}, schemas.TOO_MANY_PATTERNS),
+        ({"allOf": [{"pattern": rf"\w{{200}}{n}"} for n in range(600)]}, schemas.TOO_MANY_PATTERNS),
+        ({"allOf": [{"pattern": rf"\w{{40}}{n}"} for n in range(schemas.MAX_PATTERNS)]}, schemas.LARGE_PATTERNS),
+        ({"properties": {"a": {"pattern": r"\w" * 1000}}}, schemas.LARGE_PATTERNS),
+        ({"properties": {"a": {"pattern": "(a{99}){99}"}}}, schemas.LARGE_PATTERNS),
+        ({"allOf": [{"$ref": "#/x-parts/a"}], "x-parts": {"a": {"type": 5}}}, schemas.BAD_REFERENCE),
         ({"patternProperties": {"(a+)+$": {}}}, "uses patternProperties"),
         ({"properties": {"a": {"unevaluatedProperties": False}}}, "uses unevaluatedProperties"),
         ({"properties": {"a": {"$id": "https://example.org/a"}}}, "uses $id"),
@@ -88,6 +94,46 @@ def test_refused_schemas(schema: dict[str, Any], reason: str) -> None:
 def test_names_are_no_keywords() -> None:
     """A property may have the name of a keyword."""
     check_output_schema({"properties": {name: {"type": "string"} for name in (*schemas.UNSUPPORTED, "$ref", "pattern")}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"x-ui": {"properties": None}}, {"x-ui": {"properties": True}}, {"x-foo": {"$ref": 5}}, {"x-foo": {"pattern": {}}},
+        {"dependentRequired": {"$ref": ["a"], "pattern": ["a"]}}, {"x-foo": {"$anchor": 5, "$id": []}},
+        {"default": {"$ref": 5}, "properties": {"a": {"x-foo": [{"patternProperties": 5}]}}},
+    ],
+)
+def test_keywords_that_hold_no_schemas_are_data(schema: dict[str, Any]) -> None:
+    """What a schema says beyond the keywords of JSON Schema is not read as a schema."""
+    check_output_schema(schema)
+    assert output_errors(schema, {}) == []
+
+
+def test_patterns_of_today() -> None:
+    """Sixteen patterns as authors write them pass: dates, identifiers, addresses; an equal one counts once."""
+    usual = (
+        r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?Z$", r"^[\w.+-]+@[\w-]+\.[\w.-]+$", "^.{1,100}$",
+        "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", "^https?://",
+    )
+    named = {f"p{n}": {"pattern": usual[n] if n < len(usual) else f"^{n}$"} for n in range(schemas.MAX_PATTERNS)}
+    check_output_schema({"properties": {**named, "again": {"pattern": usual[0]}}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"pattern": rf"\w{{200}}{n}"} for n in range(600)]},
+        {"allOf": [{"pattern": rf"\w{{40}}{n}"} for n in range(schemas.MAX_PATTERNS)]},
+    ],
+)
+def test_a_refused_schema_compiles_nothing(schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many or large patterns are refused before one of them takes time and memory."""
+    compiled: list[str] = []
+    monkeypatch.setattr(schemas, "_pattern", compiled.append)
+    with pytest.raises(InvalidSchemaError):
+        check_output_schema(schema)
+    assert compiled == []
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ ever. What cannot be bounded is refused (docs/adr/0046-json-schema-of-structured
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_json
+from pydantic_core import to_json
+
+from modules.llm_platform.domain.bounded_pattern import NO_EXPRESSION, BoundedPattern, pattern_size
 
 MAX_SCHEMA_BYTES: Final = 16_384  # as compact JSON; it is a part of the prompt
 MAX_SCHEMA_DEPTH: Final = 32  # levels of JSON; an object within an object takes two
@@ -20,15 +22,20 @@ MAX_REFERENCES: Final = 2000  # that are followed to compare one value
 MAX_OUTPUT_ERRORS: Final = 8  # that are returned
 MAX_PLACE_CHARS: Final = 120  # of the path in an error
 MAX_RULE_CHARS: Final = 120  # of what the schema says
-MAX_PATTERNS: Final = 16  # compiled ones that are remembered, of up to 10 MB each
+MAX_PATTERNS: Final = 16  # different ones of a schema
+MAX_PATTERN_SIZE: Final = 2000  # of all patterns together, with their counted repeats written out: 5 MB in the worst case
 
 # The library compares these with Python's regular expressions, or follows references for them that nobody counts.
 UNSUPPORTED: Final = (
     "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "patternProperties", "unevaluatedItems",
     "unevaluatedProperties",
 )
-_BY_NAME: Final = frozenset({"$defs", "definitions", "dependentSchemas", "properties"})  # their keys are names
-_DATA: Final = frozenset({"const", "default", "enum", "examples"})
+# The keywords that hold schemas: by name, in a list, and one. Whatever else a schema has is data of its author.
+_BY_NAME: Final = frozenset({"$defs", "definitions", "dependentSchemas", "properties"})
+_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SINGLE: Final = frozenset({
+    "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
+})
 
 TOO_LARGE: Final = f"has more than {MAX_SCHEMA_BYTES} bytes: describe less"
 TOO_DEEP: Final = f"has more than {MAX_SCHEMA_DEPTH} levels: describe a flatter object"
@@ -36,7 +43,12 @@ TOO_MANY_PROPERTIES: Final = f"has more than {MAX_SCHEMA_PROPERTIES} properties:
 NO_OBJECT: Final = "must be the schema of an object: put a list or a text into a property"
 BAD_REFERENCE: Final = "may refer to parts of its own alone: $ref must be # or begin with #/, and name such a part"
 TOO_COMPLEX: Final = "refers to itself too often to compare a value with it: use fewer $ref"
-BAD_PATTERN: Final = "has a pattern that is no regular expression, or needs lookaround or backreferences: leave it out"
+BAD_PATTERN: Final = f"has a pattern that {NO_EXPRESSION}: leave it out"
+TOO_MANY_PATTERNS: Final = f"has more than {MAX_PATTERNS} different patterns: leave some out"
+LARGE_PATTERNS: Final = (
+    "has patterns with counted repeats such as {1,5000} or many classes such as \\w, which take much memory: use * or +, "
+    "minLength and maxLength"
+)
 
 
 class InvalidSchemaError(ValueError):
@@ -60,6 +72,7 @@ def check_output_schema(schema: Mapping[str, Any]) -> None:
         raise InvalidSchemaError(TOO_MANY_PROPERTIES)
     for pointer, part in parts.items():
         _check_part(pointer, part, parts)
+    _check_patterns({part["pattern"] for part in parts.values() if "pattern" in part})
     output_errors(schema, {})  # raises for references without an end
 
 
@@ -81,7 +94,7 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
         yield from follow(validator, target, instance, part)
 
     def pattern(validator: Any, expression: str, instance: Any, part: Any) -> Iterator[Any]:
-        if isinstance(instance, str) and not _matches(expression, instance):
+        if isinstance(instance, str) and not _pattern(expression).matches(instance):
             yield Violation("does not match")
 
     bounded = extend(Draft202012Validator, {"$ref": reference, "pattern": pattern})
@@ -102,20 +115,20 @@ def _check_depth(value: object, depth: int) -> None:
 
 
 def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The schema and the schemas within it, by their JSON pointers. Values that are data are no schemas."""
-    if isinstance(value, list | tuple):
-        for place, each in enumerate(value):
-            yield from _parts(each, f"{pointer}/{place}")
+    """The schema and the schemas within it, by their JSON pointers."""
     if not isinstance(value, Mapping):
         return
     yield pointer, value
     for name, each in value.items():
         below = f"{pointer}/{_escaped(name)}"
-        if name in _BY_NAME and isinstance(each, Mapping):
+        if name in _SINGLE:
+            yield from _parts(each, below)
+        elif name in _BY_NAME:
             for key, schema in each.items():
                 yield from _parts(schema, f"{below}/{_escaped(key)}")
-        elif name not in _DATA:
-            yield from _parts(each, below)
+        elif name in _LISTS:
+            for place, schema in enumerate(each):
+                yield from _parts(schema, f"{below}/{place}")
 
 
 def _escaped(name: str) -> str:
@@ -128,25 +141,22 @@ def _check_part(pointer: str, part: Mapping[str, Any], parts: Mapping[str, Any])
         raise InvalidSchemaError(f"uses {unsupported[0]}, which is not supported: leave it out")
     if "$ref" in part and unquote(part["$ref"]) not in parts:
         raise InvalidSchemaError(BAD_REFERENCE)
-    if "pattern" in part:
+
+
+def _check_patterns(patterns: Collection[str]) -> None:
+    """Compile the patterns if they are few and small."""
+    if len(patterns) > MAX_PATTERNS:
+        raise InvalidSchemaError(TOO_MANY_PATTERNS)
+    if sum(map(pattern_size, patterns)) > MAX_PATTERN_SIZE:
+        raise InvalidSchemaError(LARGE_PATTERNS)
+    for each in patterns:
         try:
-            _pattern(part["pattern"])
-        except SchemaError:
+            _pattern(each)
+        except ValueError:
             raise InvalidSchemaError(BAD_PATTERN) from None
 
 
-@lru_cache(MAX_PATTERNS)
-def _pattern(expression: str) -> SchemaValidator:
-    """Rust's regular expressions match in linear time."""
-    return SchemaValidator(core_schema.str_schema(pattern=expression, regex_engine="rust-regex"))
-
-
-def _matches(expression: str, text: str) -> bool:
-    try:
-        _pattern(expression).validate_python(text)
-    except ValidationError:
-        return False
-    return True
+_pattern = lru_cache(MAX_PATTERNS)(BoundedPattern)
 
 
 def _described(error: Any) -> str:
