@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0
 SILENCE_S = 3.0  # nothing is computed for that long
 UNCHANGED_LOOKS = 5  # half a second apart
+COMMAND = (sys.executable, "-m", "modules.llm_platform")
 SETTINGS = {"LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "DRAIN_TIMEOUT_S": "1"}
 
 
@@ -64,12 +65,14 @@ def decoded(text: str) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def server(loopback: Loopback, data: Path, **settings: str) -> AsyncIterator[Server]:
+async def server(
+    loopback: Loopback, data: Path, command: Sequence[str] = COMMAND, **settings: str
+) -> AsyncIterator[Server]:
     data.mkdir(exist_ok=True)
     log = data / f"server-{len(list(data.glob('server-*')))}.log"
     with log.open("w") as file:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "modules.llm_platform", "serve",
+            *command, "serve",
             env={**environment(loopback, data), **SETTINGS, **settings}, stderr=file,
         )
     try:

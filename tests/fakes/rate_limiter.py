@@ -61,7 +61,7 @@ class RateLimiterContract:
 
     async def test_requests_become_available_again(self, make_limiter: MakeLimiter) -> None:
         """A refused client may proceed after the time that the refusal states."""
-        limiter = make_limiter(RateLimits(RateLimit("client", 100, 1, burst=2)))
+        limiter = make_limiter(RateLimits(RateLimit("client", 2, 1, burst=2)))
         refused = None
         while refused is None:
             refused = (await limiter.take("a")).exceeded

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
+from tests.redis_server import REPLY_S
 from tests.services.browser import OFFLINE, PATIENCE_MS, chromium, serving_page
 from tests.services.postgres_server import PostgresServer, opened
 
@@ -19,7 +20,6 @@ from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.infrastructure.redis import client as redis_client
 
 HERE = Path(__file__).parent
-REDIS_S = 15.0
 FIRST = (  # they take minutes, the longest one first; what follows fills the gaps
     "test_broker_cluster.py", "test_kafka_real.py", "test_kafka_classic.py", "test_crashes_kafka.py",
     "test_crashes_postgres.py", "test_kafka_security.py", "test_page_reading.py", "test_page.py", "test_page_asking.py",
@@ -38,9 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine Redis may take longer than the half second that a server waits for it."""
-    monkeypatch.setattr(redis_client, "TIMEOUT_S", REDIS_S)
-    monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", 2 * REDIS_S)
+    """On a busy machine Redis may take longer than the half second that a server waits for it. Processes that a test starts
+    wait as long with `PATIENT` of tests/redis_server.py.
+    """
+    monkeypatch.setattr(redis_client, "TIMEOUT_S", REPLY_S)
+    monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", 2 * REPLY_S)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.guards import guarded_search
 from tests.kafka.child_process import free_port
 from tests.loopback_upstream import Exchange, json_reply, serving
-from tests.redis_server import RedisServer
+from tests.redis_server import PATIENT, RedisServer
 
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
@@ -234,13 +233,16 @@ async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer
 
 async def test_dead_holder_blocks_others_until_the_expiry_only(server: RedisServer, client: RedisClient) -> None:
     """A lock that nobody renews expires; a living holder's lock does not."""
-    expiry_s = 3.0  # a busy machine may be late by a second
+    expiry_s = 9.0  # a renewal, each third of it, may be late by two thirds on a busy machine
     lock = RedisKeyLock(client, "search", max_wait_s=HOUR_S, expiry_s=expiry_s)
     async with connected(server) as other, asyncio.timeout(TIMEOUT_S):
         waiting = RedisKeyLock(other, "search", max_wait_s=HOUR_S, expiry_s=expiry_s)
-        await client.call("TEST", lambda redis: redis.set("llm-platform:lock:search:dead", "its token", px=600))
-        async with waiting.hold("dead") as has_waited:
-            assert has_waited
+        name, looks = "llm-platform:lock:search:dead", await _looks(client)
+        await client.call("TEST", lambda redis: redis.set(name, "its token", ex=int(HOUR_S)))
+        waiter = asyncio.create_task(_hold(waiting, "dead"))
+        await _until_looked(client, looks)
+        await client.call("TEST", lambda redis: redis.pexpire(name, 500))  # the hour is nearly over
+        assert await waiter
         async with lock.hold("living") as has_waited:
             assert not has_waited
             waiter = asyncio.create_task(_hold(waiting, "living"))
@@ -256,7 +258,7 @@ async def test_nobody_waits_for_redis_that_went_away(tmp_path: Path) -> None:
             lock = RedisKeyLock(other, "search", max_wait_s=HOUR_S)
             async with RedisKeyLock(client, "search", max_wait_s=HOUR_S).hold("key"):
                 waiter = asyncio.create_task(_hold(lock, "key"))
-                await asyncio.sleep(0.1)
+                await _until_looked(client, 0)
                 server.kill()
                 assert await waiter
             assert not await _hold(lock, "key")
@@ -271,6 +273,18 @@ async def _until_locked(client: RedisClient) -> None:
     async with asyncio.timeout(TIMEOUT_S):
         while not await client.call("TEST", lambda redis: redis.keys("llm-platform:lock:*")):
             await asyncio.sleep(0.01)
+
+
+async def _until_looked(client: RedisClient, before: int) -> None:
+    """Until somebody who found a lock taken looks whether it is free."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while await _looks(client) == before:
+            await asyncio.sleep(0.01)
+
+
+async def _looks(client: RedisClient) -> int:
+    commands = await client.call("TEST", lambda redis: redis.info("commandstats"))
+    return int(commands.get("cmdstat_exists", {"calls": 0})["calls"])
 
 
 def _policy(client: RedisClient, fake: FakeWebSearch) -> WebSearchChain:
@@ -292,7 +306,7 @@ async def _platform_server(folder: Path, redis: RedisServer, upstreams: dict[str
         "LLM_PLATFORM_DATA_DIR": str(folder),
     }
     with (folder / "server.log").open("ab") as log, subprocess.Popen(
-        [sys.executable, "-m", "modules.llm_platform", "serve"],
+        [*PATIENT, "serve"],
         cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log,
     ) as process:
         url = f"http://127.0.0.1:{port}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +13,7 @@ import httpx2
 import pytest
 from tests.fakes.rate_limiter import MakeLimiter, RateLimiterContract
 from tests.kafka.child_process import free_port
-from tests.redis_server import RedisServer
+from tests.redis_server import PATIENT, RedisServer
 
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
@@ -135,7 +134,7 @@ class _serving:  # noqa: N801  used like a function
     """Context manager: a server process on a port."""
 
     def __init__(self, port: int, settings: dict[str, str], log: Path) -> None:
-        self._command = [sys.executable, "-m", "modules.llm_platform", "serve", "--port", str(port)]
+        self._command = [*PATIENT, "serve", "--port", str(port)]
         self._environment = {**os.environ, **settings}
         self._log = log
 
