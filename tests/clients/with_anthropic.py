@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anthropic
 from checks import ANSWER, KEY, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, check, main, raised
 
@@ -92,6 +94,13 @@ def conversation():
     first = create()
     turns = [*MESSAGES, first.to_param(), {"role": "user", "content": "What is asyncio's syntax?"}]
     assert text_of(create(messages=turns))
+
+
+@check("a schema")
+def schema():
+    shape = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+    message = create(output_config={"format": {"type": "json_schema", "schema": shape}})
+    assert ANSWER in json.loads(text_of(message))["answer"]
 
 
 @check("language model")

@@ -382,3 +382,57 @@ async def test_models_are_listed_and_tokens_counted(client: httpx2.AsyncClient) 
     assert more > few > 0
     unknown = await client.post(f"{MESSAGES}/count_tokens", json={**body, "model": "claude"})
     assert unknown.status_code == 404
+
+
+SCHEMA = {"type": "object", "properties": {"says": {"type": "string"}}, "required": ["says"]}
+FORMAT = {"type": "json_schema", "schema": SCHEMA}
+
+
+@for_each("wish", [{"output_config": {"format": FORMAT}}, {"output_format": FORMAT}])
+@for_each("streamed", [False, True])
+async def test_text_is_the_json_of_a_schema(wish: dict[str, Any], streamed: bool) -> None:
+    """In one block, without citations, which stand beside the text that they point into."""
+    services = FakeServices()
+    async with app_client(services) as client:
+        response = await client.post(MESSAGES, json={**BODY, **wish, "stream": streamed})
+    assert services.requests[0].output_schema == SCHEMA
+    assert "x-ignored-fields" in response.headers
+    assert not {"output_config", "output_format"} & set(response.headers["x-ignored-fields"].split(", "))
+    events_of_answer = sent_events(response.content) if streamed else []
+    message = events_of_answer[-2] if streamed else response.json()
+    [text] = [each for each in (put_together(events_of_answer) if streamed else message["content"]) if each["type"] == "text"]
+    assert json.loads(text["text"]) == services.output
+    assert "citations" not in text
+    assert (message["llm_platform"]["synthesis"], len(message["llm_platform"]["citations"])) == (services.answer, 1)
+
+
+async def test_schema_that_was_not_filled_is_an_error(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    services.output = None
+    body = {**BODY, "output_config": {"format": FORMAT}}
+    whole = await client.post(MESSAGES, json=body)
+    assert (whole.status_code, whole.json()["error"]["type"]) == (502, "api_error")
+    last = sent_events((await client.post(MESSAGES, json={**body, "stream": True})).content)[-1]
+    assert (last["type"], last["error"]) == ("error", whole.json()["error"])
+
+
+@for_each(
+    ("body", "message"),
+    [
+        ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format: needs a JSON Schema"),
+        ({"output_format": {"type": "grammar"}}, "output_format: must have the type"),
+        ({"output_format": FORMAT, "model": "fake/fake-1"}, "output_format: a language model has no formats here"),
+        ({"tool_choice": {"type": "tool", "name": "f"}}, "tool_choice: a research model calls no tools of the client"),
+    ],
+)
+async def test_format_or_choice_that_cannot_be_served_is_refused(body: dict[str, Any], message: str) -> None:
+    async with app_client() as client:
+        response = await client.post(MESSAGES, json={**BODY, **body})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(message)
+
+
+async def test_choice_of_the_web_search_is_named_as_ignored(client: httpx2.AsyncClient) -> None:
+    """A research run searches in any case."""
+    sent = {**BODY, "tools": [TOOL], "tool_choice": {"type": "tool", "name": "web_search"}, "output_config": {"effort": "low"}}
+    response = await client.post(MESSAGES, json=sent)
+    assert response.headers["x-ignored-fields"] == "max_tokens, tool_choice, output_config"

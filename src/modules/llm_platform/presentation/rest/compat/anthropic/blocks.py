@@ -12,6 +12,7 @@ from typing import Any, Final
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
+from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
 from modules.llm_platform.presentation.rest.http.sse import Event
 
@@ -28,11 +29,13 @@ class MessageBlocks:
 
     Each search is a `server_tool_use` with its results. Sources that no search found, such as those of an earlier answer,
     stand in a pair of their own. The text comes last, when its citations are verified: they belong inside its blocks.
+    `is_json`: the text is the `output` as JSON, in one block.
     """
 
-    def __init__(self, request_id: str, question: str) -> None:
+    def __init__(self, request_id: str, question: str, *, is_json: bool = False) -> None:
         self._request_id = request_id
         self._question = question
+        self._is_json = is_json
         self._searches = 0
         self._found: set[str] = set()
 
@@ -48,7 +51,13 @@ class MessageBlocks:
             yield from self.text(event.response)
 
     def text(self, response: ResearchResponse) -> Iterator[Block]:
-        """Yield the text in blocks that together are the synthesis, each cited sentence with its markers as one block."""
+        """Yield the text in blocks that together are the synthesis, each cited sentence with its markers as one block.
+
+        Raises OutputError if the text is JSON, and the schema was not filled.
+        """
+        if self._is_json:
+            yield {"type": "text", "text": structured.json_text(response)}
+            return
         text, done = response.synthesis, 0
         sources = {source.index: source for source in response.sources}
         for start, end, citations in _sentences(response):

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchReques
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import chat_events
-from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
 from modules.llm_platform.presentation.rest.compat.anthropic import models
 from modules.llm_platform.presentation.rest.compat.anthropic.blocks import MessageBlocks
 from modules.llm_platform.presentation.rest.compat.anthropic.stream import (
@@ -43,6 +43,9 @@ OWN_TOOLS: Final = (
     "at /v1/chat/completions"
 )
 LLM_TOOLS: Final = "a language model has no tools here: use /v1/chat/completions, or a research model, which searches by itself"
+LLM_IGNORED: Final = ("tool_choice", "output_config")
+SERVED_TOOLS: Final = ("web_search", "web_fetch")
+LLM_FORMAT: Final = "a language model has no formats here: use /v1/chat/completions, or a research model"
 ONLY_TEXT: Final = "only blocks of text are read: put the content of files into the text"
 SITE: Final = re.compile(r"(?:[a-z0-9][a-z0-9-]*\.)+[a-z0-9-]{2,63}")
 WEB_SEARCH_PATTERN: Final = r"^web_search_\d{8}$"  # as JSON Schema writes it
@@ -117,6 +120,19 @@ Tool = Annotated[
 ]
 
 
+class AnthropicToolChoice(BaseModel, extra="allow", frozen=True):
+    """Which tool to call. A research run searches in any case."""
+
+    type: Annotated[str, Field(max_length=100)]
+    name: str | None = None
+
+
+class AnthropicOutputConfig(BaseModel, extra="allow", frozen=True):
+    """How to answer: `format` has a JSON Schema."""
+
+    format: dict[str, Any] | None = None
+
+
 class AnthropicTokensRequest(dialect.DialectBody, frozen=True):
     """A conversation. The model is a research run, or a configured language model."""
 
@@ -139,6 +155,16 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
 
     max_tokens: int = Field(ge=1, strict=True)
     stream: bool | None = Field(default=None, strict=True)
+    tool_choice: AnthropicToolChoice | None = None
+    output_config: AnthropicOutputConfig | None = None
+    output_format: dict[str, Any] | None = None
+
+    @property
+    def answer_format(self) -> tuple[dict[str, Any] | None, str]:
+        """The format of the answer, and the name of its field, which the SDKs of another date send as `output_format`."""
+        if self.output_config is not None and self.output_config.format is not None:
+            return self.output_config.format, "output_config.format"
+        return self.output_format, "output_format"
 
     @property
     def searches(self) -> tuple[AnthropicWebSearch, ...]:
@@ -146,6 +172,8 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
         for tool in self.tools or ():
             if isinstance(tool, AnthropicTool) and not WEB_FETCH.fullmatch(tool.type or ""):
                 raise chat_completions.refused("tools", OWN_TOOLS)
+        if self.tool_choice is not None and self.tool_choice.type == "tool" and self.tool_choice.name not in SERVED_TOOLS:
+            raise chat_completions.refused("tool_choice", OWN_TOOLS)
         return tuple(tool for tool in self.tools or () if isinstance(tool, AnthropicWebSearch))
 
     @property
@@ -173,6 +201,9 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
             yield "tools.user_location"
         if any(isinstance(tool, AnthropicTool) for tool in self.tools or ()):
             yield "tools.web_fetch"
+        yield "tool_choice"
+        if self.output_config is not None and self.output_config.model_extra:
+            yield "output_config"
 
 
 class AnthropicMessage(BaseModel, extra="allow"):
@@ -227,8 +258,8 @@ async def count_message_tokens(request: Request) -> Response:
 
 
 async def _research(request: Request, body: AnthropicMessagesRequest, head: MessageHead) -> Response:
-    question = _question(body)
-    blocks = MessageBlocks(head.request_id, question.query)
+    question = _question(request, body)
+    blocks = MessageBlocks(head.request_id, question.query, is_json=question.output_schema is not None)
     if body.stream:
         stream = await stream_research(request, question, ResearchStream(head, blocks))
         return dialect.report_ignored(stream, body, *body.partly_served)
@@ -242,10 +273,15 @@ async def _research(request: Request, body: AnthropicMessagesRequest, head: Mess
     return dialect.json_answer(head.message(content, research_end(answer)), body, *body.partly_served)
 
 
-def _question(body: AnthropicMessagesRequest) -> ResearchRequest:
+def _question(request: Request, body: AnthropicMessagesRequest) -> ResearchRequest:
     place = ("messages", len(body.messages) - 1, "content")
     return chat_completions.research_request(
-        body.conversation, body.depth, field=place, domains=body.domains, omit_raw=True
+        body.conversation,
+        body.depth,
+        field=place,
+        domains=body.domains,
+        omit_raw=True,
+        output_schema=structured.schema_of(request, *body.answer_format),
     )
 
 
@@ -253,14 +289,17 @@ async def _chat(request: Request, body: AnthropicMessagesRequest, head: MessageH
     model = find_llm(request, body.model)
     if body.tools:
         raise chat_completions.refused("tools", LLM_TOOLS)
+    answer_format, field = body.answer_format
+    if answer_format is not None:
+        raise chat_completions.refused(field, LLM_FORMAT)
     prompt = llm_request(model, body.conversation, min(body.max_tokens, MAX_ANSWER_TOKENS))
     llm = responses.services(request).llm
     if body.stream:
         events = chat_events(llm, prompt, head.request_id)
-        return dialect.report_ignored(await EventStream.start(request, events, ChatStream(head)), body)
+        return dialect.report_ignored(await EventStream.start(request, events, ChatStream(head)), body, *LLM_IGNORED)
     answer = await responses.run_until_disconnect(request, llm.generate(prompt))
     content = [{"type": "text", "text": answer.content}]
-    return dialect.json_answer(head.message(content, llm_end(answer)), body)
+    return dialect.json_answer(head.message(content, llm_end(answer)), body, *LLM_IGNORED)
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:

@@ -14,9 +14,10 @@ from starlette.types import Scope
 from modules.llm_platform.application.research.events import Done, Failed, Token
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone
+from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.anthropic.blocks import Block, MessageBlocks
-from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_object
 from modules.llm_platform.presentation.rest.http.sse import Event
 from shared.exceptions import AppException
@@ -50,8 +51,7 @@ def research_end(answer: ResearchResponse) -> MessageEnd:
         "output_tokens": metadata.completion_tokens,
         "server_tool_use": {"web_search_requests": metadata.searches, "web_fetch_requests": metadata.pages_read},
     }
-    extension = answer.model_dump(mode="json", include={"degraded", "metadata"})
-    return MessageEnd("end_turn", usage, {EXTENSION: extension})
+    return MessageEnd("end_turn", usage, chat_completions.extension(answer, has_citations=False))
 
 
 def llm_end(answer: LLMResponse) -> MessageEnd:
@@ -142,10 +142,17 @@ class ResearchStream(_MessageStream):
             return self.begin() + self.error(event.problem)
         if isinstance(event, Token):
             return self.begin()
-        blocks = b"".join(map(self.block, self._message.of(event)))
         if isinstance(event, Done):
-            return blocks + self.end(research_end(event.response))
-        return self.begin() + blocks or PING
+            return self._done(event)
+        return self.begin() + b"".join(map(self.block, self._message.of(event))) or PING
+
+    def _done(self, event: Done) -> bytes:
+        try:
+            blocks = b"".join(map(self.block, self._message.of(event)))
+        except OutputError as error:
+            problem = error.problem(instance=f"/research/{event.request_id}", request_id=event.request_id)
+            return self.begin() + self.error(problem)
+        return blocks + self.end(research_end(event.response))
 
 
 class ChatStream(_MessageStream):
