@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from tests.cases import for_each
 
@@ -85,6 +86,14 @@ def test_any_message_of_the_longest_length_makes_a_request(text: str) -> None:
     assert 1 <= len(question) <= MAX_QUERY_CHARS
     assert len(context or "") <= MAX_CONTEXT_CHARS
     assert question_of(text) == question
+
+
+@for_each("line", ["a\n", "ab cd\n", "a   \n", "> a\n", "\u00e4\r\n"])
+def test_a_sentence_of_many_lines_takes_linear_time(line: str) -> None:
+    """The event loop waits for it: ten times the lines take no hundred times the CPU time."""
+    began = time.process_time()
+    assert len(question_of((line * MAX_MESSAGE_CHARS)[:MAX_MESSAGE_CHARS])) <= MAX_QUERY_CHARS
+    assert time.process_time() - began < 2  # 0.01 s; with the whole text looked at for each line 11 s
 
 
 def test_what_is_cut_says_so() -> None:

@@ -25,7 +25,7 @@ NAMED_TERMS: Final = (2, 1)  # `Any ideas?` names one thing: such a question is 
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _DECORATION = re.compile(r"^(?:[\s>#*_•-]|\d{1,2}[.)]\s)+")  # of a line in Markdown
 _LABEL = re.compile(r"[^\W\d_]{2,20}:[\s*_]+")  # `Task: `
-_UNFINISHED = re.compile(r"[^\s.!?:;。！？：；]\s*\Z")
+_ENDS: Final = ".!?:;。！？：；"  # of a line that ends a sentence
 
 
 def split_message(text: str) -> tuple[str, str | None]:
@@ -95,16 +95,19 @@ def _sentences(text: str, language: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines, those of a wrapped sentence as one."""
-    whole = ""
+    """The lines, those of a wrapped sentence as one. The time is linear."""
+    wrapped: list[str] = []
     for line in text.splitlines():
         bare = line.strip()
-        if whole and bare[:1].islower() and _UNFINISHED.search(whole):
-            whole = f"{whole} {bare}"
+        if wrapped and bare[:1].islower() and wrapped[-1][-1] not in _ENDS:
+            wrapped.append(bare)
             continue
-        yield from filter(None, (whole,))
-        whole = _DECORATION.sub("", bare)
-    yield from filter(None, (whole,))
+        if wrapped:
+            yield " ".join(wrapped)
+        begun = _DECORATION.sub("", bare)
+        wrapped = [begun] if begun else []
+    if wrapped:
+        yield " ".join(wrapped)
 
 
 def _without_middle(text: str, max_chars: int) -> str:

@@ -13,6 +13,9 @@ from tests.unit.application.services.test_research_service import Library, servi
 from tests.unit.domain.test_long_message import AGENT
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
+from modules.llm_platform.domain.dtos.research_dtos import MAX_STORED_TURNS
+from modules.llm_platform.presentation.rest.compat import chat_completions
+
 Body = Mapping[str, Any]
 
 
@@ -191,3 +194,20 @@ async def test_long_query_of_a_search(client: httpx2.AsyncClient, services: Fake
         assert (await client.post(path, json={"query": "w" * 32_501})).status_code in (400, 422)
     assert (await client.post("/tavily/search", json={"query": AGENT, "include_answer": True})).status_code == 200
     assert (services.requests[-1].context, len(services.requests[-1].query) <= 500) == (AGENT.strip(), True)
+
+
+def test_questions_are_looked_for_in_the_turns_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients send the whole conversation each time: what is dropped costs nothing."""
+    looked_at: list[str] = []
+    monkeypatch.setattr(chat_completions, "question_of", lambda text: looked_at.append(text) or text)
+    turns = [
+        chat_completions.CompletionMessage(role=role, content=f"{role} {number}")
+        for number in range(30)
+        for role in ("user", "assistant", "assistant")
+    ]
+    question = chat_completions.CompletionMessage(role="user", content="What is tea?")
+    history = chat_completions.research_request([*turns, question], "shallow").history
+    assert [(each.question, each.answer) for each in history] == [
+        (f"user {number}", f"assistant {number}") for number in range(30 - MAX_STORED_TURNS, 30)
+    ]
+    assert len(looked_at) == MAX_STORED_TURNS

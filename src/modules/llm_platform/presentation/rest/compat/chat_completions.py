@@ -142,14 +142,17 @@ def _split_instructions(text: str) -> tuple[str, str]:
 
 def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
     """Return the last turns: each question of the user with the answer behind it. Long ones are cut, as clients send all."""
-    turns: list[dtos.Turn] = []
+    turns: list[tuple[str, str]] = []
     for message in messages:
         text = message.text.strip()
         if message.role == "user" and len(text) >= dtos.MIN_QUESTION_CHARS:
-            turns.append(dtos.Turn(question=question_of(text[:MAX_MESSAGE_CHARS])))
-        elif message.role == "assistant" and turns and not turns[-1].answer:
-            turns[-1] = turns[-1].model_copy(update={"answer": text[:dtos.MAX_STORED_ANSWER_CHARS]})
-    return tuple(turns[-dtos.MAX_STORED_TURNS:])
+            turns.append((text, ""))
+        elif message.role == "assistant" and turns and not turns[-1][1]:
+            turns[-1] = turns[-1][0], text
+    return tuple(
+        dtos.Turn(question=question_of(question[:MAX_MESSAGE_CHARS]), answer=answer[:dtos.MAX_STORED_ANSWER_CHARS])
+        for question, answer in turns[-dtos.MAX_STORED_TURNS:]
+    )
 
 
 def refuse_fields(body: BaseModel, reasons: Mapping[str, str]) -> None:
