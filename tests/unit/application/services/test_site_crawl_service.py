@@ -11,7 +11,9 @@ from tests.cases import for_each
 from tests.fakes.site_reader import FakeSiteReader, SiteOutcome
 from tests.virtual_time import in_virtual_time
 
+from modules.llm_platform.application.services import site_crawl_service
 from modules.llm_platform.application.services.site_crawl_service import (
+    LINKS_AT_ONCE,
     MAX_CONCURRENT_READS,
     MAX_CRAWL_BYTES,
     SiteCrawlService,
@@ -183,3 +185,28 @@ def test_what_is_out_of_bounds_is_refused(fields: dict[str, Any]) -> None:
 
 def test_address_without_a_scheme_is_https() -> None:
     assert SiteCrawlRequest(url="docs.example.org").url == "https://docs.example.org"
+
+
+async def test_links_are_looked_at_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a million links of one level leave other requests their turn."""
+    looked_at = 0
+    most_at_once = 0
+
+    def count(url: str) -> str:
+        nonlocal looked_at
+        looked_at += 1
+        return url
+
+    async def watch() -> None:
+        nonlocal looked_at, most_at_once
+        while True:
+            most_at_once, looked_at = max(most_at_once, looked_at), 0
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(site_crawl_service, "canonical_url", count)
+    pages: dict[str, SiteOutcome] = {ROOT: [f"/p{n}" for n in range(10)]}
+    pages |= {f"{ROOT}p{n}": [f"/p{n % 10}?{n}"] * (3 * LINKS_AT_ONCE) for n in range(10)}
+    watching = asyncio.create_task(watch())
+    await crawled(pages, max_depth=2)
+    watching.cancel()
+    assert 0 < most_at_once <= LINKS_AT_ONCE + 10  # the reader asks for some

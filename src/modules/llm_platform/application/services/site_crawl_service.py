@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 MAX_CONCURRENT_READS: Final = 5  # of one crawl; the reader opens fewer connections to one host
 MAX_CRAWL_BYTES: Final = 50_000_000  # of all pages, decompressed
 MAX_LINK_CHARS: Final = 1000  # a longer address is not followed
+LINKS_AT_ONCE: Final = 100  # that are looked at before other tasks have their turn
 
 NOT_READ: Final = {
     "deadline": "The page was not read before the deadline of the crawl",
@@ -115,7 +116,7 @@ class _Crawl:
                 for number in range(levels):
                     await gather_all(self._open(url) for url in level)
                     is_last = number + 1 == levels
-                    following = [] if is_last and not lists_last else self._follow(level)
+                    following = [] if is_last and not lists_last else await self._follow(level)
                     self._forget_links(level)
                     level = following
         except TimeoutError:
@@ -140,13 +141,13 @@ class _Crawl:
     def _admits_redirect(self, url: str, hop: str) -> bool:
         return self._scope.is_on_site(hop) if url == self._root else self._scope.admits(hop)
 
-    def _follow(self, level: Sequence[str]) -> list[str]:
+    async def _follow(self, level: Sequence[str]) -> list[str]:
         """The new addresses that the pages of a level link to."""
         following: list[str] = []
         for url in level:
             linked = self._outcomes.get(url)
             if isinstance(linked, dtos.LinkedPage) and self._scope.is_on_site(linked.page.url):
-                following += self._new_links(linked)
+                following += await self._new_links(linked)
         return following
 
     def _forget_links(self, level: Sequence[str]) -> None:
@@ -156,9 +157,11 @@ class _Crawl:
             if isinstance(linked, dtos.LinkedPage):
                 self._outcomes[url] = linked.model_copy(update={"links": ()})
 
-    def _new_links(self, linked: dtos.LinkedPage) -> list[str]:
+    async def _new_links(self, linked: dtos.LinkedPage) -> list[str]:
         new: list[str] = []
-        for link in self._ranked(linked.links):
+        for place, link in enumerate(self._ranked(linked.links)):
+            if place % LINKS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if len(new) == self._request.max_breadth:
                 break
             key = canonical_url(link.url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import httpx2
@@ -18,6 +19,7 @@ from modules.llm_platform.domain.exceptions import (
     PageRequestError,
     PageTimeoutError,
 )
+from modules.llm_platform.presentation.rest.compat.tavily import crawl
 from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
@@ -94,6 +96,33 @@ async def test_first_page_that_cannot_be_read_is_the_error(error: Exception, sta
         for path in (CRAWL, MAP):
             answer = await client.post(path, json={"url": ROOT})
             assert (answer.status_code, answer.json()) == (status, {"detail": {"error": str(error)}})
+
+
+async def test_excerpts_leave_other_requests_their_turn(
+    client: httpx2.AsyncClient, services: FakeServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Passages are ranked beside the event loop, page by page, of a bounded text, and while the crawl has its slot."""
+    threads: list[threading.Thread] = []
+
+    def excerpt(text: str, *_: object) -> str:
+        threads.append(threading.current_thread())
+        return text
+
+    monkeypatch.setattr(crawl, "fitting_excerpt", excerpt)
+    monkeypatch.setattr(crawl, "MAX_RANKED_CHARS", 10)
+    answer = (await client.post(CRAWL, json={"url": ROOT, "instructions": "tea", "chunks_per_source": 1})).json()
+    assert [each["raw_content"] for each in answer["results"]] == ["Text of ht", "Text of ht"]
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
+async def test_excerpts_end_with_the_time_of_the_client(client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page whose turn does not come before the client leaves has its beginning."""
+    monkeypatch.setattr(crawl, "EXCERPT_SHARE", 0.0)
+    monkeypatch.setattr(crawl, "CHUNK_CHARS", 4)
+    monkeypatch.setattr(crawl, "fitting_excerpt", lambda *_: pytest.fail("a page was ranked"))
+    answer = (await client.post(CRAWL, json={"url": ROOT, "instructions": "tea", "chunks_per_source": 2})).json()
+    assert [each["raw_content"] for each in answer["results"]] == ["Text of ", "Text of "]
 
 
 async def test_client_that_leaves_ends_the_crawl() -> None:

@@ -3,6 +3,7 @@
 References of the vendor: https://docs.tavily.com/documentation/api-reference/endpoint/crawl and .../endpoint/map
 """
 
+import asyncio
 import time
 from typing import Annotated, Any, Final, Literal
 
@@ -17,7 +18,10 @@ from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, server_state, services
 
 ANSWER_SHARE: Final = 0.9  # of `timeout`, after which the client no longer waits
-CHUNK_TOKENS: Final = 125  # of `chunks_per_source`: about 500 characters
+EXCERPT_SHARE: Final = 0.95  # of `timeout`, after which no page is ranked
+CHUNK_TOKENS: Final = 125  # of `chunks_per_source`
+CHUNK_CHARS: Final = 500  # about as long
+MAX_RANKED_CHARS: Final = 500_000  # of a page whose passages are ranked, in 0.5 s
 MAX_CHUNKS: Final = 5
 
 
@@ -103,7 +107,9 @@ async def crawl(request: Request) -> Response:
     count_call(request, "crawl")
     async with CancelOnDisconnect(request.receive), server_state(request).crawls.slot():
         found = await services(request).site_crawl.crawl(body.request)
-    content = {**_head(found), "results": [_result(each, body) for each in found.pages], **footer(request, began)}
+        until = began + body.timeout * EXCERPT_SHARE
+        results = [_result(each, await _text(each, body, until), body) for each in found.pages]
+    content = {**_head(found), "results": results, **footer(request, began)}
     return dialect.json_answer(content, body, *body.partly_served)
 
 
@@ -131,10 +137,18 @@ def _head(found: dtos.SiteCrawl) -> dict[str, Any]:
     }
 
 
-def _result(linked: dtos.LinkedPage, body: TavilyCrawlRequest) -> dict[str, Any]:
+async def _text(linked: dtos.LinkedPage, body: TavilyCrawlRequest, until: float) -> str:
+    """The text of a page, or what of it fits the instructions: after the time `until` its beginning."""
     text = linked.page.text
-    if body.instructions and body.chunks_per_source:
-        text = fitting_excerpt(text, body.instructions, body.chunks_per_source * CHUNK_TOKENS)
+    if not body.instructions or not body.chunks_per_source:
+        return text
+    if time.perf_counter() >= until:
+        return text[: body.chunks_per_source * CHUNK_CHARS]
+    max_tokens = body.chunks_per_source * CHUNK_TOKENS
+    return await asyncio.to_thread(fitting_excerpt, text[:MAX_RANKED_CHARS], body.instructions, max_tokens)
+
+
+def _result(linked: dtos.LinkedPage, text: str, body: TavilyCrawlRequest) -> dict[str, Any]:
     result = {
         "url": linked.page.url,
         "title": linked.page.title,
