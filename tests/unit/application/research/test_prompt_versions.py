@@ -12,7 +12,6 @@ from tests.cases import for_each
 
 from modules.llm_platform.application.research import answer_prompt, plan, structured_output, verification
 from modules.llm_platform.application.research.report import queries, rank, summarize
-from modules.llm_platform.application.research.response import source_ref
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -21,6 +20,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchRequest,
     ResearchResponse,
     Source,
+    SourceRef,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
@@ -95,7 +95,7 @@ async def _claims() -> list[Messages]:
 
 async def _outputs() -> list[Messages]:
     response = ResearchResponse(
-        query=QUESTION, depth="shallow", synthesis="They move heat [1].", sources=tuple(map(source_ref, SOURCES)),
+        query=QUESTION, depth="shallow", synthesis="They move heat [1].", sources=tuple(map(SourceRef.of, SOURCES)),
         metadata=ResearchMetadata(latency_ms=0),
     )
     schema = {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]}

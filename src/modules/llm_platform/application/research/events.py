@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, Source, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.model_progress import ModelProgress
 
@@ -127,10 +128,19 @@ class ModelProgressed(_Event, frozen=True):
 
 
 class SourcesNumbered(_Event, frozen=True):
-    """The source numbers that the answer cites; they never change."""
+    """The source numbers that the answer cites; they never change. `excerpts`: the beginning of each text that is held."""
 
     type: Literal["sources"] = "sources"
     sources: tuple[SourceRef, ...]
+    excerpts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, request_id: str, sources: Sequence[Source]) -> SourcesNumbered:
+        return cls(
+            request_id=request_id,
+            sources=tuple(map(SourceRef.of, sources)),
+            excerpts=tuple(each.text[:MAX_SNIPPET_CHARS] for each in sources),
+        )
 
 
 class Token(_Event, frozen=True):

@@ -19,12 +19,7 @@ from modules.llm_platform.application.research.plan import (
     distinct_questions,
     plan,
 )
-from modules.llm_platform.application.research.response import (
-    ResearchResult,
-    build_response,
-    nothing_found_text,
-    source_ref,
-)
+from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
 from modules.llm_platform.application.research.reuse import earlier_results, is_answered, reusable_sources
 from modules.llm_platform.application.research.search import (
     SearchResults,
@@ -272,7 +267,7 @@ class QuickResearch:
     def _emit_sources(self, run: _QuickRun, sources: Sequence[Source]) -> None:
         selected = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
         run.context.emit(events.Ranked(request_id=run.context.request_id, query=run.context.request.query, kept=selected))
-        run.context.emit(events.SourcesNumbered(request_id=run.context.request_id, sources=tuple(map(source_ref, sources))))
+        run.context.emit(events.SourcesNumbered.of(run.context.request_id, sources))
 
     def _question_to_write(self, context: ResearchContext) -> str:
         """The question that stands by itself. Quotes are selected for it as it was asked: the sources are on its topic, and the

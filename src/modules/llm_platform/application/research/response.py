@@ -52,7 +52,7 @@ def build_response(
         query=result.request.query,
         depth=result.request.depth,
         synthesis=written.text if written else nothing_found_text(result.request.depth, result.language),
-        sources=tuple(source_ref(source) for source in result.sources if source.index in cited),
+        sources=tuple(dtos.SourceRef.of(source) for source in result.sources if source.index in cited),
         raw_results=None if result.request.omit_raw else result.raw,
         citations=written.checked.citations if written else (),
         degraded=distinct_degraded((*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)),
@@ -144,8 +144,3 @@ def short_message_response(message: dtos.ShortMessage, request_id: str, language
         degraded=() if message.output_schema is None else (Degraded(component=OutputError.code, reason=TOO_SHORT),),
         metadata=dtos.ResearchMetadata(latency_ms=0, language=language, request_id=request_id),
     )
-
-
-def source_ref(source: dtos.Source) -> dtos.SourceRef:
-    """The source as an answer lists it."""
-    return dtos.SourceRef(index=source.index, title=source.title, url=source.url)

@@ -209,6 +209,10 @@ class SourceRef(BaseModel, frozen=True):
     title: str
     url: str
 
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        return cls(index=source.index, title=source.title, url=source.url)
+
 
 class CellVerdict(BaseModel, frozen=True):
     """The verdict on a cell of a table row, and where the cell stands in the answer."""

@@ -53,6 +53,8 @@ async def test_unreadable_page_is_replaced_by_the_next_best() -> None:
     assert [event.url for event in read if event.status == "page_blocked"] == walled
     assert sum(event.status == "read" for event in read) == 5
     assert sum(entry.component.startswith("read/") for entry in answer_of(events).degraded) == 2
+    metadata = answer_of(events).metadata
+    assert (metadata.pages_read, metadata.pages_failed, metadata.pages_late) == (5, 2, 0)
 
 
 async def test_equal_texts_are_one_source() -> None:

@@ -13,6 +13,7 @@ from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, REF, SEARCHED, FakeServices, app_client
 
 from modules.llm_platform.application.research.events import Done, Read, Reset, SourcesNumbered, Started, Token
+from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, EFFORTS
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
@@ -154,6 +155,28 @@ async def test_addresses_of_the_question_are_read(client: httpx2.AsyncClient, se
     alone, beside = services.requests
     assert (alone.urls, "sources" in alone.model_fields_set) == (("https://example.org/a", "https://example.org/b"), False)
     assert (beside.urls, "sources" in beside.model_fields_set) == (("https://example.org/a",), True)
+
+
+async def test_snippet_of_what_no_search_found_is_the_beginning_of_its_text(
+    client: httpx2.AsyncClient, services: FakeServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address of the client, or a source of an earlier answer. The SDK reads the cost as numbers."""
+    held = Source(index=1, title=REF.title, url=REF.url, text="An event loop runs tasks. " * 20)
+
+    async def reading(request: Any, *, request_id: str, **options: Any) -> AsyncIterator[Any]:
+        yield Started(request_id=request_id)
+        yield Read(request_id=request_id, url=REF.url, status="read", chars=len(held.text))
+        yield SourcesNumbered.of(request_id, (held,))
+        yield Token(request_id=request_id, text=services.answer)
+        yield Done(request_id=request_id, response=services._research_response(request, request_id))
+
+    transport: Any = client._transport
+    monkeypatch.setattr(transport.app.state.server.platform.research, "stream", reading)
+    response = agent_events(await create(client, stream=True))[-1]["response"]
+    for item, contents in zip(response["output"], ("results", "contents"), strict=False):
+        assert item[contents][0]["snippet"] == held.text[:300]
+    assert response["usage"]["cost"] == {"currency": "USD", "input_cost": 0.0, "output_cost": 0.0, "total_cost": 0.0}
+    assert (await client.get(f"{RESPONSES}/{response['id']}")).json() == response
 
 
 async def test_calls_of_tools_in_the_conversation_are_left_out(client: httpx2.AsyncClient, services: FakeServices) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.plan import Plan
+from modules.llm_platform.application.research.read_pages import ReadCounts
 from modules.llm_platform.application.research.report.explore import Exploration, Explorer
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
@@ -17,7 +18,7 @@ from modules.llm_platform.application.research.report.sources import (
     from_results,
     raw_results,
 )
-from modules.llm_platform.application.research.response import ResearchResult, build_response, source_ref
+from modules.llm_platform.application.research.response import ResearchResult, build_response
 from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
 from modules.llm_platform.application.research.writing import (
@@ -118,7 +119,7 @@ def _emit_sources(run: ReportRun, sources: Sequence[Source], pages: Sequence[Rea
     scores = {each.request.url: each.request.score for each in pages}
     kept = tuple(events.RankedResult(url=each.url, title=each.title, score=scores.get(each.url)) for each in sources)
     run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
-    run.emit(events.SourcesNumbered(request_id=run.request_id, sources=tuple(map(source_ref, sources))))
+    run.emit(events.SourcesNumbered.of(run.request_id, sources))
 
 
 async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, ...]) -> WrittenAnswer | None:
@@ -228,6 +229,7 @@ def _finish(
             raw=raw_results(best, report_sources),
             written=answer,
             spent=run.budget.spent,
+            reads=ReadCounts(**run.reads),
             asked=run.context.asked,
         ),
         fallback=run.tools.fallback.name,

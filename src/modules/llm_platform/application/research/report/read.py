@@ -113,6 +113,7 @@ class ReadScheduler:
         for task in self._reads.values():
             task.cancel()
         for request in late:
+            self._run.reads["late"] += 1
             self._run.add_degraded(Degraded(component=_component(request.url), reason=READ_TIMEOUT))
             self._run.emit(
                 Read(request_id=self._run.request_id, url=request.url, status=ResearchTimeoutError.code, chars=0)
@@ -131,11 +132,13 @@ class ReadScheduler:
                     page = await run.tools.pages.read(url)
             except AppException as error:
                 self.failure = error
+                run.reads["failed"] += 1
                 run.add_degraded(Degraded.of(_component(url), error))
                 run.emit(Read(request_id=run.request_id, url=url, status=error.code, chars=0))
                 return None
             if page.reader != DOCUMENTS:
                 await run.checkpoints.put("docs", key, page)
+        run.reads["read"] += page.reader != DOCUMENTS
         run.emit(Read(request_id=run.request_id, url=url, status=status, chars=len(page.text)))
         return page
 

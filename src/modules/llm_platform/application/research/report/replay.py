@@ -15,7 +15,7 @@ from modules.llm_platform.application.research.report.rank import RANK_VERSION
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
 from modules.llm_platform.application.research.report.summarize import SUMMARY_VERSION
-from modules.llm_platform.application.research.response import related_questions, source_ref
+from modules.llm_platform.application.research.response import related_questions
 from modules.llm_platform.application.research.search import MAX_RESULT_CHARS, MAX_TITLE_CHARS
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -122,7 +122,7 @@ def _event(
         case research_events.Read() | research_events.Summarized():
             return event if is_openable(event.url) or is_requested(event.url) else None
         case research_events.SourcesNumbered():
-            return event.model_copy(update={"sources": tuple(map(source_ref, sources))})
+            return research_events.SourcesNumbered.of(event.request_id, sources)
         case research_events.Started() | research_events.Verified() | research_events.Done() | research_events.Failed():
             return None  # the first and last event are made by the replay itself; `done` has the citations
     return event
@@ -158,7 +158,7 @@ def _answer(
             "depth": "report",
             "synthesis": text,
             "output": None,  # made for each request
-            "sources": tuple(source_ref(each) for each in sources if each.index in cited),
+            "sources": tuple(dtos.SourceRef.of(each) for each in sources if each.index in cited),
             "citations": citations,
             "raw_results": None if replayed.raw_results is None else _raw_results(replayed.raw_results),
             "degraded": tuple(map(_shortened, replayed.degraded[:MAX_NOTES])),

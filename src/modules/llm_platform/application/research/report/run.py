@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -92,6 +93,7 @@ class ReportRun:
     budget: Budget
     checkpoints: CheckpointStore
     degraded: list[Degraded] = field(default_factory=list)
+    reads: Counter[str] = field(default_factory=Counter)  # fields of ReadCounts
 
     @property
     def request(self) -> ResearchRequest:

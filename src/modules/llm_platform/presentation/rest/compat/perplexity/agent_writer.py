@@ -22,6 +22,7 @@ class AgentResponseWriter(ResponseWriter):
         self._queries: list[str] = []
         self._found: dict[str, FoundResult] = {}  # by address
         self._sources: tuple[SourceRef, ...] = ()
+        self._excerpts: dict[str, str] = {}  # of the held texts, by address
         self._read: list[str] = []  # addresses
 
     def _create(self) -> Iterator[Object]:
@@ -43,6 +44,8 @@ class AgentResponseWriter(ResponseWriter):
             yield self._part("reasoning.fetch_url_results", contents=[self._content(event.url)])
         elif isinstance(event, SourcesNumbered):
             self._sources = event.sources
+            urls = (each.url for each in event.sources)
+            self._excerpts = dict(zip(urls, event.excerpts, strict=False))  # an older version stored none
             yield self._part("reasoning.search_results", results=self._results())
 
     def _open_text(self) -> Iterator[Object]:
@@ -93,16 +96,22 @@ class AgentResponseWriter(ResponseWriter):
 
     def _result(self, source: SourceRef) -> Object:
         found = self._found.get(source.url)
-        known = {"snippet": found.snippet, "date": found.published} if found else {"snippet": ""}
-        return {"id": source.index, "title": source.title, "url": source.url, "source": "web", **known}
+        known = {"date": found.published} if found else {}
+        described = {"title": source.title, "url": source.url, "source": "web", "snippet": self._snippet(source.url)}
+        return {"id": source.index, **described, **known}
 
     def _content(self, url: str) -> Object:
         found = self._found.get(url)
         title = next((source.title for source in self._sources if source.url == url), found.title if found else "")
-        return {"url": url, "title": title, "snippet": found.snippet if found else ""}
+        return {"url": url, "title": title, "snippet": self._snippet(url)}
+
+    def _snippet(self, url: str) -> str:
+        """What the search showed of the page; of one that no search found, the beginning of its text."""
+        found = self._found.get(url)
+        return (found.snippet if found else "") or self._excerpts.get(url, "")
 
     def _usage(self, answer: ResearchResponse) -> Object:
-        """The tokens of all model calls; the cost is left out if a price is unknown."""
+        """The tokens of all model calls; the cost is left out if a price is unknown. The SDK wants the parts as numbers."""
         meta = answer.metadata
         tools = {"search_web": {"invocation": len(self._queries)}, "fetch_url": {"invocation": len(self._read)}}
         usage: Object = {
@@ -112,5 +121,5 @@ class AgentResponseWriter(ResponseWriter):
             "tool_calls_details": tools,
         }
         if meta.cost_usd is not None:
-            usage["cost"] = {"currency": "USD", "input_cost": None, "output_cost": None, "total_cost": meta.cost_usd}
+            usage["cost"] = {"currency": "USD", "input_cost": 0.0, "output_cost": 0.0, "total_cost": meta.cost_usd}
         return usage

@@ -182,7 +182,7 @@ def _usage(response: research_dtos.ResearchResponse) -> dict[str, Any]:
     metadata = response.metadata
     usage = {**chat_completions.token_usage(response), "num_search_queries": metadata.searches}
     if metadata.cost_usd is not None:
-        usage["cost"] = {"input_tokens_cost": None, "output_tokens_cost": None, "total_cost": metadata.cost_usd}
+        usage["cost"] = {"input_tokens_cost": 0.0, "output_tokens_cost": 0.0, "total_cost": metadata.cost_usd}
     return usage
 
 
