@@ -95,11 +95,11 @@ async def settled(server: Server, name: str) -> list[dict[str, Any]]:
         progress = (await server.client.get(f"/research/{name}")).json()["progress"]
         last, unchanged = progress, unchanged + 1 if progress == last else 0
     async with server.client.stream("GET", f"/research/{name}/events") as answer:
-        text = ""
+        parts = answer.aiter_text()
+        text = await asyncio.wait_for(anext(parts), PATIENCE_S)
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(SILENCE_S):
-                async for part in answer.aiter_text():
-                    text += part
+            while True:
+                text += await asyncio.wait_for(anext(parts), SILENCE_S)
     return decoded(text)
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import psycopg
@@ -41,7 +41,8 @@ pytestmark = pytest.mark.services
 
 WORKERS = 4
 REQUESTS = 200
-CALL_S = 60.0  # of a call that has to wait for the test
+CALL_S = 60.0  # of a call that has to wait for the test, and of a new connection on a busy machine
+BUSY_S = 3.0  # for which a call waits for one of the connections
 TOPIC = topic_of("What is stored?")
 TEXT = "A consumer group shares the partitions of a topic among its members."
 
@@ -50,6 +51,26 @@ TEXT = "A consumer group shares the partitions of a topic among its members."
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed connection is tried again at once."""
     monkeypatch.setattr(pool, "RETRY_S", 0.0)
+
+
+@pytest.fixture
+async def full(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+    """A database whose connections are all open, so that no call spends its time on that."""
+    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", CALL_S)
+    everybody = asyncio.Barrier(pool.POOL_SIZE)
+
+    async def hold(_connection: pool.Connection) -> None:
+        await everybody.wait()
+
+    async with opened(url) as database:
+        await asyncio.gather(*(database.run(hold, CALL_S) for _ in range(pool.POOL_SIZE)))
+        yield database
+
+
+def hurry(database: Database) -> None:
+    """From now on a call waits BUSY_S for one of the connections."""
+    assert database._pool is not None
+    database._pool.timeout = BUSY_S
 
 
 async def test_stores_of_several_machines_agree_on_the_first_outcome(url: str) -> None:
@@ -101,14 +122,11 @@ async def test_broken_connections_cost_no_error(postgres: PostgresServer, databa
     assert await store.get("search", "a") == outcome
 
 
-async def test_busy_connections_cost_no_more_than_one_deadline(
-    postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_busy_connections_cost_no_more_than_one_deadline(url: str, full: Database) -> None:
     """While a table is locked, all connections wait for it; a call that gets none of them fails before their deadline, and
     none is tried again.
     """
-    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", 3.0)
-    timeout_s = 6.0
+    timeout_s = 4 * BUSY_S
     reads = 0
     errors: list[str] = []
 
@@ -117,16 +135,15 @@ async def test_busy_connections_cost_no_more_than_one_deadline(
         reads += 1
         await connection.execute("SELECT count(*) FROM llm_platform.research_job")
 
-    async def fail(database: Database) -> None:
-        errors.append(str(await error_of(database.run(read, timeout_s), DatabaseError)))
+    async def fail() -> None:
+        errors.append(str(await error_of(full.run(read, timeout_s), DatabaseError)))
 
-    async with opened(url) as database:
-        await database.run(read)
-        with psycopg.connect(url) as other:
-            other.execute("LOCK TABLE llm_platform.research_job IN ACCESS EXCLUSIVE MODE")
-            await asyncio.gather(*(fail(database) for _ in range(pool.POOL_SIZE + 1)))
-    assert errors == [pool.BUSY, *["PostgreSQL did not answer within 6 s: see DATABASE_URL"] * pool.POOL_SIZE]
-    assert reads == 1 + pool.POOL_SIZE
+    hurry(full)
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE llm_platform.research_job IN ACCESS EXCLUSIVE MODE")
+        await asyncio.gather(*(fail() for _ in range(pool.POOL_SIZE + 1)))
+    assert errors == [pool.BUSY, *["PostgreSQL did not answer within 12 s: see DATABASE_URL"] * pool.POOL_SIZE]
+    assert reads == pool.POOL_SIZE
 
 
 async def test_stopped_database_does_not_hang_its_users(
@@ -134,7 +151,8 @@ async def test_stopped_database_does_not_hang_its_users(
 ) -> None:
     """A server that accepts connections and answers nothing costs the deadline of a call, and is used again."""
     monkeypatch.setattr(pool, "RETRY_S", 0.0)
-    await database.run(check_schema)
+    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", CALL_S)
+    await database.run(check_schema, CALL_S)
     children = Path(f"/proc/{postgres.pid}/task/{postgres.pid}/children").read_text("ascii").split()
     for pid in (postgres.pid, *map(int, children)):
         os.kill(pid, signal.SIGSTOP)
@@ -147,7 +165,7 @@ async def test_stopped_database_does_not_hang_its_users(
     finally:
         for pid in (postgres.pid, *map(int, children)):
             os.kill(pid, signal.SIGCONT)
-    await database.run(_select_one)
+    await database.run(_select_one, CALL_S)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +177,7 @@ async def test_stopped_database_does_not_hang_its_users(
         ("SET LOCAL statement_timeout = 1; SELECT pg_sleep(5)",),
     ],
 )
-async def test_refused_statement_closes_no_connection(database: Database, refused: tuple[object, ...]) -> None:
+async def test_refused_statement_closes_no_connection(full: Database, refused: tuple[object, ...]) -> None:
     """Whatever the server refuses one caller, the calls of others under way end, and the next ones use the same connections."""
     statement, *parameters = refused
     seen: set[int] = set()
@@ -172,14 +190,14 @@ async def test_refused_statement_closes_no_connection(database: Database, refuse
         seen.add(connection.info.backend_pid)
         await connection.execute(str(statement).encode(), parameters or None)
 
-    reading = [asyncio.create_task(database.run(read)) for _ in range(3 * pool.POOL_SIZE)]
+    reading = [asyncio.create_task(full.run(read, CALL_S)) for _ in range(3 * pool.POOL_SIZE)]
     for _ in range(5):
-        assert "refused a statement" in str(await error_of(database.run(refuse), DatabaseError))
+        assert "refused a statement" in str(await error_of(full.run(refuse, CALL_S), DatabaseError))
     await asyncio.gather(*reading)
     assert len(seen) <= pool.POOL_SIZE
 
 
-async def test_refused_write_ends_no_running_call(database: Database) -> None:
+async def test_refused_write_ends_no_running_call(full: Database) -> None:
     """A database that has become read-only is left for its new primary, and reads under way end."""
 
     async def read(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
@@ -188,13 +206,13 @@ async def test_refused_write_ends_no_running_call(database: Database) -> None:
     async def write(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
         await connection.execute(b"SET TRANSACTION READ ONLY; DELETE FROM llm_platform.research_entry")
 
-    reading = [asyncio.create_task(database.run(read)) for _ in range(3 * pool.POOL_SIZE)]
+    reading = [asyncio.create_task(full.run(read, CALL_S)) for _ in range(3 * pool.POOL_SIZE)]
     for _ in range(5):
-        assert "let DATABASE_URL name the primary" in str(await error_of(database.run(write), DatabaseError))
+        assert "let DATABASE_URL name the primary" in str(await error_of(full.run(write, CALL_S), DatabaseError))
     await asyncio.gather(*reading)
 
 
-async def test_slow_statement_closes_no_connection(url: str, database: Database) -> None:
+async def test_slow_statement_closes_no_connection(url: str, full: Database) -> None:
     """A call that waits for a lock longer than it may ends alone."""
     held = await psycopg.AsyncConnection.connect(url)
     await held.execute("LOCK TABLE llm_platform.research_entry")
@@ -206,11 +224,11 @@ async def test_slow_statement_closes_no_connection(url: str, database: Database)
         await connection.execute("SELECT pg_sleep(0.3)")
         return connection.info.backend_pid
 
-    reading = [asyncio.create_task(database.run(read)) for _ in range(3)]
-    error = await error_of(database.run(wait_for_lock, timeout_s=0.1), DatabaseError)
+    reading = [asyncio.create_task(full.run(read, CALL_S)) for _ in range(3)]
+    error = await error_of(full.run(wait_for_lock, timeout_s=0.1), DatabaseError)
     assert "did not answer within 0.1 s" in str(error)
     used = {await each for each in reading}
-    assert used & {await database.run(read) for _ in range(3)}
+    assert used & {await full.run(read, CALL_S) for _ in range(3)}
     await held.close()
 
 
@@ -223,9 +241,8 @@ async def test_removed_table_is_named_by_the_next_call(postgres: PostgresServer,
     assert "llm-platform store migrate" in (await error_of(store.get("search", "a"), OutcomeStoreError)).message
 
 
-async def test_busy_pool_is_not_closed(url: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_busy_pool_is_not_closed(url: str, full: Database) -> None:
     """While all connections are in use a further call waits, and then fails alone."""
-    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", 3.0)
     reads = 0
 
     async def read(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
@@ -235,9 +252,10 @@ async def test_busy_pool_is_not_closed(url: str, database: Database, monkeypatch
 
     async with await psycopg.AsyncConnection.connect(url) as other:
         await other.execute("LOCK TABLE llm_platform.research_entry")
-        reading = [asyncio.create_task(database.run(read, CALL_S)) for _ in range(pool.POOL_SIZE)]
+        reading = [asyncio.create_task(full.run(read, CALL_S)) for _ in range(pool.POOL_SIZE)]
         assert await becomes_true(lambda: reads == pool.POOL_SIZE, CALL_S)
-        assert "PostgreSQL is busy" in str(await error_of(database.run(_select_one), DatabaseError))
+        hurry(full)
+        assert "PostgreSQL is busy" in str(await error_of(full.run(_select_one, CALL_S), DatabaseError))
     await asyncio.gather(*reading)
 
 
