@@ -256,7 +256,7 @@ def search_fields() -> Iterator[Case]:
     }
     yield from fields(WEB, right, (200,))
     wrong = {
-        "q": ["", None, 1, "!!g solar", "solar !!wiki", "\x00x", "\u200b", "b" * 501, ["a"]],
+        "q": ["", None, 1, "!!g solar", "solar !!wiki", "\x00x", "\u200b", "b" * 32_501, ["a"]],
         "engines": ["a;b", ["<x>"], 1, {"a": 1}, [1]],
         "page": [0, -1, "1", 51, None, 1.5],
         "language": ["xx_yy_zz", 1],

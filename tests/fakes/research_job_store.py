@@ -163,6 +163,18 @@ class ResearchJobStoreContract:
         assert [each.id for each in await store.threads("owner", 3, "c")] == ["a"]
         assert [each.id for each in await store.threads("owner", 3, "b")] == ["d", "c", "a"]
 
+    async def test_threads_of_compatible_apis_are_not_listed(self, store: IResearchJobStore) -> None:
+        """Their clients hold their addresses, by which they are found; one that was continued without such an API is listed."""
+        runs = (("a", None, ""), ("b", None, "openai"), ("c", None, "tavily"), ("d", "c", ""), ("e", "b", "openai"))
+        for name, previous, api in runs:
+            assert await store.add(replace(follow_up(name, previous), api=api), MANY)
+        assert [(each.id, each.runs) for each in await store.threads("owner", 9)] == [("c", 2), ("a", 1)]
+        assert [each.id for each in await store.threads("owner", 9, "c")] == ["a"]
+        assert [each.id for each in await store.threads("owner", 9, None, "costs")] == ["c", "a"]
+        found = await store.thread("owner", "e")
+        assert found is not None
+        assert (found.id, found.runs) == ("b", 2)
+
     async def test_threads_are_found_by_their_words(self, store: IResearchJobStore) -> None:
         """Any question of a thread and its title are searched, whatever the case; signs of patterns are only signs."""
         await store.add(new_job("a", "owner"), MANY)

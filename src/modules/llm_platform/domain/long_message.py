@@ -6,11 +6,13 @@ A language model may find a better question later (`application/research/follow_
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, StringConstraints
 
 from modules.llm_platform.domain.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, MIN_QUESTION_CHARS
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.follow_up import names_something, refers_to_thread
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
@@ -21,6 +23,12 @@ MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # of a message w
 MAX_WEIGHED: Final = 200  # questions of a message
 PARAGRAPH: Final = "\n\n"  # between the parts of a context
 NAMED_TERMS: Final = (2, 1)  # `Any ideas?` names one thing: such a question is taken if no other one is there
+
+LongQuery = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MESSAGE_CHARS),
+    AfterValidator(clean_query),
+]
 
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _DECORATION = re.compile(r"^(?:[\s>#*_•-]|\d{1,2}[.)]\s)+")  # of a line in Markdown
@@ -45,6 +53,9 @@ def question_of(text: str) -> str:
     sentences = list(_sentences(text, language))
     found = _last_question(sentences, language) or _last_instruction(sentences, language)
     return _shortened(found or next(iter(sentences), "") or text)
+
+
+SearchQuery = Annotated[LongQuery, AfterValidator(question_of)]  # the question in a long query
 
 
 def join_context(message: str | None, other: str | None = None) -> str | None:

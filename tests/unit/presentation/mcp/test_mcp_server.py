@@ -210,7 +210,7 @@ async def test_a_cancelled_call_stops_the_work(mode: str) -> None:
         ("search", {}, ["query"]),
         ("search", {"query": "\u200b"}, ["query"]),
         ("search", {"query": "q", "count": 51}, ["count"]),
-        ("search", {"query": "q" * 501}, ["query"]),
+        ("search", {"query": "q" * 32_501}, ["query"]),
         ("search", {"query": "q", "sources": ["darknet"]}, ["sources.0", "sources"]),
         ("research", {"query": "What?", "depth": "deepest", "language": "klingon!"}, ["depth", "language"]),
         ("research", {"query": "What?", "max_seconds": 5}, ["max_seconds"]),
@@ -236,17 +236,20 @@ async def test_wrong_arguments_are_named(name: str, arguments: dict[str, Any], f
 
 
 async def test_long_query_is_a_question_with_context() -> None:
-    """A host may hand over the whole message as `query`; what it sends as `context` stands behind it."""
+    """A host may hand over the whole message as `query`; what it sends as `context` stands before it."""
     research = FakeResearch()
     async with connected(research=research) as client:
         for arguments in ({"query": AGENT}, {"query": AGENT, "context": "Oslo."}, {**QUESTION, "context": "Oslo."}):
             result = await client.call_tool("research", arguments)
             assert not result.is_error, text_of(result)
+        for tool in ("search", "research"):
+            refused = text_of(await client.call_tool(tool, {"query": "w" * 40_000}))
+            assert refused.endswith("query: must have at most 32500 characters")
         for wrong in ({"query": "w" * 32_501}, {**QUESTION, "context": 1}, {"query": AGENT, "context": [1]}):
             assert (await client.call_tool("research", wrong)).is_error
     assert [each.query[:7] for each in research.requests] == ["Compare", "Compare", "What is"]
     message = AGENT.strip()
-    assert [each.context for each in research.requests] == [message, f"{message}\n\nOslo.", "Oslo."]
+    assert [each.context for each in research.requests] == [message, f"Oslo.\n\n{message}", "Oslo."]
 
 
 @for_each(
@@ -316,6 +319,8 @@ async def test_tools_offer_the_language_models(models: tuple[ConfiguredModel, ..
     services.models = models
     async with connected(services=services) as client:
         tools = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
+        refused = text_of(await client.call_tool("research", {**QUESTION, "colour": "red"}))
+    assert refused.endswith(f"colour: is not an argument of this tool, which has {', '.join(tools['research'])}")
     for name in ("research", "start_research"):
         assert ("output_schema" in tools[name]) == (offered is not None)
         choices = tools[name]["model"]["anyOf"][0]["enum"] if "model" in tools[name] else None

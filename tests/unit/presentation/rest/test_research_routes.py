@@ -164,7 +164,7 @@ async def test_the_question_of_a_message_is_found(client: httpx2.AsyncClient, se
     assert long.query == "Which heat pump is quiet enough for a yard?"
     assert short.query == QUESTION["query"]
     if path == "/research":
-        assert (long.context, short.context) == (f"{LONG}\n\nOf 2026.", None)
+        assert (long.context, short.context) == (f"Of 2026.\n\n{LONG}", None)
 
 
 @pytest.mark.parametrize(

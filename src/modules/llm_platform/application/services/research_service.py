@@ -39,7 +39,7 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.task_group import cancel_and_wait
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_of_script
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -390,7 +390,8 @@ def _answer_in_words(
     message: dtos.ShortMessage, request_id: str, before: dtos.StoredTurns | None, emit: EmitEvent
 ) -> None:
     """Emit the events of an answer that takes neither a search nor a model."""
-    language = request_language(message) or (before and before.language) or DEFAULT_LANGUAGE
+    own = message.language or language_of_script(message.query)
+    language = own or (before and before.language) or detect(message.instructions or "") or DEFAULT_LANGUAGE
     response = short_message_response(message, request_id, language)
     emit(research_events.Started(request_id=request_id))
     emit(research_events.SourcesNumbered(request_id=request_id, sources=()))

@@ -59,6 +59,13 @@ def detect(text: str) -> str | None:
     return _of_script(script, letters, text)
 
 
+def language_of_script(text: str) -> str | None:
+    """The language of a text that is not in Latin letters, for texts of so few letters that Latin ones decide nothing."""
+    letters = _letters_by_script(text)
+    script, _ = _leading_script(letters)
+    return None if script == "latin" else _of_script(script, letters, text)
+
+
 def language_of(text: str, wished: str | None = None) -> str:
     """The wished language, else that of the text, else English."""
     return wished or detect(text) or DEFAULT_LANGUAGE

@@ -48,6 +48,7 @@ _OF_THREAD: Final = (
     "WHERE owner = :owner AND thread = (SELECT thread FROM llm_platform.research_job WHERE owner = :owner AND id = :id)"
 )
 _RUNS: Final = "FROM llm_platform.research_job AS run WHERE run.owner = newest.owner AND run.thread = newest.thread"
+_IS_OWN: Final = f"EXISTS (SELECT 1 {_RUNS} AND run.api = '')"  # a run that no client of a compatible API stored
 _LIKE_SIGN: Final = re.compile(r"([%_!])")
 _THREADS: Final = f"""
 SELECT thread, title, status, created_at, request, (SELECT min(created_at) {_RUNS}), (SELECT count(*) {_RUNS}),
@@ -184,7 +185,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         pattern = None if text is None else "%" + _LIKE_SIGN.sub(r"!\1", text.casefold()) + "%"
         rows = yield Statement(
             f"""
-            {_THREADS} AND (CAST(:before AS text) IS NULL OR number < (
+            {_THREADS} AND {_IS_OWN} AND (CAST(:before AS text) IS NULL OR number < (
                 SELECT max(number) FROM llm_platform.research_job WHERE owner = :owner AND thread = :before
             )) AND (CAST(:pattern AS text) IS NULL OR EXISTS (
                 SELECT 1 {_RUNS} AND run.search_text LIKE :pattern ESCAPE '!'

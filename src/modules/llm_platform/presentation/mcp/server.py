@@ -126,7 +126,7 @@ class _Handlers:
         if spec is None or not spec.works(platform):
             raise UnknownToolError
         await call.start()
-        request = spec.parse(params.arguments or {}, platform.source_kinds)
+        request = spec.parse(params.arguments or {}, Choices.of(platform))
 
         async def send_progress(progress: float, message: str) -> None:
             await context.session.report_progress(progress, message=self._redacted_text(message))

@@ -9,19 +9,28 @@ from typing import Annotated, Any, Final, Self, get_args, get_origin
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     Field,
     StringConstraints,
     ValidationError,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.canonical_url import is_openable
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import (
+    MAX_URL_CHARS,
+    MIN_QUESTION_CHARS,
+    Question,
+    ResearchRequest,
+    ResearchResponse,
+)
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
-from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_context, split_message
+from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, SearchQuery, join_context, split_message
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.results import FetchedMetadata, FetchedText, FoundItem, FoundItems, RunState
 from modules.llm_platform.presentation.mcp.text import fetched_text, progress_text, research_text, run_text, search_text
@@ -37,6 +46,7 @@ MAX_WAIT_S: Final = 50  # for the end of a background run: many hosts wait a min
 WAIT_S: Final = 25  # unless `wait_s` says otherwise
 POLL_S: Final = 1.0
 NEED_A_MODEL: Final = ("model", "output_schema")  # arguments that are not offered without a language model
+_LONG_QUESTION: Final[dict[str, Any]] = {"type": "string", "minLength": MIN_QUESTION_CHARS, "maxLength": MAX_MESSAGE_CHARS}
 ENDED: Final = ("done", "failed", "cancelled")  # statuses of a background run
 
 SendProgress = Callable[[float, str], Awaitable[None]]
@@ -52,8 +62,23 @@ def _check_source_id(source_id: str) -> str:
     return source_id
 
 
+class SearchToolRequest(WebSearchRequest, frozen=True):
+    """A search; of a `query` that is longer than a question, the question in it is searched."""
+
+    query: SearchQuery
+
+
+def _check_length(query: Any) -> Any:
+    """A query that is shorter than a message was split before; the limit of a longer one is that of a message."""
+    if isinstance(query, str) and len(query.strip()) > MAX_MESSAGE_CHARS:
+        raise PydanticCustomError("string_too_long", "must have at most {limit} characters", {"limit": MAX_MESSAGE_CHARS})
+    return query
+
+
 class ResearchToolRequest(ResearchRequest):
     """A question; of a `query` that is longer than one, the question in it. All of it is the context then."""
+
+    query: Annotated[Question, BeforeValidator(_check_length), WithJsonSchema(_LONG_QUESTION)]
 
     @field_validator("output_schema", mode="before")
     @classmethod
@@ -70,7 +95,7 @@ class ResearchToolRequest(ResearchRequest):
     @classmethod
     def _split_query(cls, values: Any) -> Any:
         query = values.get("query") if isinstance(values, dict) else None
-        if not isinstance(query, str) or len(query) > MAX_MESSAGE_CHARS:
+        if not isinstance(query, str) or len(query.strip()) > MAX_MESSAGE_CHARS:
             return values
         question, message = split_message(query)
         context = values.get("context")
@@ -139,11 +164,11 @@ class ToolSpec:
 
     def input_schema(self, choices: Choices) -> dict[str, Any]:
         """The JSON schema of the arguments that can work with these choices."""
-        schema = self.request.model_json_schema()
+        schema, offered = self.request.model_json_schema(), self.offered(choices)
         properties = {
             name: {"description": text, **_untitled(schema["properties"][name])}
             for name, text in self.parameters.items()
-            if choices.models or name not in NEED_A_MODEL
+            if name in offered
         }
         if "sources" in properties:
             properties["sources"]["items"]["enum"] = list(choices.kinds)
@@ -163,14 +188,18 @@ class ToolSpec:
         shortened: dict[str, Any] = _untitled(cut | ({"$defs": used} if used else {}))
         return shortened
 
-    def parse(self, arguments: Mapping[str, Any], kinds: tuple[SourceKind, ...]) -> BaseModel:
+    def offered(self, choices: Choices) -> list[str]:
+        """The arguments that can work with these choices."""
+        return [name for name in self.parameters if choices.models or name not in NEED_A_MODEL]
+
+    def parse(self, arguments: Mapping[str, Any], choices: Choices) -> BaseModel:
         """The request. Raises InvalidArgumentsError, whose message names each field without its value."""
         if "sources" in self.parameters:
-            arguments = {"sources": default_sources(kinds), **arguments}
+            arguments = {"sources": default_sources(choices.kinds), **arguments}
         unknown = sorted(set(arguments) - set(self.parameters))
         if unknown:
             name = "".join(char for char in unknown[0][:MAX_NAMED_CHARS] if char.isalnum() or char in "_-")
-            known = ", ".join(self.parameters)
+            known = ", ".join(self.offered(choices))
             raise InvalidArgumentsError(f"{name or 'an argument'}: is not an argument of this tool, which has {known}")
         try:
             return self.request.model_validate({name: self._decoded(name, value) for name, value in arguments.items()})
@@ -315,7 +344,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
             "Search the web, news, papers or the operator's documents. Returns ids, titles, addresses and snippets, best "
             "first. fetch reads a result by its id. For an answer with verified citations use research."
         ),
-        request=WebSearchRequest,
+        request=SearchToolRequest,
         parameters={
             "query": "What to search for.",
             "count": "Number of results.",

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, F
 from starlette.datastructures import QueryParams
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
+from modules.llm_platform.domain.long_message import SearchQuery
 
 SOURCE_OF_CATEGORY: Mapping[str, dtos.SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4
@@ -52,9 +53,12 @@ def _none_if_empty(value: Any) -> Any:
 
 
 class SearchApiRequest(dtos.VerbatimWebSearchRequest, frozen=True):
-    """`q` is passed on unchanged, with its bangs; `engines` is a list or a comma list; `pageno` is an alias of `page`."""
+    """`q` is passed on unchanged, with its bangs; of one that is longer than a question, the question in it is.
 
-    query: Annotated[dtos.Query, AfterValidator(_refuse_redirect)] = Field(validation_alias="q")
+    `engines` is a list or a comma list; `pageno` is an alias of `page`.
+    """
+
+    query: Annotated[SearchQuery, AfterValidator(_refuse_redirect)] = Field(validation_alias="q")
     page: int = Field(default=1, ge=1, le=dtos.MAX_PAGE, strict=True, validation_alias=AliasChoices("page", "pageno"))
     engines: Annotated[tuple[dtos.Engine, ...], BeforeValidator(_split), NAMES] = Field(default=(), max_length=dtos.MAX_ENGINES)
     sources: Annotated[tuple[dtos.SourceKind, ...], BeforeValidator(_sources), NAMES] = Field(

@@ -13,7 +13,7 @@ from tests.unit.application.services.test_research_service import Library, servi
 from tests.unit.domain.test_long_message import AGENT
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
-from modules.llm_platform.domain.dtos.research_dtos import MAX_STORED_TURNS
+from modules.llm_platform.domain.dtos.research_dtos import MAX_STORED_TURNS, ShortMessage
 from modules.llm_platform.presentation.rest.compat import chat_completions
 
 Body = Mapping[str, Any]
@@ -35,6 +35,10 @@ DOORS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "openai": ("/v1/chat/completions", lambda *messages, **fields: chat("research-shallow", *messages, **fields)),
     "responses": ("/v1/responses", response_input),
     "perplexity": ("/perplexity/chat/completions", lambda *messages, **fields: chat("sonar", *messages, **fields)),
+}
+SEARCHES = {
+    "/perplexity/search": "query", "/tavily/search": "query", "/searxng/search": "q", "/search": "q",
+    "/open-webui/search": "query",
 }
 PLACES = {"openai": "messages.0.content", "responses": "input", "perplexity": "messages.0.content"}
 
@@ -83,6 +87,16 @@ async def test_longest_message(client: httpx2.AsyncClient, services: FakeService
     error = refused.json()["error"]
     assert error["param"] == PLACES[door]
     assert "32500" in error["message"]
+
+
+@for_each(
+    "message, wishes, language",
+    [("hi", None, "en"), ("OK", None, "en"), ("hi", "Bitte antworte kurz und auf Deutsch.", "de"), ("да", None, "ru")],
+)
+async def test_two_letters_have_no_language(real: httpx2.AsyncClient, message: str, wishes: str | None, language: str) -> None:
+    """The answer is in the language of the system prompt, else English; letters of one language alone are that language."""
+    answer = await post(real, "openai", *([wishes] if wishes else []), message)
+    assert answer.json()["llm_platform"]["metadata"]["language"] == language
 
 
 @for_each("message", ["", "   ", "\u200b\u200b", "a\x00b"])
@@ -188,10 +202,11 @@ async def test_research_route_keeps_its_limits(client: httpx2.AsyncClient) -> No
 
 async def test_long_query_of_a_search(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """The question in it is searched; for an answer of Tavily the rest is context."""
-    for path in ("/perplexity/search", "/tavily/search"):
-        assert (await client.post(path, json={"query": AGENT})).status_code == 200
+    for path, name in SEARCHES.items():
+        assert (await client.post(path, json={name: AGENT})).status_code == 200
         assert services.requests[-1].query.startswith("Compare the efficiency")
-        assert (await client.post(path, json={"query": "w" * 32_501})).status_code in (400, 422)
+    assert (await client.get("/searxng/search", params={"q": AGENT, "format": "json"})).status_code == 200
+    assert services.requests[-1].query.startswith("Compare the efficiency")
     assert (await client.post("/tavily/search", json={"query": AGENT, "include_answer": True})).status_code == 200
     assert (services.requests[-1].context, len(services.requests[-1].query) <= 500) == (AGENT.strip(), True)
 
@@ -211,3 +226,42 @@ def test_questions_are_looked_for_in_the_turns_that_are_kept(monkeypatch: pytest
         (f"user {number}", f"assistant {number}") for number in range(30 - MAX_STORED_TURNS, 30)
     ]
     assert len(looked_at) == MAX_STORED_TURNS
+
+
+@for_each("path", [path for path in SEARCHES if path != "/search"])
+async def test_errors_of_a_search_name_the_field(client: httpx2.AsyncClient, path: str) -> None:
+    """Clients show nothing else of an error than its message."""
+    refused = await client.post(path, json={SEARCHES[path]: "w" * 32_501})
+    assert refused.status_code in (400, 422)
+    body = refused.json()
+    message = body["detail"] if path.startswith("/open-webui") else body.get("error") or body["detail"]["error"]
+    text = message["message"] if isinstance(message, dict) else message
+    assert text == f"{SEARCHES[path]}: must have at most 32500 characters"
+
+
+@for_each(
+    ("path", "sent", "message"),
+    [
+        ("/perplexity/search", {"query": ["tea", "w" * 32_501]}, "query.1: must have at most 32500 characters"),
+        ("/perplexity/search", {"query": []}, "query: must have at least 1 item"),
+        ("/perplexity/search", {"query": 1}, "query: must be a valid string"),
+        ("/perplexity/search", {"query": {"text": "tea"}}, "query: must be a valid string"),
+        ("/tavily/extract", {"urls": "w" * 3000}, "urls: must have at most 2000 characters"),
+        ("/tavily/extract", {"urls": ["https://example.org", 1]}, "urls.1: must be a valid string"),
+    ],
+)
+async def test_one_or_several(client: httpx2.AsyncClient, path: str, sent: Body, message: str) -> None:
+    """An error has the place in what was sent, and not one for each type that it could have had."""
+    body = (await client.post(path, json=sent)).json()
+    assert (body.get("error") or {"message": body["detail"]["error"]})["message"] == message
+
+
+async def test_short_query_with_an_answer(services: FakeServices) -> None:
+    """Tavily's clients ask an answer to `hi` too: it has the results, and the words of a chat as the answer."""
+    async with app_client(services) as client:
+        found = (await client.post("/tavily/search", json={"query": "hi"})).json()["results"]
+        answered = await client.post("/tavily/search", json={"query": "hi", "include_answer": True})
+    assert answered.status_code == 200
+    assert answered.json()["results"] == found
+    assert isinstance(services.requests[-2], ShortMessage)
+    assert answered.json()["answer"] == services.answer

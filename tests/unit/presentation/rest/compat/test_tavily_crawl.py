@@ -95,7 +95,9 @@ async def test_first_page_that_cannot_be_read_is_the_error(error: Exception, sta
     async with app_client(services) as client:
         for path in (CRAWL, MAP):
             answer = await client.post(path, json={"url": ROOT})
-            assert (answer.status_code, answer.json()) == (status, {"detail": {"error": str(error)}})
+            message = f"url: {error}" if isinstance(error, PageRequestError) else str(error)
+            assert (answer.status_code, answer.json()) == (status, {"detail": {"error": message}})
+            assert "retry-after" not in answer.headers
 
 
 async def test_excerpts_leave_other_requests_their_turn(

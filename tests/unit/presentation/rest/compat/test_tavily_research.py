@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 from tests.cases import for_each
-from tests.unit.presentation.rest.fake_platform import REF, FakeServices, app_client
+from tests.unit.presentation.rest.fake_platform import HIT, REF, SEARCHED, FakeServices, app_client
 
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
@@ -125,6 +125,30 @@ async def test_stream_has_steps_text_and_sources(client: httpx2.AsyncClient) -> 
     assert found[-1]["sources"] == [{"title": REF.title, "url": REF.url, "index": 1}]
 
 
+async def test_each_step_of_a_stream_has_its_response(services: FakeServices) -> None:
+    """A search has its own: a deep run makes three, and may make one twice."""
+    services.searches = (SEARCHED, SEARCHED.model_copy(update={"query": "asyncio tasks"}), SEARCHED)
+    async with app_client(services) as client:
+        answer = await client.post(RESEARCH, json={"input": QUESTION, "stream": True})
+    steps = [each["tool_calls"] for each in deltas(answer.text) if "tool_calls" in each]
+    calls = [call for each in steps for call in each.get("tool_call", ())]
+    responses = [response for each in steps for response in each.get("tool_response", ())]
+    assert [call.get("queries") for call in calls] == [[each.query] for each in services.searches] + [None]
+    assert [each["id"] for each in calls] == [each["id"] for each in responses] == [f"call_{n}" for n in range(1, 5)]
+    assert [each["name"] for each in calls] == [each["name"] for each in responses]
+    found = [{"title": HIT.title, "url": HIT.url, "favicon": None}]
+    assert [each.get("sources") for each in responses] == [found, found, found, None]
+
+
+async def test_runs_of_clients_are_not_on_the_page(client: httpx2.AsyncClient) -> None:
+    """The page would delete what the client still asks for; by its address a run is found."""
+    task = (await client.post(RESEARCH, json={"input": QUESTION})).json()
+    await ended(client, task)
+    assert (await client.get("/research/threads")).json()["threads"] == []
+    name = task["request_id"].removesuffix("-numbered")
+    assert (await client.get(f"/research/threads/{name}")).json()["id"] == name
+
+
 async def test_stream_that_fails_ends_with_an_error(client: httpx2.AsyncClient, services: FakeServices) -> None:
     services.error_after_first_event = WebSearchConnectionError("The search provider is down.")
     text = (await client.post(RESEARCH, json={"input": QUESTION, "stream": True})).text
@@ -144,7 +168,8 @@ async def test_long_input_becomes_context(client: httpx2.AsyncClient, services: 
 @for_each(
     ("sent", "name"),
     [
-        ({"input": ""}, "input"), ({}, "input"), ({"input": QUESTION, "model": "max"}, "model"),
+        ({"input": ""}, "input"), ({"input": "hi"}, "input: is too short"), ({}, "input"),
+        ({"input": QUESTION, "model": "max"}, "model"),
         ({"input": QUESTION, "citation_format": "ieee"}, "citation_format"), ({"input": "x" * 40_000}, "input"),
         ({"input": QUESTION, "files": [{"name": "a.md", "data": "eA=="}]}, "files"),
         ({"input": QUESTION, "stream": 1}, "stream"),

@@ -51,6 +51,13 @@ class TestLocalPrograms:
         assert {answer.status_code for answer in answers} == {200}
         assert not [name for name in answers[0].headers if name.startswith("ratelimit")]
 
+    @for_each("peer, limited", [("127.0.0.1", False), ("192.0.2.7", True)])
+    async def test_searxng_names_a_limiter_to_those_that_are_limited(self, peer: str, limited: bool) -> None:
+        """A client slows down where `/config` says that there is one."""
+        async with app_client(rate_limiter=limiter(), limits_are_set=False, peer=peer) as client:
+            config = (await client.get("/searxng/config")).json()
+        assert config["limiter"] == {"enabled": limited}
+
     @for_each(
         "values",
         [

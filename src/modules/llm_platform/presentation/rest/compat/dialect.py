@@ -5,20 +5,19 @@ A dialect translates the requests, answers and errors of another system's API. C
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AfterValidator, BaseModel, StringConstraints, ValidationInfo
+from pydantic import AfterValidator, BaseModel, StringConstraints, TypeAdapter, ValidationInfo, WrapValidator
 from pydantic_core import to_json
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, clean_query
-from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
@@ -38,12 +37,13 @@ SNIPPET_TOKENS: Final = 500  # of a result whose page was read
 ERROR_STATUSES: Final = (*problems.BODY_STATUSES, *problems.UPSTREAM_STATUSES)
 ERROR_STATUSES_400: Final = (400, *problems.BODY_STATUSES[:-1], *problems.UPSTREAM_STATUSES)  # of `status_400`
 
-LongQuery = Annotated[  # the question in it is searched for
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MESSAGE_CHARS),
-    AfterValidator(clean_query),
-]
 PageUrl = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_URL_CHARS)]
+
+
+def one_or_several(one: Any, several: Any) -> WrapValidator:
+    """Validate a list as `several` and any other value as `one`, so that an error names the field, or the place in the list."""
+    adapters = TypeAdapter(one), TypeAdapter(several)
+    return WrapValidator(lambda value, _: adapters[isinstance(value, list | tuple)].validate_python(value))
 
 
 def not_before(first_field: str) -> AfterValidator:
@@ -138,6 +138,13 @@ def json_answer(content: Any, body: BaseModel, *partly_served: str) -> Response:
 def status_400(error: AppException) -> int:
     """Return the status of an error. Invalid fields are a 400, which clients turn into their BadRequestError."""
     return HTTPStatus.BAD_REQUEST if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY else error.status_code
+
+
+def message_of(problem: Mapping[str, Any]) -> str:
+    """Return the message of an error for clients that show nothing else: it names each invalid field."""
+    errors = problem.get("errors") or ()
+    fields = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors if each["loc"][1:]]
+    return "; ".join(fields) or str(problem["detail"])
 
 
 def declaration(

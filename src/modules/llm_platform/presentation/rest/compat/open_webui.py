@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, Query, WebSearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, WebSearchRequest
+from modules.llm_platform.domain.long_message import SearchQuery
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.search_routes import search_web
@@ -20,7 +21,7 @@ router = APIRouter(prefix="/open-webui", tags=["compatible"])
 class OpenWebuiSearchRequest(dialect.DialectBody, frozen=True):
     """What Open WebUI sends to an external search engine."""
 
-    query: Query
+    query: SearchQuery
     count: int = Field(default=5, ge=1, le=MAX_COUNT, strict=True)
 
 
@@ -68,7 +69,7 @@ def _document(url: str, page: Page | AppException) -> dict[str, Any]:
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return error.status_code, {"detail": problem["detail"], **problem}
+    return error.status_code, {**problem, "detail": dialect.message_of(problem)}
 
 
 DIALECT: Final = dialect.Dialect(

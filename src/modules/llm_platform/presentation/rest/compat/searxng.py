@@ -14,12 +14,12 @@ from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind
 from modules.llm_platform.domain.package import package_version
-from modules.llm_platform.presentation.rest.compat.dialect import Dialect, error_responses, json_content
-from modules.llm_platform.presentation.rest.http.access import Headers
+from modules.llm_platform.presentation.rest.compat.dialect import Dialect, error_responses, json_content, message_of
+from modules.llm_platform.presentation.rest.http.access import IS_LIMITED, Headers
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
-from modules.llm_platform.presentation.rest.http.responses import server_state, services
+from modules.llm_platform.presentation.rest.http.responses import services
 from modules.llm_platform.presentation.rest.search_routes import PASS_THROUGH, search_by_body, search_passed_through
 from modules.llm_platform.presentation.rest.searxng_shape import (
     SOURCE_OF_CATEGORY,
@@ -84,7 +84,7 @@ async def config(request: Request) -> Response:
         "default_theme": "",
         "version": package_version(),
         "brand": {},
-        "limiter": {"enabled": server_state(request).rate_limiter is not None},
+        "limiter": {"enabled": request.scope.get(IS_LIMITED, False)},
         "doi_resolvers": [],
         "default_doi_resolver": "",
         "public_instance": False,
@@ -132,7 +132,7 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return error.status_code, {"error": problem["detail"], **problem}
+    return error.status_code, {"error": message_of(problem), **problem}
 
 
 DIALECT: Final = Dialect(

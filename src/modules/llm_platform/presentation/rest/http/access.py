@@ -21,6 +21,7 @@ COUNTED_BY_ROUTE = frozenset({"/mcp"})  # whose route counts calls: a client sen
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar
 MAX_CACHED_HOSTS = 100
 
+IS_LIMITED = "llm_platform.is_limited"  # key in the ASGI scope: whether the request was counted for the rate limits
 HEADERS = "llm_platform.headers"  # key in the ASGI scope: the headers of the request that are in READ_HEADERS
 
 Headers = Mapping[bytes, bytes]

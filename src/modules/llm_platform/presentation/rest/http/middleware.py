@@ -151,6 +151,7 @@ class GuardMiddleware:
         limiter = self._server.rate_limiter
         if limiter is None or (sender.origin is None and self._local_programs and self._local_programs.sent(scope)):
             return
+        scope[http_access.IS_LIMITED] = True
         decision = await limiter.take(caller.id or self._address(scope, headers))
         self._policy = self._policy or rate_limits.policy_header(limiter.limits)
         sender.add_headers(self._policy, rate_limits.rate_limit_header(decision))

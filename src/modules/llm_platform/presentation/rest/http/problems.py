@@ -211,6 +211,8 @@ def problem_response(error: AppException, scope: Scope) -> Response:
         headers["Retry-After"] = str(_retry_after_s(error.retry_after_s))
     if ERROR_FORMAT in scope:
         status, body = scope[ERROR_FORMAT](error, content)
+        if status < HTTPStatus.TOO_MANY_REQUESTS:  # a client error for this interface: no time changes it
+            headers.pop("Retry-After", None)
         return Response(to_json(body), status, headers, "application/json")
     return Response(to_json(content), error.status_code, headers, MEDIA_TYPE)
 

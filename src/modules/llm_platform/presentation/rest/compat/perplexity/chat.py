@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from modules.llm_platform.application.research.response import add_spending
 from modules.llm_platform.domain.dtos import research_dtos, web_search_dtos
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.long_message import question_of
+from modules.llm_platform.domain.long_message import SearchQuery
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, router
@@ -32,6 +32,9 @@ REFUSED: Final = {
 }
 
 
+_Queries = Annotated[tuple[SearchQuery, ...], Field(min_length=1, max_length=MAX_QUERIES)]
+
+
 class PerplexityChatRequest(SearchFilters, frozen=True):
     """A conversation. The model selects the depth: sonar, sonar-pro or sonar-deep-research."""
 
@@ -46,7 +49,7 @@ class PerplexityChatRequest(SearchFilters, frozen=True):
 class PerplexitySearchRequest(SearchFilters, frozen=True):
     """One query or several."""
 
-    query: dialect.LongQuery | Annotated[tuple[dialect.LongQuery, ...], Field(min_length=1, max_length=MAX_QUERIES)]
+    query: Annotated[SearchQuery | _Queries, dialect.one_or_several(SearchQuery, _Queries)]
     max_results: int = Field(default=10, ge=1, le=MAX_SEARCH_RESULTS, strict=True)
 
 
@@ -106,7 +109,7 @@ async def search(request: Request) -> Response:
     queries = (body.query,) if isinstance(body.query, str) else body.query
     searches = [
         web_search_dtos.WebSearchRequest(
-            query=question_of(query),
+            query=query,
             count=body.max_results,
             domains=body.search_domain_filter or (),
             time_range=body.time_range,

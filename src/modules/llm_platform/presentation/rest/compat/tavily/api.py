@@ -70,9 +70,7 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    errors = problem.get("errors") or ()
-    fields = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors if each["loc"][1:]]
-    return _status(error), {"detail": {"error": "; ".join(fields) or problem["detail"]}}
+    return _status(error), {"detail": {"error": dialect.message_of(problem)}}
 
 
 def _status(error: AppException) -> int:

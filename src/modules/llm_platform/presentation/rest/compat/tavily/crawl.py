@@ -5,16 +5,20 @@ References of the vendor: https://docs.tavily.com/documentation/api-reference/en
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
 from pydantic import BaseModel, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
+from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, footer, router
 from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, server_state, services
 
 ANSWER_SHARE: Final = 0.9  # of `timeout`, after which the client no longer waits
@@ -105,7 +109,7 @@ async def crawl(request: Request) -> Response:
     began = time.perf_counter()
     body = await read_body(request, TavilyCrawlRequest)
     count_call(request, "crawl")
-    async with CancelOnDisconnect(request.receive), server_state(request).crawls.slot():
+    async with _crawl_slot(request):
         found = await services(request).site_crawl.crawl(body.request)
         until = began + body.timeout * EXCERPT_SHARE
         results = [_result(each, await _text(each, body, until), body) for each in found.pages]
@@ -123,10 +127,20 @@ async def map_site(request: Request) -> Response:
     began = time.perf_counter()
     body = await read_body(request, TavilyMapRequest)
     count_call(request, "map")
-    async with CancelOnDisconnect(request.receive), server_state(request).crawls.slot():
+    async with _crawl_slot(request):
         found = await services(request).site_crawl.map(body.request)
     content = {**_head(found), "results": found.urls, **footer(request, began)}
     return dialect.json_answer(content, body, *body.partly_served)
+
+
+@asynccontextmanager
+async def _crawl_slot(request: Request) -> AsyncIterator[None]:
+    """Work on a crawl until the client disconnects. Raises InvalidRequestError that names `url` if it may not be read."""
+    try:
+        async with CancelOnDisconnect(request.receive), server_state(request).crawls.slot():
+            yield
+    except PageRequestError as error:
+        raise InvalidRequestError.at(("body", "url"), error.message, error.code) from None
 
 
 def _head(found: dtos.SiteCrawl) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from modules.llm_platform.application.research.events import (
     Done,
     Failed,
     Planned,
-    Ranked,
     Reset,
     Searched,
     SourcesNumbered,
@@ -36,6 +35,7 @@ from shared.exceptions import AppException
 Model = Literal["mini", "pro", "auto"]
 DEPTHS: Final[Mapping[Model, Depth]] = {"mini": "deep", "auto": "deep", "pro": "report"}
 STATUSES: Final = {"queued": "pending", "running": "in_progress", "done": "completed"}  # others: failed
+API: Final = "tavily"  # of stored runs
 REFUSED: Final = {"files": "files are not read: put their text into input"}
 STREAM: Final = "The steps, the text and the sources as `chat.completion.chunk` objects, and the event `done`."
 END_OF_STREAM: Final = b"event: done\n\n"
@@ -110,7 +110,7 @@ async def create_research(request: Request) -> Response:
     if body.stream:
         stream = await stream_research(request, question, TavilyStream(request_id(request), body))
         return dialect.report_ignored(stream, body, "include_domains")
-    job = await services(request).research_jobs.submit(question, owner=caller_id(request))
+    job = await services(request).research_jobs.submit(question, owner=caller_id(request), api=API)
     task = {
         "request_id": f"{job.id}-{body.citation_format}",
         "created_at": job.created_at,
@@ -198,17 +198,18 @@ class TavilyStream:
         self._style: CitationStyle = body.citation_format
         self._sends_tokens = body.citation_format == "numbered" and body.output_schema is None
         self._has_text = False
-        self._calls: dict[str, str] = {}  # ids of tool calls, by query
+        self._is_writing = False
+        self._calls = 0
 
     def encode(self, event: Event) -> bytes:
         if isinstance(event, Planned):
             return self._call("Planning", "Planning the research") + self._answer("Planning")
-        if isinstance(event, Searched):
-            return self._call("WebSearch", "Searching", event.query, queries=[event.query])
-        if isinstance(event, Ranked):
-            sources = [{"title": each.title, "url": each.url, "favicon": None} for each in event.kept]
-            return self._answer("WebSearch", event.query, sources=sources)
+        if isinstance(event, Searched):  # a search is told when it has ended
+            sources = [{"title": each.title, "url": each.url, "favicon": None} for each in event.results]
+            call = self._call("WebSearch", "Searching", queries=[event.query])
+            return call + self._answer("WebSearch", sources=sources)
         if isinstance(event, SourcesNumbered):
+            self._is_writing = True
             return self._call("Generating", "Writing the answer")
         if isinstance(event, Token):
             return self._text(event.text)
@@ -234,16 +235,17 @@ class TavilyStream:
             rest = self._chunk(content=f"\n\n{references}")
         else:
             rest = b""
-        answer = self._answer("Generating") if "Generating" in self._calls else b""
+        answer = self._answer("Generating") if self._is_writing else b""
         return answer + rest + self._chunk(sources=_sources(response)) + END_OF_STREAM
 
-    def _call(self, name: str, arguments: str, key: str = "", **more: Sequence[str]) -> bytes:
-        call_id = self._calls[key or name] = f"call_{len(self._calls) + 1}"
-        call = {"name": name, "id": call_id, "arguments": arguments, **more}
+    def _call(self, name: str, arguments: str, **more: Sequence[str]) -> bytes:
+        self._calls += 1
+        call = {"name": name, "id": f"call_{self._calls}", "arguments": arguments, **more}
         return self._chunk(tool_calls={"type": "tool_call", "tool_call": [call]})
 
-    def _answer(self, name: str, key: str = "", **more: Sequence[Mapping[str, Any]]) -> bytes:
-        answer = {"name": name, "id": self._calls.get(key or name, "call_0"), "arguments": f"{name} is finished", **more}
+    def _answer(self, name: str, **more: Sequence[Mapping[str, Any]]) -> bytes:
+        """The response to the last call: one is open at a time."""
+        answer = {"name": name, "id": f"call_{self._calls}", "arguments": f"{name} is finished", **more}
         return self._chunk(tool_calls={"type": "tool_response", "tool_response": [answer]})
 
     def _chunk(self, **delta: Any) -> bytes:

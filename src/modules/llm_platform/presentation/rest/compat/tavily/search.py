@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.freshness import days_between
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, ResearchRequest
-from modules.llm_platform.domain.long_message import question_of, split_message
+from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, MIN_QUESTION_CHARS, ResearchRequest, ShortMessage
+from modules.llm_platform.domain.long_message import LongQuery, question_of, split_message
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import Domains, TavilyBody, count_call, footer, router
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
@@ -33,13 +33,14 @@ def _text_only(value: object) -> object:
     return value
 
 
+_Urls = Annotated[tuple[dialect.PageUrl, ...], Field(min_length=1, max_length=MAX_URLS)]
 Day = Annotated[date, BeforeValidator(_text_only, json_schema_input_type=str)]
 
 
 class TavilySearchRequest(TavilyBody, frozen=True):
     """A search; `include_answer` adds a research run with the same filters, `advanced` a deep one."""
 
-    query: dialect.LongQuery
+    query: LongQuery
     topic: Literal["general", "news", "finance"] = "general"
     time_range: Literal["day", "week", "month", "year", "d", "w", "m", "y"] | None = None
     start_date: Day | None = None
@@ -69,7 +70,7 @@ class TavilySearchRequest(TavilyBody, frozen=True):
 class TavilyExtractRequest(TavilyBody, frozen=True):
     """One address or several."""
 
-    urls: dialect.PageUrl | Annotated[tuple[dialect.PageUrl, ...], Field(min_length=1, max_length=MAX_URLS)]
+    urls: Annotated[dialect.PageUrl | _Urls, dialect.one_or_several(dialect.PageUrl, _Urls)]
 
 
 class TavilySearchResponse(BaseModel):
@@ -160,7 +161,10 @@ async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, 
 
 
 async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
-    """Return the answer of a research run and its numbered sources: [n] in the answer is result n."""
+    """Return the answer of a research run and its numbered sources: [n] in the answer is result n.
+
+    A query that is too short for a research run is answered in words, and has the results of a search.
+    """
     question, context = split_message(body.query)
     values = {
         "query": question,
@@ -171,6 +175,9 @@ async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, l
         "freshness": body.freshness,
         "domains": body.domains,
     }
+    if len(question) < MIN_QUESTION_CHARS:
+        words = await run_research(request, validate(ShortMessage, values, "body"))
+        return words.synthesis, (await _searched(request, body))[1]
     response = await run_research(request, validate(ResearchRequest, values, "body"))
     return response.synthesis, [
         _result(each.title, each.url, dialect.snippet_of(each, question), each.published)
