@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -36,6 +37,7 @@ to run over ten years in Norway.
 - Do not use tables.
 - Answer in English. Keep the answer under 300 words.
 """
+CANAL = "The canal opened in 1869 after ten years of work. " * 20
 NOTES = "The old server is slow. " * 40
 
 
@@ -68,6 +70,50 @@ def test_the_last_question_else_the_last_instruction_else_the_first_line(text: s
     assert is_excerpt(found, context)
 
 
+@for_each(
+    "text, question",
+    [
+        (f'Information: """{CANAL}"""\n\nUsing the above information, answer the following query or task: "When did the Suez '
+         'Canal open?" in a detailed report --\nThe report should be well structured.\nPlease do your best.',
+         "When did the Suez Canal open?"),
+        (f'Write 3 search queries from the following task: "canals of Europe"\nContext: {CANAL}', "canals of Europe"),
+        (f"<context>\n{CANAL}\n</context>\n\n<question>\nwhat did the canal cost\n</question>", "what did the canal cost"),
+        (f"<user_query>opening of the canal</user_query>\n<docs>{CANAL} Who paid for it?</docs>", "opening of the canal"),
+        (f"{NOTES}\n\nTopic: heat pumps in cold climates", "heat pumps in cold climates"),
+        (f"{NOTES}\n\n**Research task:** size of the canal\n\nFinal answer:", "size of the canal"),
+        (f"{NOTES}\n\n## Question\nsize of the canal", "size of the canal"),
+        (f"Question: the input question\nThought: think\n{NOTES}\nBegin!\n\nQuestion: Who built the canal\nThought:",
+         "Who built the canal"),
+        (f"{NOTES}\nFrage: Größe des Suezkanals", "Größe des Suezkanals"),
+        (f"{NOTES}\n用户问题：苏伊士运河何时开通", "苏伊士运河何时开通"),
+        (json.dumps({"task": "opening of the canal", "context": CANAL}), "opening of the canal"),
+        ("```json\n" + json.dumps({"notes": CANAL, "query": 'Größe des "Kanals"'}) + "\n```", 'Größe des "Kanals"'),
+        (f"{CANAL}\nWhat is the longest canal that he asked for?...", "What is the longest canal that he asked for?..."),
+    ],
+)
+def test_a_text_that_is_marked_as_the_question_is_the_question(text: str, question: str) -> None:
+    """Prompts of agents name it: in a quotation, a tag, a last line, or a field; also where it has no question mark."""
+    assert len(text) > MAX_QUERY_CHARS
+    assert question_of(text) == question
+
+
+@for_each(
+    "text, question",
+    [
+        (f"Question: what is tea made of\n{NOTES}\nWhich server is the fastest?", "Which server is the fastest?"),
+        (f'The question: "Is Pluto a planet?" divided them. {NOTES}\nWhat is the largest moon of Pluto?',
+         "What is the largest moon of Pluto?"),
+        (f"What is the longest canal?\n{NOTES}\nTask: Answer the question above.", "What is the longest canal?"),
+        (f"```\n{{\"query\": \"red shoes\"}}\n```\n{NOTES}\nWhy does this request fail?", "Why does this request fail?"),
+        (f"<context>\n{CANAL}\n</context>\nSummarize the history of the canal.", "Summarize the history of the canal."),
+        (f"<question>\n{CANAL}", "The canal opened in 1869 after ten years of work."),
+    ],
+)
+def test_other_marks_are_not_the_question(text: str, question: str) -> None:
+    """What is asked behind them, what they point to, or a tag alone."""
+    assert question_of(text) == question
+
+
 @for_each("text", ["x" * MAX_QUERY_CHARS, "  What is tea?\n"])
 def test_a_short_message_is_its_own_question(text: str) -> None:
     """Nothing is left for the context, and nothing is cut."""
@@ -77,7 +123,8 @@ def test_a_short_message_is_its_own_question(text: str) -> None:
 @for_each(
     "text",
     ["x" * 501, "y " * 16_250, "?" * 32_500, "\n" * 600 + "a", "e\u0301" * 5000,
-     "<|im_start|>" * 2000, "- " * 9000],
+     "<|im_start|>" * 2000, "- " * 9000, "task: \"" * 4000, "<question>x" * 2900, "Question: " * 3000, "{" * 9000,
+     "Question:" + "*" * 30_000 + "\nTea\nand milk", '{"task": "' * 3000 + "}", "a b:\n" * 6000, "<a>" * 9000],
 )
 def test_any_message_of_the_longest_length_makes_a_request(text: str) -> None:
     """Whatever it consists of: the question has 1 to 500 characters, the context at most 32,000."""

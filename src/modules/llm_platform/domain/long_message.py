@@ -3,10 +3,11 @@
 A language model may find a better question later (`application/research/follow_up.py`).
 """
 
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, StringConstraints
 
@@ -16,7 +17,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, cl
 from modules.llm_platform.domain.follow_up import names_something, refers_to_thread
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
-from modules.llm_platform.domain.text.sentences import is_question, sentence_spans
+from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, sentence_spans
 from modules.llm_platform.domain.untrusted_text import one_line
 
 MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # of a message whose question is searched for
@@ -30,6 +31,27 @@ LongQuery = Annotated[
     AfterValidator(clean_query),
 ]
 
+# Words before a question that is marked as one, as the prompts of agents do: `Research task: …`, `<user_query>…`.
+_MARKS: Final = (
+    "question|query|task|topic|frage|aufgabe|thema|sujet|tâche|pregunta|tarea|tema|вопрос|задача|задание|тема"
+    "|(?:用户)?问题|任务|主题|質問|課題"
+)
+_KEYS: Final = ("question", "query", "task", "topic")  # of a JSON object
+_FORMS: Final = tuple(
+    re.compile(form, re.IGNORECASE | re.MULTILINE | re.DOTALL)
+    for form in (
+        # the task: "…"
+        rf"(?:{_MARKS})[*_]*\s?[:：]\s*+[\"“”„«]{{1,3}}(?P<question>[^\"“”»]{{3,1000}})[\"“”»]",
+        # <user_query>…</user_query>
+        rf"<(?P<tag>(?:user_)?(?:{_MARKS}))>(?P<question>[^<]*+(?:<(?!/?(?P=tag)>)[^<]*+)*+)</(?P=tag)>",
+        # **Research task:** …, at the end
+        rf"^(?:[^\S\n]|[>#*_•-])*+(?:\w{{1,20}} ){{0,2}}(?:{_MARKS})[*_]*\s?(?:[:：]|$)[\s*_]*+(?P<question>[^\n]+)\Z",
+    )
+)
+_ELSEWHERE = re.compile(r"\b(?:above|below|following)\b", re.IGNORECASE)  # `Task: Answer the question above.`
+_OBJECT = re.compile(r"(?:```\w*\s*+)?(?P<object>\{.*\})(?:\s*```)?", re.DOTALL)
+_EMPTY_LABEL = re.compile(r"\W*|\W*[^\W\d_]{2,20}(?: [^\W\d_]{2,20})?[*_]*[:：]\W*")  # `Answer:`, for a model to go on
+_TAG = re.compile(r"^[^\S\n]*<[a-z][\w-]*>|</[a-z][\w-]*>[^\S\n]*$", re.IGNORECASE | re.MULTILINE)
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _DECORATION = re.compile(r"^(?:[\s>#*_•-]|\d{1,2}[.)]\s)+")  # of a line in Markdown
 _LABEL = re.compile(r"[^\W\d_]{2,20}:[\s*_]+")  # `Task: `
@@ -45,14 +67,13 @@ def split_message(text: str) -> tuple[str, str | None]:
 
 
 def question_of(text: str) -> str:
-    """The last question of the text, else its last instruction, else its first line; at most MAX_QUERY_CHARS characters."""
+    """The text that is marked as the question, else the last question of the text, else its last instruction, else its
+    first line; at most MAX_QUERY_CHARS characters.
+    """
     text = text.strip()
     if len(text) <= MAX_QUERY_CHARS:
         return text
-    language = detect(text) or DEFAULT_LANGUAGE
-    sentences = list(_sentences(text, language))
-    found = _last_question(sentences, language) or _last_instruction(sentences, language)
-    return _shortened(found or next(iter(sentences), "") or text)
+    return _shortened(_asking_part(_marked_question(text) or text))
 
 
 SearchQuery = Annotated[LongQuery, AfterValidator(question_of)]  # the question in a long query
@@ -72,6 +93,44 @@ def join_context(message: str | None, other: str | None = None) -> str | None:
 def is_excerpt(question: str, context: str) -> bool:
     """Whether the question stands in the context word for word, so that it was taken from there."""
     return one_line(question) in one_line(context)
+
+
+def _marked_question(text: str) -> str | None:
+    """The text that a key of a JSON object marks as the question, else the last quotation, tag or last line that does."""
+    fields = _fields(text)
+    marked = [fields[key] for key in _KEYS if isinstance(fields.get(key), str)]
+    bare = _without_end_labels(_CODE.sub("\n\n", text))
+    found = sorted((match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question"))
+    last_asked = max(map(bare.rfind, QUESTION_MARKS))  # behind a quotation: what is asked about it
+    marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
+    named = (each for each in marked if names_something(each, detect(each) or DEFAULT_LANGUAGE))
+    return next((each.strip() for each in named if not _ELSEWHERE.search(each)), None)
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """The fields of a message that is a JSON object."""
+    wrapped = _OBJECT.fullmatch(text)
+    try:
+        value = json.loads(wrapped["object"], strict=False) if wrapped else None
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _without_end_labels(text: str) -> str:
+    lines = text.splitlines()
+    while lines and _EMPTY_LABEL.fullmatch(lines[-1]):
+        lines.pop()
+    return "\n".join(lines)
+
+
+def _asking_part(text: str) -> str:
+    """The last question of the text, else its last instruction, else its first line; a short text is its own question."""
+    if len(text) <= MAX_QUERY_CHARS:
+        return text
+    language = detect(text) or DEFAULT_LANGUAGE
+    sentences = list(_sentences(text, language))
+    return _last_question(sentences, language) or _last_instruction(sentences, language) or next(iter(sentences), text)
 
 
 def _last_question(sentences: list[str], language: str) -> str | None:
@@ -98,8 +157,8 @@ def _instruction(primary: str) -> re.Pattern[str]:
 
 
 def _sentences(text: str, language: str) -> Iterator[str]:
-    """The sentences outside code, without the signs of a list or a heading in front."""
-    for line in _lines(_CODE.sub("\n\n", text)):
+    """The sentences outside code, without tags around them and the signs of a list or a heading in front."""
+    for line in _lines(_TAG.sub("\n", _CODE.sub("\n\n", text))):
         for start, end in sentence_spans(line, language):
             if end - start >= MIN_QUESTION_CHARS:
                 yield line[start:end]

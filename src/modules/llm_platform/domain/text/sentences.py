@@ -19,7 +19,7 @@ WINDOW_CHARS = 3000  # handed to the sentence splitter at once
 LAST_STOP_CHARS = 400  # at the end of a window, in which its last stop is searched first
 
 _ENDS = re.compile(rf"[{STOPS}{WIDE_STOPS}{COLONS};][{CLOSING}]*\Z")
-_ASKS = re.compile(rf"[{QUESTION_MARKS}][{CLOSING}]*\Z")
+_ASKS = re.compile(rf"[{QUESTION_MARKS}][{STOPS}{WIDE_STOPS}{CLOSING}]*\Z")
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _WIDE_BLANK_BEFORE_STOP = re.compile(r"[^\S\x00-\x7f](?=\.)")  # the splitter panics behind one
 _STOP = re.compile(r"\n\n|[.!?]\s|[。！？]")
@@ -34,7 +34,7 @@ def ends_sentence(text: str) -> bool:
 
 
 def is_question(text: str) -> bool:
-    """Whether the text ends with a question mark, and maybe closing signs."""
+    """Whether the text ends with a question mark, and maybe other stops and closing signs."""
     return bool(_ASKS.search(text[-END_CHARS:]))
 
 
