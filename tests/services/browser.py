@@ -13,14 +13,17 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from playwright.async_api import Browser, Page, Request, async_playwright
-from tests.server_process import until
+import httpx2
+from playwright.async_api import Browser, Locator, Page, Request, Route, async_playwright, expect
+from tests.server_process import START_S, until
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build" / "axe-core" / "axe.min.js"
-WIDTHS = (360, 768, 1280)  # a phone, a tablet, a desktop
+WIDTHS = (390, 820, 1440)  # a phone, a tablet, a desktop
 HEIGHT = 800
 PATIENCE_MS = 120_000  # of a state of the page, which a busy machine reaches late
+POLL_S = 0.05
+STEP_PAUSE_S = 0.2
 QUESTION = "When is the next search provider asked, and when is a cited sentence unsupported?"
 OFFLINE = ("--documents", str(ROOT / "docs"), "--offline")
 
@@ -35,11 +38,43 @@ async def serving_page(folder: Path, *arguments: str, **settings: str) -> AsyncI
     with log.open("w") as file:
         process = await asyncio.create_subprocess_exec(*command, env=environment, stderr=file)
     try:
-        yield (await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text())))[0]
+        yield (await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), START_S))[0]
     finally:
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+async def until_titles_known(base: str) -> None:
+    """A server that has just started reads its documents, and offers no examples of them yet."""
+    async with httpx2.AsyncClient(base_url=base) as client, asyncio.timeout(START_S):
+        while not (await client.get("/research/options")).json()["document_titles"]:
+            await asyncio.sleep(POLL_S)
+
+
+async def becomes(page: Page, expression: str, wanted: Any = True) -> None:
+    """Wait until the browser evaluates this to that; `wait_for_function` needs `eval`, which the policy of the page forbids."""
+    found = None
+    try:
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            while (found := await page.evaluate(expression)) != wanted:
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise AssertionError(f"{expression} is {found!r}, and not {wanted!r}") from None
+
+
+async def started(page: Page) -> None:
+    """The page has asked for the sources and the threads of the server, and hears keys: their button is drawn last."""
+    await page.wait_for_load_state("networkidle")
+    await page.locator("#show-keys svg").wait_for(state="attached")
+
+
+async def forward_until(page: Page, wanted: Locator, step_ms: int) -> None:
+    """Let the installed clock of the page run, a step at a time, until this is shown: between the steps the page works."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while not await wanted.count():
+            await page.clock.fast_forward(step_ms)
+            await asyncio.sleep(STEP_PAUSE_S)
 
 
 @asynccontextmanager
@@ -53,6 +88,13 @@ async def chromium() -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.close()
+
+
+async def open_panel(page: Page, form: str = "#form") -> None:
+    """Open the panel of the choices; the focus comes into it after it is shown."""
+    await page.click(f"{form} .options-button")
+    await expect(page.locator(".options-panel:popover-open")).to_be_visible()
+    await expect(page.locator(".options-panel :focus")).to_have_count(1)
 
 
 class Visit:
@@ -84,7 +126,7 @@ class Visit:
 
     async def choose(self, depth: str, *sources: str) -> None:
         """Choose a depth, and these sources in the place of the documents, in the panel of the first question."""
-        await self.page.click("#form .options-button")
+        await open_panel(self.page)
         await self.page.check(f"[name=depth][value={depth}]", force=True)
         for box in await self.page.locator("[name=sources]").all():
             await box.set_checked(await box.get_attribute("value") in (sources or ("documents",)), force=True)
@@ -112,8 +154,14 @@ class Visit:
         body = "".join(
             f"id: {n}\ndata: {json.dumps({'request_id': 'r', **event})}\n\n" for n, event in enumerate(events, 1)
         )
-        job = {"id": "r", "status": "running"}
-        await self.page.route("**/research", lambda route: route.fulfill(status=202, json=job))
+
+        async def take(route: Route) -> None:
+            if (route.request.post_data_json or {}).get("stream"):  # it ends with its connection
+                await route.fulfill(content_type="text/event-stream", body=body)
+            else:
+                await route.fulfill(status=202, json={"id": "r", "status": "running"})
+
+        await self.page.route("**/research", take)
         await self.page.route("**/research/r/events", lambda route: route.fulfill(content_type="text/event-stream", body=body))
 
     async def play_stored(self, response: Mapping[str, Any]) -> None:
@@ -140,8 +188,8 @@ class Visit:
 async def visiting(
     browser: Browser, base: str, width: int = 1280, scheme: Any = "light", *, height: int = HEIGHT, **options: Any
 ) -> AsyncIterator[Visit]:
-    """The page at /, with a language of en-US unless `locale` says another one."""
-    options.setdefault("locale", "en-US")
+    """The page at /, with a language of en-US and in the time zone UTC unless `locale` and `timezone_id` say others."""
+    options = {"locale": "en-US", "timezone_id": "UTC", **options}
     context = await browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **options
     )
@@ -150,7 +198,7 @@ async def visiting(
         visit = Visit(await context.new_page(), base)
         await visit.page.goto(f"{base}/")
         await visit.page.wait_for_selector("#form .options-button:not(:empty)")
-        await visit.page.wait_for_load_state("networkidle")  # it has asked for the sources and the threads of the server
+        await started(visit.page)
         yield visit
     finally:
         await context.close()

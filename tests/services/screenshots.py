@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from tests.services.browser import OFFLINE, ROOT, WIDTHS, Visit, chromium, serving_page, visiting
+from tests.services.browser import OFFLINE, ROOT, Visit, chromium, serving_page, visiting
 
 IMAGES = ROOT / "docs" / "images"
 MAX_BYTES = 160_000
-HEIGHTS = {360: 740, 768: 820, 1280: 600}
+HEIGHTS = {360: 740, 768: 820, 1280: 600}  # by the width: a phone, a tablet, a desktop
 THEMES = ("light", "dark")
 PICTURES = {(360, "answer"): "page-phone", (768, "plan"): "page-tablet", (1280, "quote"): "page"}
 
@@ -79,7 +79,7 @@ async def main(folder: Path | None) -> None:
     """Write the pictures of the docs, or all scenes into a folder."""
     wanted = dict(PICTURES)
     if folder is not None:
-        wanted = {(width, scene): f"{scene}-{width}" for width in WIDTHS for scene in SCENES}
+        wanted = {(width, scene): f"{scene}-{width}" for width in HEIGHTS for scene in SCENES}
     target = folder or IMAGES
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as data:

@@ -22,7 +22,7 @@ import pytest_asyncio
 from scripts.client_table import CLIENTS, CLIENTS_DIR, ENVIRONMENTS, NODE, ROOT, Client, record
 from tests.chat_server import DONE, chunk, completion, usage_chunk
 from tests.loopback_upstream import Exchange, json_reply, reply, serving
-from tests.server_process import SERVERS, until
+from tests.server_process import SERVERS, START_S, until
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
@@ -105,7 +105,7 @@ async def served(folder: Path, upstream_url: str, **settings: str) -> AsyncItera
     with log.open("w") as file:
         process = await asyncio.create_subprocess_exec(sys.executable, *SERVERS["serve"], env=env, stderr=file)
     try:
-        found = await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()))
+        found = await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), START_S)
         yield found[0]
     finally:
         if process.returncode is None:

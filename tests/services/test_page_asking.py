@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from playwright.async_api import Browser, Page, expect
-from tests.services.browser import OFFLINE, QUESTION, Visit, serving_page, visiting
+from tests.services.browser import OFFLINE, QUESTION, Visit, open_panel, serving_page, started, visiting
 from tests.services.page_answers import response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
@@ -41,12 +41,7 @@ async def offer(visit: Visit, **changes: Any) -> None:
     await visit.page.route("**/research/options", lambda route: route.fulfill(json={**OPTIONS, **changes}))
     await visit.page.route("**/research/plan", lambda route: route.fulfill(json=PLAN))
     await visit.page.reload()
-    await visit.page.wait_for_load_state("networkidle")
-
-
-async def open_panel(page: Page, form: str = "#form") -> None:
-    await page.click(f"{form} .options-button")
-    await expect(page.locator(".options-panel:popover-open")).to_be_visible()
+    await started(visit.page)
 
 
 def chips(page: Page) -> Any:
@@ -61,11 +56,11 @@ async def sent(page: Page, path: str = "research") -> Any:
 
 
 class TestLongTexts:
-    async def test_a_long_text_travels_whole(self, browser: Browser, base: str) -> None:
+    async def test_a_long_text_travels_whole(self, browser: Browser, own_base: str) -> None:
         """The server finds the question in it, as it does for chat clients, and the text is its context; both are shown,
         after a reload too.
         """
-        async with visiting(browser, base) as visit:
+        async with visiting(browser, own_base) as visit:
             page = visit.page
             await page.fill("#query", LONG)
             await expect(page.locator("#form .counter")).to_have_text(re.compile(r"^\d{3} / 4,000$"))
@@ -78,7 +73,7 @@ class TestLongTexts:
                 await page.get_by_text("The whole text", exact=True).click()
                 await expect(page.locator(".whole-text p")).to_have_text(LONG)
                 await page.reload()
-            async with httpx2.AsyncClient(base_url=base) as client:
+            async with httpx2.AsyncClient(base_url=own_base) as client:
                 run = (await client.get(f"/research/{page.url.rpartition('/')[2]}")).json()
             assert (run["request"]["query"], run["request"]["context"]) == (ASKED, LONG)
             assert (visit.errors, visit.foreign) == ([], [])
@@ -98,14 +93,15 @@ class TestLongTexts:
             await expect(page.locator("#query-error")).to_have_text(re.compile("at most 4,000.*12 too long"))
             await page.press("#query", "Enter")
             assert await page.input_value("#query") == "🦉" * 4012
-            assert [each for each in visit.seen if each.startswith("POST")] == []
+            await visit.play(response("Owls sleep."))
             await page.fill("#query", "🦉" * 4000)
             await expect(page.locator("#query-error")).to_be_hidden()
             assert (await sent(page))["message"] == "🦉" * 4000
+            assert [each for each in visit.seen if each.startswith("POST")] == ["POST /research"]
 
-    async def test_a_long_follow_up(self, browser: Browser, base: str) -> None:
+    async def test_a_long_follow_up(self, browser: Browser, own_base: str) -> None:
         """It follows the answer, and the box below is the same one."""
-        async with visiting(browser, base) as visit:
+        async with visiting(browser, own_base) as visit:
             page = visit.page
             await visit.ask()
             await visit.answered()
@@ -136,6 +132,7 @@ class TestChoices:
             assert values == [["web", True], ["news", False], ["documents", False]]
             await page.get_by_label("Model").select_option("two/large")
             await page.keyboard.press("Escape")
+            await visit.play(response("Owls sleep."))
             await page.fill("#query", QUESTION)
             assert await sent(page) == {
                 "query": QUESTION, "depth": "shallow", "sources": ["web"], "model": "two/large", "background": True,
@@ -148,6 +145,7 @@ class TestChoices:
         async with visiting(browser, base) as visit:
             page = visit.page
             await offer(visit)
+            await visit.play(response("Owls sleep."))
             await open_panel(page)
             await page.check("[value=report]", force=True)
             await page.check("[value=news]", force=True)
@@ -225,9 +223,9 @@ class TestChoices:
             await expect(panel.get_by_role("alert")).to_have_text("Choose at least one source.")
             await panel.get_by_label("Addresses").fill("https://example.org")
             await expect(panel.get_by_role("alert")).to_be_hidden()
-            assert [each for each in visit.seen if each.startswith("POST")] == []
             await panel.get_by_role("button", name="Reset").click()
             await expect(page.locator("#form .options-button")).to_have_text(re.compile("Quick · Web$"))
+            assert [each for each in visit.seen if each.startswith("POST")] == []
 
     async def test_a_follow_up_chooses_for_itself(self, browser: Browser, base: str) -> None:
         """It begins with the choices of the question before; a report below an answer shows its plan there, in context."""
@@ -260,6 +258,7 @@ class TestChoices:
         """It stands in the box again, to be changed and asked once more."""
         async with visiting(browser, base) as visit:
             page = visit.page
+            await visit.play(response("Owls sleep."))
             await visit.ask()
             await visit.answered()
             problem = {"detail": "The service is busy.", "code": "overloaded"}
@@ -322,6 +321,7 @@ class TestFiles:
             await page.get_by_role("button", name="Remove b.md").click()
             await page.get_by_role("button", name="Remove c.md").click()
             await expect(chips(page)).to_have_text(["a.md"])
+            await visit.play(response("Owls sleep."))
             await page.fill("#query", "How much does a quoll weigh?")
             body = await sent(page)
             assert body == {
@@ -329,11 +329,11 @@ class TestFiles:
             }
             assert QUOLL["content"] not in await page.evaluate("JSON.stringify(localStorage)")
 
-    async def test_an_answer_from_a_file(self, browser: Browser, base: str) -> None:
+    async def test_an_answer_from_a_file(self, browser: Browser, own_base: str) -> None:
         """The server reads it, the answer cites it and has an address; a follow-up question reads it again, and a question
         elsewhere does not.
         """
-        async with visiting(browser, base) as visit:
+        async with visiting(browser, own_base) as visit:
             page = visit.page
             await page.evaluate(DROP, ["a.md"])
             await expect(page.locator("#form .options-button")).to_have_text(re.compile("Quick · Files$"))
@@ -385,6 +385,7 @@ class TestFiles:
             await page.check("[value=news]", force=True)
             await page.keyboard.press("Escape")
             await expect(opener).to_have_text(re.compile("Quick · Files, News$"))
+            await visit.play(response("Owls sleep."))
             await page.fill("#query", QUESTION)
             await page.get_by_role("button", name="Remove a.md").click()
             await expect(opener).to_have_text(re.compile("Quick · Web$"))
@@ -438,6 +439,7 @@ class TestFirstScreen:
         title = "<b>Solar</b> sails"
         async with visiting(browser, base) as visit:
             page = visit.page
+            await visit.play(response("Owls sleep."))
             await offer(visit, document_titles=[title])
             async with page.expect_request("**/research") as request:
                 await page.get_by_role("button", name=f"What does “{title}” say?").click()
@@ -450,6 +452,7 @@ class TestFirstScreen:
         """
         async with visiting(browser, base, locale="de-DE") as visit:
             page = visit.page
+            await visit.play(response("Owls sleep."))
             await offer(visit, sources=["web"])
             example = page.locator(".examples button").first
             await expect(example).to_have_text("Wie arbeiten Wärmepumpen in einem kalten Winter?")
@@ -460,9 +463,9 @@ class TestFirstScreen:
             await offer(visit, sources=["documents"])
             await expect(page.locator(".examples")).to_have_count(0)
 
-    async def test_recent_questions(self, browser: Browser, base: str) -> None:
+    async def test_recent_questions(self, browser: Browser, own_base: str) -> None:
         """The newest threads are a tap away where they do not stand beside the page; who keeps none sees none."""
-        async with visiting(browser, base, 768) as visit:
+        async with visiting(browser, own_base, 768) as visit:
             page = visit.page
             await visit.ask()
             await visit.answered()
@@ -475,21 +478,21 @@ class TestFirstScreen:
             await recent.click()
             await visit.answered()
             await visit.keep_none()
-            await page.goto(f"{base}/")
-            await page.wait_for_load_state("networkidle")
+            await page.goto(f"{own_base}/")
+            await started(page)
             await expect(page.locator(".recent")).to_have_count(0)
 
-    async def test_an_address_with_a_question_spends_only_where_that_was_chosen(self, browser: Browser, base: str) -> None:
+    async def test_an_address_with_a_question_spends_only_where_that_was_chosen(self, browser: Browser, own_base: str) -> None:
         """It fills the box and asks nothing; in a browser that switched it on it asks once, and a reload does not again."""
-        async with visiting(browser, base) as visit:
+        async with visiting(browser, own_base) as visit:
             page = visit.page
-            await page.goto(f"{base}/?q=When+is+a+statement+partial%3F")
+            await page.goto(f"{own_base}/?q=When+is+a+statement+partial%3F")
             await expect(page.locator("#query")).to_have_value("When is a statement partial?")
-            await page.wait_for_load_state("networkidle")
+            await started(page)
             assert [each for each in visit.seen if each.startswith("POST")] == []
             await page.click(".preferences summary")
             await page.get_by_label("Ask at once when an address brings a question").check()
-            await page.goto(f"{base}/?q=When+is+a+statement+partial%3F")
+            await page.goto(f"{own_base}/?q=When+is+a+statement+partial%3F")
             await visit.answered()
             await page.reload()
             await visit.answered()
@@ -502,8 +505,10 @@ class TestKeys:
         """
         async with visiting(browser, base) as visit:
             page = visit.page
+            await visit.play(response("Owls sleep."))
             await offer(visit)
             opener, panel = page.locator("#form .options-button"), page.locator(".options-panel")
+            await expect(page.locator("#query")).to_be_focused()
             await page.keyboard.type("When is a statement")
             await page.keyboard.press("Shift+Enter")
             await page.keyboard.type("partial?")
@@ -533,18 +538,21 @@ class TestKeys:
         """Enter of a keyboard on the glass is a new line; the panel is a sheet at the lower edge, and all of it in reach."""
         async with visiting(browser, base, 390, has_touch=True, is_mobile=True) as visit:
             page = visit.page
+            await visit.play(response("Owls sleep."))
             await page.fill("#query", "When is a statement")
             await page.press("#query", "Enter")
             await page.keyboard.type("partial?")
-            assert [each for each in visit.seen if each.startswith("POST")] == []
             await page.tap("#form .options-button")
-            box = await page.locator(".options-panel").bounding_box()
+            panel = page.locator(".options-panel:popover-open")
+            await expect(panel).to_be_visible()
+            box = await panel.bounding_box()
             assert box
             assert (box["x"], round(box["width"]), round(box["y"] + box["height"])) == (0, 390, 800)
             await page.get_by_role("button", name="Done").tap()
             async with page.expect_request("**/research") as request:
                 await page.tap("#form [type=submit]")
             assert (await request.value).post_data_json["query"] == "When is a statement\npartial?"
+            assert [each for each in visit.seen if each.startswith("POST")] == ["POST /research"]
 
 
 class TestAccessibility:

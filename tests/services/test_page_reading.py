@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Route, expect
-from tests.services.browser import Visit, visiting
+from tests.services.browser import Visit, becomes, started, visiting
 from tests.services.page_answers import SEND, STREAM, citation, response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
@@ -85,19 +84,20 @@ class TestSourceCards:
             await page.route("**/research/r/sources/*/icon", icon)
             await page.route("**/research/options", options)
             await page.reload()
-            await page.wait_for_load_state("networkidle")
+            await started(page)
             await visit.play(answer)
             await visit.ask()
             await visit.answered()
             await expect(page.locator(".source-card img.site-icon")).to_have_count(2 if is_on else 0)
             await expect(page.locator(".source-card .letter")).to_have_count(1 if is_on else 3)
             if is_on:
-                width = "document.querySelector('.site-icon').naturalWidth"
+                width = "(icon => icon.decode().then(() => icon.naturalWidth))(document.querySelector('.site-icon'))"
                 assert await page.evaluate(width) == 1
             await page.get_by_role("tab", name="What left this machine").click()
-            told = await page.locator(".ledger").inner_text()
-            assert ("asked these sites for their icons: example.org, other.test" in told) == is_on
-            assert ("Nothing left this machine" in told) != is_on
+            ledger = page.locator(".ledger")
+            yes, no = "asked these sites for their icons: example.org, other.test", "Nothing left this machine"
+            await expect(ledger).to_contain_text(yes if is_on else no, use_inner_text=True)
+            await expect(ledger).not_to_contain_text(no if is_on else yes, use_inner_text=True)
             assert len([each for each in visit.seen if each.endswith("/icon")]) == (2 if is_on else 0)
             assert visit.foreign == []
 
@@ -327,10 +327,7 @@ class TestVerdictsInTheText:
 
 
 # Of the colours of code on the ground of a block, as WCAG counts them.
-COLOURED = """new Promise((done) => {
-    const look = () => (CSS.highlights.get('code-keyword')?.size === 3 ? done() : setTimeout(look, 20));
-    look();
-})"""
+COLOURED = "CSS.highlights.get('code-keyword')?.size ?? 0"
 CONTRASTS = """() => {
     const channels = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(each => each / 255)
         .map(each => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
@@ -354,7 +351,7 @@ class TestLongTexts:
             await visit.ask()
             await visit.answered()
             await page.locator(".code").get_by_role("button", name="Copy").click()
-            await expect(page.locator(".code .copy")).to_have_text("Copied")
+            await expect(page.locator("#status")).to_have_text("Copied")  # the button says so for two seconds
             assert await page.evaluate("navigator.clipboard.readText()") == "owl = 'hoot'\n"
             scrolls = "each => each.scrollWidth > each.clientWidth"
             assert await page.locator(".answer .scroller").evaluate(scrolls)
@@ -430,10 +427,13 @@ class TestLongTexts:
             await visit.play(answer)
             await visit.ask()
             await visit.answered()
-            assert await page.locator(".source-snippet").inner_text() == " ".join(rows)
+            await expect(page.locator(".source-snippet")).to_have_text(" ".join(rows))
+            await page.mouse.move(5, 5)
             await page.locator(".cite").hover()
+            await expect(page.locator(".cite-card blockquote")).to_be_visible()
             assert (await page.locator(".cite-card blockquote").inner_text()).split("\n") == rows
             await page.click("#tab-1")
+            await expect(page.locator(".quotes q")).to_be_visible()
             assert (await page.locator(".quotes q").inner_text()).strip("“”").split("\n") == rows
 
     async def test_a_passage_that_is_only_quoted(self, browser: Browser, base: str) -> None:
@@ -580,8 +580,7 @@ class TestLongTexts:
                 await visit.play(response(text), {"type": "token", "text": text})
                 await visit.ask()
                 await visit.answered()
-                async with asyncio.timeout(30):
-                    await page.evaluate(COLOURED)  # wait_for_function evaluates text, which the policy of the page forbids
+                await becomes(page, COLOURED, 3)
                 kinds = ("comment", "string", "number", "keyword")
                 assert {kind: sorted(await page.evaluate(LINES, f"code-{kind}")) for kind in kinds} == {
                     "comment": ['# "soft"', "# if"],
@@ -604,7 +603,7 @@ async def with_models(visit: Visit, models: list[str]) -> None:
 
     await visit.page.route("**/research/options", answer)
     await visit.page.reload()
-    await visit.page.wait_for_load_state("networkidle")
+    await started(visit.page)
 
 
 class TestZoom:
@@ -651,7 +650,7 @@ class TestActions:
             await visit.ask()
             await visit.answered()
             await page.locator(".actions").get_by_role("button", name="Copy", exact=True).click()
-            await expect(page.locator(".actions")).to_contain_text("Copied")
+            await expect(page.locator("#status")).to_have_text("Copied")
             copied = await page.evaluate("navigator.clipboard.readText()")
             assert copied == "Owls sleep by day [1].\n\n[1] A source https://example.org/a"
 
