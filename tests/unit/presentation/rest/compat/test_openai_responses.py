@@ -171,6 +171,10 @@ async def test_field_that_cannot_be_served_is_a_400_by_name(
     [
         ({"tools": [{"type": "function", "name": "f"}]}, "tools.0: a research run searches by itself and calls no tools"),
         ({"tools": [{"type": "file_search"}]}, "tools.0: a research run has no such tool"),
+        (
+            {"tools": [{"type": "web_search", "filters": {"allowed_domains": ["a.org/b"]}}]},
+            "tools.0.filters.allowed_domains.0: must be the name of a site such as python.org, without a path",
+        ),
         ({"tools": [{"type": "web_search", "filters": 7}]}, "tools.0.filters: must be a JSON object"),
         ({"input": 7}, "input: must be a valid string"),
         ({"input": [{"role": "user"}]}, "input.0.content: is missing"),

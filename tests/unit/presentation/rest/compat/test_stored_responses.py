@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import httpx2
@@ -200,17 +201,40 @@ async def test_what_cannot_be_is_refused_by_name(body: dict[str, Any], sdk: open
 
 
 @for_each(
-    ("model", "limit", "ignored"),
-    [("research-shallow", 1, False), ("research-deep", 3, True), ("research-deep", 6, False)],
+    ("model", "limit", "depth", "ignored"),
+    [
+        ("research-shallow", 1, "shallow", False),
+        ("research-deep", 5, "shallow", False),
+        ("research-deep", 6, "deep", False),
+        ("research-report", 5, "report", True),
+    ],
 )
 async def test_limit_of_tool_calls_is_kept_or_named(
-    model: str, limit: int, ignored: bool, client: httpx2.AsyncClient
+    model: str, limit: int, depth: str, ignored: bool, client: httpx2.AsyncClient, services: FakeServices
 ) -> None:
-    """A shallow research makes one search, a deep one at most six."""
+    """A shallow research makes one search, a deep one at most six; one that may make fewer is a shallow one."""
     body = {"model": model, "input": QUESTION, "max_tool_calls": limit}
     response = await client.post("/v1/responses", json=body)
     assert ("max_tool_calls" in response.headers.get("x-ignored-fields", "")) is ignored
     assert response.json()["max_tool_calls"] == limit
+    assert services.requests[-1].depth == depth
+
+
+@for_each("how", [{}, {"background": True}])
+@for_each("streamed", [False, True])
+async def test_completed_response_says_when(how: dict[str, Any], streamed: bool, client: httpx2.AsyncClient) -> None:
+    """The same each time that it is read; before it is completed there is no such time."""
+    sdk, began = sdk_of(client), int(time.time())
+    sent: Any = await sdk.responses.create(model="research-deep", input=QUESTION, stream=streamed, **how)
+    if streamed:
+        events = [event async for event in sent]
+        assert events[0].response.completed_at is None
+        sent = events[-1].response
+    response = await ended(sdk, sent.id)
+    assert began <= response.created_at <= response.completed_at <= time.time() + 1
+    assert (await sdk.responses.retrieve(sent.id)).completed_at == response.completed_at
+    if streamed:
+        assert sent == response
 
 
 async def test_invalid_place_in_a_stream_is_refused(client: httpx2.AsyncClient) -> None:

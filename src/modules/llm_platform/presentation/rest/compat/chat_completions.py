@@ -124,6 +124,13 @@ def research_request(
         raise
 
 
+def depth_within(depth: dtos.Depth, searches: int | None, least: int) -> dtos.Depth:
+    """Return the depth of a run that may make so many searches: a deep one that may make less than `least` is a shallow one,
+    which makes one. A report has no such limit.
+    """
+    return "shallow" if depth == "deep" and searches is not None and searches < least else depth
+
+
 def length_up_to_question(roles: Sequence[str]) -> int:
     """Return how many turns end with the question: where calls of tools are the last ones, those up to the last of the user."""
     if not roles or roles[-1] != TOOL:

@@ -12,12 +12,12 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AfterValidator, BaseModel, StringConstraints, TypeAdapter, ValidationInfo, WrapValidator
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, TypeAdapter, ValidationInfo, WrapValidator
 from pydantic_core import to_json
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
@@ -30,6 +30,7 @@ from shared.exceptions import AppException
 JSON: Final = "application/json"
 IGNORED_FIELDS: Final = "X-Ignored-Fields"  # response header: fields of the request that changed nothing
 MAX_IGNORED_FIELDS: Final = 30
+_SITE: Final = re.compile(r"(?:[a-z0-9][a-z0-9-]*\.)+[a-z0-9-]{2,63}")
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # clients and proxies refuse headers of some kilobytes
 MAX_CONCURRENT_READS: Final = 5  # pages of one request
 SNIPPET_TOKENS: Final = 500  # of a result whose page was read
@@ -44,6 +45,21 @@ def one_or_several(one: Any, several: Any) -> WrapValidator:
     """Validate a list as `several` and any other value as `one`, so that an error names the field, or the place in the list."""
     adapters = TypeAdapter(one), TypeAdapter(several)
     return WrapValidator(lambda value, _: adapters[isinstance(value, list | tuple)].validate_python(value))
+
+
+def _site(domain: str) -> str:
+    if not _SITE.fullmatch(domain):
+        raise ValueError("must be the name of a site such as python.org, without a path")
+    return domain
+
+
+Site = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, to_lower=True),
+    AfterValidator(_site),
+    Field(json_schema_extra={"pattern": r"^([A-Za-z0-9][A-Za-z0-9-]*\.)+[A-Za-z0-9-]{2,63}$"}),
+]
+Sites = Annotated[tuple[Site, ...], Field(max_length=MAX_DOMAINS)]
 
 
 def not_before(first_field: str) -> AfterValidator:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
-from pydantic import AfterValidator, BaseModel, Discriminator, Field, StringConstraints, Tag
+from pydantic import BaseModel, Discriminator, Field, Tag
 
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, MAX_MESSAGES
@@ -38,34 +38,16 @@ from shared.exceptions import AppException
 MAX_BLOCKS: Final = 1000  # of one message: an answer of ours has one for each cited sentence
 MAX_TOOLS: Final = 20
 DEEP_SEARCHES: Final = 3
-OWN_TOOLS: Final = (
-    "a research model calls no tools of the client: it searches and reads by itself. Leave them out, or use a model NAME/MODEL "
-    "at /v1/chat/completions"
-)
+OWN_TOOLS: Final = "a research model calls no tools of the client: it searches and reads by itself. Leave them out"
+LLM_TOOLS_REMEDY: Final = ", or use a model NAME/MODEL at /v1/chat/completions"
 LLM_TOOLS: Final = "a language model has no tools here: use /v1/chat/completions, or a research model, which searches by itself"
 LLM_IGNORED: Final = ("tool_choice", "output_config")
 SERVED_TOOLS: Final = ("web_search", "web_fetch")
 LLM_FORMAT: Final = "a language model has no formats here: use /v1/chat/completions, or a research model"
 ONLY_TEXT: Final = "only blocks of text are read: put the content of files into the text"
-SITE: Final = re.compile(r"(?:[a-z0-9][a-z0-9-]*\.)+[a-z0-9-]{2,63}")
 WEB_SEARCH_PATTERN: Final = r"^web_search_\d{8}$"  # as JSON Schema writes it
 WEB_SEARCH: Final = re.compile(r"web_search_\d{8}\Z")
 WEB_FETCH: Final = re.compile(r"web_fetch_\d{8}\Z")  # a research run reads the pages that it finds
-
-
-def _site(domain: str) -> str:
-    if not SITE.fullmatch(domain):
-        raise ValueError("must be the name of a site such as python.org, without a path")
-    return domain
-
-
-Site = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, to_lower=True),
-    AfterValidator(_site),
-    Field(json_schema_extra={"pattern": r"^([A-Za-z0-9][A-Za-z0-9-]*\.)+[A-Za-z0-9-]{2,63}$"}),
-]
-Sites = Annotated[tuple[Site, ...], Field(max_length=MAX_DOMAINS)]
 
 
 class ContentBlock(BaseModel, frozen=True):
@@ -98,8 +80,8 @@ class AnthropicWebSearch(BaseModel, extra="allow", frozen=True):
     """The tool `web_search` of any date, which a research run does anyway; the options restrict it."""
 
     type: Annotated[str, Field(pattern=WEB_SEARCH_PATTERN)]
-    allowed_domains: Sites | None = None
-    blocked_domains: Sites | None = None
+    allowed_domains: dialect.Sites | None = None
+    blocked_domains: dialect.Sites | None = None
     max_uses: int | None = Field(default=None, ge=1, strict=True)
     user_location: dict[str, Any] | None = None
 
@@ -166,14 +148,17 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
             return self.output_config.format, "output_config.format"
         return self.output_format, "output_format"
 
-    @property
-    def searches(self) -> tuple[AnthropicWebSearch, ...]:
-        """The web searches among the tools. Raises InvalidRequestError for other tools."""
+    def refuse_tools(self, reason: str) -> None:
+        """Raise for a tool that a research run does not have."""
         for tool in self.tools or ():
             if isinstance(tool, AnthropicTool) and not WEB_FETCH.fullmatch(tool.type or ""):
-                raise chat_completions.refused("tools", OWN_TOOLS)
+                raise chat_completions.refused("tools", reason)
         if self.tool_choice is not None and self.tool_choice.type == "tool" and self.tool_choice.name not in SERVED_TOOLS:
-            raise chat_completions.refused("tool_choice", OWN_TOOLS)
+            raise chat_completions.refused("tool_choice", reason)
+
+    @property
+    def searches(self) -> tuple[AnthropicWebSearch, ...]:
+        """The web searches among the tools."""
         return tuple(tool for tool in self.tools or () if isinstance(tool, AnthropicWebSearch))
 
     @property
@@ -188,8 +173,7 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
     def depth(self) -> Depth:
         """The depth of the model. A deep research that may search once or twice is a shallow one, which searches once."""
         uses = [tool.max_uses for tool in self.searches if tool.max_uses]
-        depth = DEPTHS[self.model]
-        return "shallow" if depth == "deep" and uses and min(uses) < DEEP_SEARCHES else depth
+        return chat_completions.depth_within(DEPTHS[self.model], min(uses, default=None), DEEP_SEARCHES)
 
     @property
     def partly_served(self) -> Iterator[str]:
@@ -274,6 +258,7 @@ async def _research(request: Request, body: AnthropicMessagesRequest, head: Mess
 
 
 def _question(request: Request, body: AnthropicMessagesRequest) -> ResearchRequest:
+    body.refuse_tools(OWN_TOOLS + (LLM_TOOLS_REMEDY if responses.services(request).llm.models else ""))
     place = ("messages", len(body.messages) - 1, "content")
     return chat_completions.research_request(
         body.conversation,

@@ -1,19 +1,17 @@
 """The models of the Anthropic dialect: research runs of each depth, and the configured language models."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
-from modules.llm_platform.presentation.rest.compat.openai.models import DEPTHS, ModelNotFoundError, llm_name
+from modules.llm_platform.presentation.rest.compat.openai.models import DEPTHS, RELEASED, ModelNotFoundError, llm_name
 from modules.llm_platform.presentation.rest.http.responses import services
 
 router = APIRouter(prefix="/anthropic/v1", tags=["compatible"])  # of all routes of the dialect
-
-NO_DATE: Final = "1970-01-01T00:00:00Z"  # models have no release date here
 
 
 class AnthropicModel(BaseModel):
@@ -62,4 +60,5 @@ def _names(platform: LLMPlatform) -> Iterator[str]:
 
 
 def _model(name: str) -> Mapping[str, Any]:
-    return {"id": name, "type": "model", "display_name": name, "created_at": NO_DATE, "lifecycle": "active"}
+    created_at = RELEASED.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"id": name, "type": "model", "display_name": name, "created_at": created_at, "lifecycle": "active"}

@@ -47,11 +47,7 @@ MAX_STOPS: Final = 16
 IGNORED_BY_RESEARCH: Final = (
     "max_tokens", "max_completion_tokens", "web_search_options", "temperature", *sorted(EXTRA_FIELDS - {"response_format"}),
 )
-OWN_TOOLS: Final = (
-    "a research model searches by itself and calls no tools of the client: send them to a language model, whose name is "
-    "NAME/MODEL (GET /v1/models lists them), or leave them out"
-)
-REFUSED_BY_RESEARCH: Final = {"tools": OWN_TOOLS, "tool_choice": OWN_TOOLS}
+OWN_TOOLS: Final = "a research model searches by itself and calls no tools of the client: leave them out"
 REFUSED: Final = {
     "functions": "functions are not supported: send tools",
     "function_call": "functions are not supported: send tool_choice",
@@ -169,7 +165,7 @@ async def complete(request: Request) -> Response:
 
 
 async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> Response:
-    chat_completions.refuse_fields(body, REFUSED_BY_RESEARCH)
+    chat_completions.refuse_fields(body, dict.fromkeys(("tools", "tool_choice"), OWN_TOOLS + models.tools_remedy(request)))
     schema = structured.schema_of(request, body.response_format)
     question = chat_completions.research_request(body.messages, depth, omit_raw=True, output_schema=schema)
     completion = chat_completions.Completion(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -22,6 +23,7 @@ DEPTHS: Final[Mapping[str, Depth]] = {
     "research-report": "report",
 }
 DEEP_RESEARCH: Final = re.compile(r"o\d[a-z0-9-]{0,40}-deep-research(-\d{4}-\d\d-\d\d)?")  # such as o3-deep-research
+RELEASED: Final = datetime(2026, 11, 22, tzinfo=UTC)  # this version: clients read a date, and models have none here
 OWNER: Final = "llm-platform"
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=320)]
@@ -32,7 +34,7 @@ class ModelNotFoundError(RestError, code="model_not_found", status_code=404):
 
 
 class OpenaiModel(BaseModel):
-    """One model, for clients of Perplexity too. `created` is always 0: there is no such date."""
+    """One model, for clients of Perplexity too. `created` is the same for all: that of this version."""
 
     id: str
     object: str
@@ -85,6 +87,13 @@ def find_llm(request: Request, model: str) -> ConfiguredModel:
     raise ModelNotFoundError
 
 
+def tools_remedy(request: Request) -> str:
+    """Return what a client can do with its tools, which a research run does not call, beside leaving them out."""
+    if services(request).llm.models:
+        return ", or send them to a language model, whose name is NAME/MODEL (GET /v1/models lists them)"
+    return ", or set up a language model for them: set LLM_API_KEY with LLM_MODEL"
+
+
 def _models(platform: LLMPlatform) -> Iterator[Mapping[str, Any]]:
     yield from map(described, DEPTHS)
     yield from (described(llm_name(each), each.provider) for each in platform.llm.models)
@@ -98,4 +107,4 @@ def llm_name(model: ConfiguredModel) -> str:
 
 def described(name: str, owner: str = OWNER) -> Mapping[str, Any]:
     """Return a model as the clients read it."""
-    return {"id": name, "object": "model", "created": 0, "owned_by": owner}
+    return {"id": name, "object": "model", "created": int(RELEASED.timestamp()), "owned_by": owner}

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
 from modules.llm_platform.domain.dtos.research_dtos import Depth, PreviousId
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, Domain
-from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.compat.openai.models import ModelName
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import SOURCES
 from modules.llm_platform.presentation.rest.compat.responses import inputs
@@ -20,7 +20,7 @@ MAX_METADATA: Final = 16  # the vendor's limits
 MAX_METADATA_KEY_CHARS: Final = 64
 MAX_METADATA_CHARS: Final = 512
 MAX_INCLUDES: Final = 20
-LEAST_SEARCHES: Final[Mapping[Depth, int]] = {"shallow": 1, "deep": 6}  # that `max_tool_calls` must allow: more are never made
+DEEP_SEARCHES: Final = 6  # which a deep research run makes at most
 SEARCHES: Final = ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11")
 SERVED_OPTIONS: Final = {"type", "filters"}  # of a search
 CODE_INTERPRETER: Final = "code_interpreter"  # examples of deep research send it along; a research run computes nothing
@@ -31,7 +31,7 @@ FUNCTION: Final[dict[str, Any]] = {"type": "function", "description": None, "par
 class WebSearchFilters(BaseModel, frozen=True):
     """The only domains to search."""
 
-    allowed_domains: Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)] | None = None
+    allowed_domains: dialect.Sites | None = None
 
 
 class WebSearchTool(BaseModel, frozen=True):
@@ -90,19 +90,24 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
             **self.model_dump(include={"temperature", "top_p", "tool_choice", "parallel_tool_calls"}, exclude_none=True),
         }
 
-    @property
-    def domains(self) -> tuple[str, ...]:
-        """The only domains to search. Raises InvalidRequestError for a tool that a research run does not have."""
+    def domains(self, remedy: str) -> tuple[str, ...]:
+        """The only domains to search. Raises InvalidRequestError, with the remedy for functions, for a tool that a research
+        run does not have.
+        """
         known = dict.fromkeys(SEARCHES, WebSearchTool)
-        searches = inputs.served_tools(self.tools or (), known, frozenset({CODE_INTERPRETER}))
+        searches = inputs.served_tools(self.tools or (), known, frozenset({CODE_INTERPRETER}), remedy)
         filters = [tool.filters for tool in searches if isinstance(tool, WebSearchTool) and tool.filters]
         return tuple(domain for each in filters for domain in each.allowed_domains or ())[:MAX_DOMAINS]
+
+    def depth_within(self, depth: Depth) -> Depth:
+        """The depth of a run of a model of this depth that makes no more searches than `max_tool_calls`."""
+        return chat_completions.depth_within(depth, self.max_tool_calls, DEEP_SEARCHES)
 
     def ignored_by_research(self, depth: Depth) -> tuple[str, ...]:
         """The names of the fields that do not change all that they ask for in a research run of this depth."""
         partly = {
             "tools": any(not tool.keys() <= SERVED_OPTIONS or tool["type"] == CODE_INTERPRETER for tool in self.tools or ()),
-            "max_tool_calls": (self.max_tool_calls or MAX_TOOL_CALLS) < LEAST_SEARCHES.get(depth, MAX_TOOL_CALLS),
+            "max_tool_calls": self.max_tool_calls is not None and depth == "report",
             "include": bool(set(self.include or ()) - {SOURCES}),
         }
         return ("max_output_tokens", *SAMPLING, *(name for name, is_partly in partly.items() if is_partly))

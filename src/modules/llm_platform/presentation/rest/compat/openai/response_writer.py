@@ -3,6 +3,7 @@
 Reference of the vendor: https://platform.openai.com/docs/api-reference/responses/object and …/responses-streaming
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -143,10 +144,22 @@ class OpenaiResponseWriter(ResponseWriter):
             whole = {name: item[name] for name in ("name", "arguments")}
             yield self._part("function_call_arguments.done", output_index=place, item_id=item["id"], **whole)
             yield self._part("output_item.done", output_index=place, item=item)
+        ended_at = self._ended_at(answer) if status == "completed" else None
         self.final = self.response(
-            status, self.output, usage=usage_of(answer), incomplete_details=reason, **self._extension(answer)
+            status,
+            self.output,
+            completed_at=ended_at,
+            usage=usage_of(answer),
+            incomplete_details=reason,
+            **self._extension(answer),
         )
         yield self._part(status, response=self.final)
+
+    def _ended_at(self, answer: ResearchResponse | LLMResponse) -> int:
+        """The time in seconds since 1970: the same each time that a stored response is read."""
+        if self.ended_at is not None or isinstance(answer, LLMResponse):
+            return self.ended_at or int(time.time())
+        return self.envelope.created_at + round(answer.metadata.latency_ms / 1000)
 
     def _extension(self, answer: ResearchResponse | LLMResponse) -> Object:
         return chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}

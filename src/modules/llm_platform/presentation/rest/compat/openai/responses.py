@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.compat.openai import item_references, response_llm
-from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, router
+from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, router, tools_remedy
 from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
@@ -54,7 +54,7 @@ async def respond(request: Request) -> Response:
     chat_completions.refuse_fields(sent, REFUSED)
     body = sent.model_copy(update={"input": await item_references.resolve(request, sent.input)})
     depth = depth_of(body.model)
-    return await (_research(request, body, depth) if depth else response_llm.respond(request, body))
+    return await (_research(request, body, body.depth_within(depth)) if depth else response_llm.respond(request, body))
 
 
 async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth) -> Response:
@@ -65,7 +65,7 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
         depth,
         field=conversation.place,
         in_background=body.background,
-        domains=body.domains,
+        domains=body.domains(tools_remedy(request)),
         omit_raw=True,
         previous_id=body.previous_response_id,
         output_schema=schema,

@@ -27,7 +27,7 @@ MAX_SEARCH_RESULTS: Final = 20  # the vendor's limit
 MAX_QUERIES: Final = 5  # the vendor's limit
 REFUSED: Final = {
     "disable_search": "an answer without a search is not supported: use POST /v1/chat/completions with a model of its own",
-    "tools": "tools are not supported",
+    "tools": "a research run searches by itself and calls no tools of the client: leave them out",
     **DATES,
 }
 

@@ -23,10 +23,7 @@ from modules.llm_platform.presentation.rest.http.problems import InvalidRequestE
 MAX_TOOLS: Final = 128
 MAX_NAME_CHARS: Final = 200
 FUNCTIONS: Final = frozenset({"function", "custom", "mcp", "namespace"})
-NO_FUNCTIONS: Final = (
-    "a research run searches by itself and calls no tools of the client: leave them out, or send them to a language model "
-    "(GET /v1/models lists NAME/MODEL)"
-)
+NO_FUNCTIONS: Final = "a research run searches by itself and calls no tools of the client: leave them out"
 NOT_SUPPORTED: Final = "a research run has no such tool: leave it out"
 NOT_STORED: Final = "this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
 
@@ -156,15 +153,21 @@ def dumped(value: str | Sequence[AnyItem]) -> Any:
 
 
 def served_tools(
-    tools: Sequence[Mapping[str, Any]], known: Mapping[str, type[BaseModel]], ignored: frozenset[str] = frozenset()
+    tools: Sequence[Mapping[str, Any]],
+    known: Mapping[str, type[BaseModel]],
+    ignored: frozenset[str] = frozenset(),
+    remedy: str = "",
 ) -> Iterator[BaseModel]:
-    """Yield the tools of the types `known` as their models. Raises InvalidRequestError for others that are not `ignored`."""
+    """Yield the tools of the types `known` as their models. Raises InvalidRequestError for others that are not `ignored`.
+
+    `remedy`: what else a client can do with functions than leave them out.
+    """
     for place, tool in enumerate(tools):
         kind = tool.get("type")
         if isinstance(kind, str) and kind in known:
             yield _validated(known[kind], tool, place)
         elif not isinstance(kind, str) or kind not in ignored:
-            reason = NO_FUNCTIONS if isinstance(kind, str) and kind in FUNCTIONS else NOT_SUPPORTED
+            reason = NO_FUNCTIONS + remedy if isinstance(kind, str) and kind in FUNCTIONS else NOT_SUPPORTED
             raise InvalidRequestError.at(("body", "tools", place), reason)
 
 

@@ -1,7 +1,8 @@
 """Research runs behind the Responses APIs: answered at once, streamed, in the background; found, followed and removed later."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final
@@ -27,6 +28,7 @@ from modules.llm_platform.presentation.rest.http.problems import BadRequestError
 from modules.llm_platform.presentation.rest.http.sse import HEARTBEAT, Event, EventStream, stream_research
 from modules.llm_platform.presentation.rest.research_job_routes import follow
 
+DONE: Final = "done"  # type of the last event of a run with an answer
 MAX_EVENT: Final = (1 << 53) - 1  # which every client can read
 NOT_STORED: Final = "a background response is stored until it is fetched: leave store out"
 # Of a foreground answer; its text is in Done.
@@ -190,7 +192,15 @@ def _writer(api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...]
     envelope = Envelope.model_validate(job.client_request)
     if includes:
         envelope = envelope.model_copy(update={"includes": (*envelope.includes, *includes)})
-    return api.writer(job.id, envelope)
+    writer = api.writer(job.id, envelope)
+    writer.ended_at = _ended_at(job)
+    return writer
+
+
+def _ended_at(job: ResearchJobDetail) -> int | None:
+    """Return when a background run ended; a foreground one knows how long it took."""
+    is_background = job.client_request.get("background") and job.finished_at is not None
+    return int(job.finished_at.timestamp()) if is_background and job.finished_at else None
 
 
 def _follow(request: Request, writer: ResponseWriter, after: int) -> Response:
@@ -200,7 +210,20 @@ def _follow(request: Request, writer: ResponseWriter, after: int) -> Response:
         decoded = _decoded(event)
         return encoder.encode(decoded) if decoded else b""
 
-    return EventStream(follow(request, writer.id), encode, encoder.begin() or HEARTBEAT)
+    return EventStream(_until_ended(request, writer, follow(request, writer.id)), encode, encoder.begin() or HEARTBEAT)
+
+
+async def _until_ended(
+    request: Request, writer: ResponseWriter, events: AsyncGenerator[JobEvent, None]
+) -> AsyncGenerator[JobEvent, None]:
+    """Yield the events of a run. The writer knows when it ended before it gets the last one."""
+    async with aclosing(events):
+        async for event in events:
+            if event.type == DONE:
+                with suppress(ResearchNotFoundError):  # it was removed meanwhile
+                    owner = responses.caller_id(request)
+                    writer.ended_at = _ended_at(await responses.services(request).research_jobs.get(writer.id, owner=owner))
+            yield event
 
 
 def _decoded(event: JobEvent) -> research_events.ResearchEvent | None:

@@ -55,6 +55,7 @@ class ResponseWriter(ABC):
         self.envelope = envelope
         self.output: list[Object] = []
         self.final: Object | None = None
+        self.ended_at: int | None = None  # seconds since 1970, of a background run
         self._text = ""
         self._void = ""  # the text up to the end of the last notice that the answer begins anew
         self._place: int | None = None  # of the message in the output
