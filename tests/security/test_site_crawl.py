@@ -112,6 +112,64 @@ async def test_crawl_delay_is_kept_between_the_pages_of_a_site() -> None:
     assert clock() == pytest.approx(3.0)
 
 
+@in_virtual_time
+async def test_pages_that_wait_for_their_turn_hold_up_no_other_site() -> None:
+    """Sites with a long Crawl-delay take none of the places of the pages that are read at once, also not by a redirect."""
+    answers = {
+        "/robots.txt": (200, {"Content-Type": "text/plain"}, b"User-agent: *\nCrawl-delay: 100"),
+        "/go": (302, {"Location": "/page"}, b""),
+    }
+    running = most_running = 0
+
+    async def respond(ip: str, port: int, host: str, target: str) -> tuple[int, Any, bytes]:
+        nonlocal running, most_running
+        if target == "/robots.txt":
+            return answers[target] if host.startswith("slow") else (404, HTML, b"")
+        running += 1
+        most_running = max(most_running, running)
+        await asyncio.sleep(1)
+        running -= 1
+        return answers.get(target, (200, HTML, page()))
+
+    clock = asyncio.get_running_loop().time
+    reader = site_reader(respond, max_concurrent=2, clock=clock)
+    slow = [
+        asyncio.create_task(reader.read(f"http://slow{number}.example.net/go", lambda hop: True))
+        for number in range(5)
+        for _ in range(2)
+    ]
+    await asyncio.sleep(50)
+    began = clock()
+    await asyncio.gather(*(reader.read(f"http://quick{number}.example.net/", lambda hop: True) for number in range(6)))
+    assert clock() - began == pytest.approx(3)
+    await asyncio.gather(*slow)
+    assert most_running == 2
+
+
+@in_virtual_time
+async def test_reader_that_was_left_keeps_its_places() -> None:
+    """Wherever a caller leaves: in the queue, while its page is read, while it waits for its turn."""
+    robots = (200, {"Content-Type": "text/plain"}, b"User-agent: *\nCrawl-delay: 100")
+
+    async def respond(ip: str, port: int, host: str, target: str) -> tuple[int, Any, bytes]:
+        if target == "/robots.txt":
+            return robots if host.startswith("slow") else (404, HTML, b"")
+        await asyncio.sleep(1)
+        return 200, HTML, page()
+
+    reader = site_reader(respond, max_concurrent=2, clock=asyncio.get_running_loop().time)
+    urls = [f"http://{name}.example.net/" for name in ("slow", "slow", "a", "b", "c")]
+    for seconds in (0, 0.5, 1.5, 50, 99.5, 101):
+        tasks = [asyncio.create_task(reader.read(url, lambda hop: True)) for url in urls]
+        await asyncio.sleep(seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    began = asyncio.get_running_loop().time()
+    await asyncio.gather(*(reader.read(url, lambda hop: True) for url in urls[2:4]))
+    assert asyncio.get_running_loop().time() - began == pytest.approx(1)
+
+
 async def test_endless_calendar_ends_at_the_limit() -> None:
     site = Site()
 

@@ -96,6 +96,36 @@ async def test_robots_txt_is_obeyed_where_pages_are_read_so() -> None:
     assert await site.reader().read(PAGE) == Icon("image/png", PNG)
 
 
+async def test_callers_at_the_same_time_ask_a_site_once() -> None:
+    """Twenty sources of one site are one request for its icon."""
+    site = Site(favicon_ico=(200, {"Content-Type": "image/png"}, PNG))
+    reader = site.reader()
+    assert await asyncio.gather(*(reader.read(f"{PAGE}{n}") for n in range(20))) == [Icon("image/png", PNG)] * 20
+    assert site.asked == ["a.example.net/favicon.ico"]
+
+
+async def test_the_wait_for_slow_sites_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limit begins when the caller asks. A site that was not asked for want of a slot is asked by the next caller."""
+    monkeypatch.setattr(site_icon_reader, "TIMEOUT_S", 0.2)
+    asked: list[str] = []
+
+    async def respond(ip: str, port: int, host: str, target: str) -> Answer:
+        asked.append(host)
+        if host.startswith("slow"):
+            await asyncio.Event().wait()
+        return 200, {"Content-Type": "image/png"}, PNG
+
+    reader = SiteIconReader(SafeFetcher(Guard(Names()), PinnedConnections(FakeNetwork(respond))))
+    urls = [f"http://slow{n}.example.net/" for n in range(site_icon_reader.MAX_CONCURRENT * 5)]
+    waiting = [asyncio.create_task(reader.read(url)) for url in urls]
+    await asyncio.sleep(0.05)
+    in_the_queue = asyncio.create_task(reader.read(PAGE))
+    assert await asyncio.gather(*waiting) == [None] * len(urls)
+    assert len([host for host in asked if host.startswith("slow")]) == site_icon_reader.MAX_CONCURRENT
+    await in_the_queue
+    assert await reader.read(PAGE) == Icon("image/png", PNG)
+
+
 async def test_a_slow_site_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_icon_reader, "TIMEOUT_S", 0.05)
     asked = []

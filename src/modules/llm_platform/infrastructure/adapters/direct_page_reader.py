@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Self
 
 from cachetools import TTLCache
 
@@ -30,6 +30,7 @@ from modules.llm_platform.infrastructure.safe_reader.robots import MAX_SITES, Ro
 from modules.llm_platform.infrastructure.safe_reader.url import PageAddress, follow, parse_address
 
 TIMEOUT_S: Final = 20.0
+MAX_CONCURRENT: Final = 20  # pages of all crawls
 TURN_TTL_S: Final = 3600.0  # of what is known of the last page of a site; no site asks for a longer pause
 
 TIMED_OUT = "The page did not load within {seconds:g} s: try again"
@@ -99,10 +100,35 @@ class _Turns:
     free_at: float = 0.0
 
 
+class _Slot:
+    """The place of one page among those that are read at once, as a context manager. `leave` gives it up before the end."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._is_taken = False
+
+    async def take(self) -> None:
+        await self._slots.acquire()
+        self._is_taken = True
+
+    def leave(self) -> None:
+        if self._is_taken:
+            self._is_taken = False
+            self._slots.release()
+
+    async def __aenter__(self) -> Self:
+        await self.take()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+
 class DirectSiteReader(ISiteReader):
     """Reads as `DirectPageReader`, always obeys robots.txt, and waits as its Crawl-delay says.
 
-    `timeout` is for one page and begins when its turn has come.
+    `timeout` is for one page and begins when its turn has come. At most `max_concurrent` pages are read at once; one that
+    waits for its turn is none of them, so that slow sites delay no others.
     """
 
     def __init__(
@@ -112,6 +138,7 @@ class DirectSiteReader(ISiteReader):
         robots: Robots,
         *,
         timeout: float = TIMEOUT_S,
+        max_concurrent: int = MAX_CONCURRENT,
         redactor: Redactor | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
@@ -123,6 +150,7 @@ class DirectSiteReader(ISiteReader):
         self._redactor = redactor or Redactor()
         self._now = now
         self._clock = clock
+        self._slots = asyncio.Semaphore(max_concurrent)
         self._turns: TTLCache[str, _Turns] = TTLCache(MAX_SITES, TURN_TTL_S, clock)
 
     def address(self, url: str) -> str:
@@ -131,7 +159,7 @@ class DirectSiteReader(ISiteReader):
     async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
         address, loop = parse_address(url), asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._timeout) as limit:
+            async with _Slot(self._slots) as slot, asyncio.timeout(self._timeout) as limit:
 
                 async def visit(hop: PageAddress) -> None:
                     if not admits(hop.url):
@@ -140,7 +168,8 @@ class DirectSiteReader(ISiteReader):
                     delay_s = await self._robots.delay_s(hop)
                     if delay_s:
                         limit.reschedule(None)
-                        await self._wait_for_turn(hop, delay_s)
+                        slot.leave()
+                        await self._wait_for_turn(hop, delay_s, slot)
                         limit.reschedule(loop.time() + self._timeout)
 
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, visit)
@@ -157,10 +186,12 @@ class DirectSiteReader(ISiteReader):
             size_bytes=len(fetched.body),
         )
 
-    async def _wait_for_turn(self, address: PageAddress, delay_s: float) -> None:
+    async def _wait_for_turn(self, address: PageAddress, delay_s: float, slot: _Slot) -> None:
+        """Wait until the site allows the next page and a slot is free: the pause begins when the page is opened."""
         turns = self._turns.setdefault(f"{address.scheme}://{address.netloc}", _Turns())
         async with turns.lock:  # a caller that leaves while it waits delays nobody
             await asyncio.sleep(max(0.0, turns.free_at - self._clock()))
+            await slot.take()
             turns.free_at = self._clock() + delay_s
 
 

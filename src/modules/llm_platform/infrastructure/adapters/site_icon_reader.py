@@ -3,18 +3,21 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from cachetools import TTLCache
 
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.ports.icon_reader import Icon, IIconReader
+from modules.llm_platform.domain.single_flight import SingleFlight
 from modules.llm_platform.infrastructure.safe_reader.fetch import PageRequest, SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 from modules.llm_platform.infrastructure.safe_reader.url import PageAddress, parse_address
 from shared.exceptions import AppException
 
-TIMEOUT_S: Final = 3.0
+TIMEOUT_S: Final = 3.0  # with the wait for a slot
 MAX_BYTES: Final = 100_000
 MAX_ICONS: Final = 200  # in memory: 20 MB at most
 TTL_S: Final = 3600.0  # also of what could not be read
@@ -32,7 +35,10 @@ ELSEWHERE: Final = "The icon is at another site"
 
 
 class SiteIconReader(IIconReader):
-    """Asks each site once in TTL_S, and no other one that it redirects to. `robots`: the rules to obey, if any."""
+    """Asks each site once in TTL_S, and no other one that it redirects to. `robots`: the rules to obey, if any.
+
+    Callers at the same time share one request. A site whose turn does not come within TIMEOUT_S is asked by a later caller.
+    """
 
     def __init__(
         self, fetcher: SafeFetcher, robots: Robots | None = None, *, clock: Callable[[], float] = time.monotonic
@@ -40,6 +46,7 @@ class SiteIconReader(IIconReader):
         self._fetcher = fetcher
         self._robots = robots
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self._flights: SingleFlight[Icon | None] = SingleFlight()
         self._icons: TTLCache[str, Icon | None] = TTLCache(MAX_ICONS, TTL_S, clock)
 
     async def read(self, url: str) -> Icon | None:
@@ -49,21 +56,28 @@ class SiteIconReader(IIconReader):
             return None
         address = PageAddress(page.scheme, page.host, page.port, "/favicon.ico", page.ip)
         if address.url not in self._icons:
-            self._icons[address.url] = await self._fetch(address)
+            return (await self._flights.run(address.url, partial(self._fetch, address)))[0]
         return self._icons.get(address.url)
 
     async def _fetch(self, address: PageAddress) -> Icon | None:
+        """Read the icon, and remember what was found once the site was asked."""
+        has_slot, icon = False, None
+        with suppress(AppException, TimeoutError):
+            async with asyncio.timeout(TIMEOUT_S), self._slots:
+                has_slot = True
+                icon = await self._read(address)
+        if has_slot:
+            self._icons[address.url] = icon
+        return icon
+
+    async def _read(self, address: PageAddress) -> Icon | None:
         async def visit(hop: PageAddress) -> None:
             if hop.host.removeprefix("www.") != address.host.removeprefix("www."):
                 raise PageError(ELSEWHERE)
             if self._robots is not None:
                 await self._robots.check(hop)
 
-        try:
-            async with self._slots, asyncio.timeout(TIMEOUT_S):
-                fetched = await self._fetcher.get(address, REQUEST, visit)
-        except (AppException, TimeoutError):
-            return None
+        fetched = await self._fetcher.get(address, REQUEST, visit)
         media_type = image_type(fetched.body)
         return Icon(media_type, fetched.body) if media_type else None
 
