@@ -17,7 +17,7 @@ from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 from modules.llm_platform.infrastructure.safe_reader.url import PageAddress, parse_address
 from shared.exceptions import AppException
 
-TIMEOUT_S: Final = 3.0  # with the wait for a slot
+TIMEOUT_S: Final = 3.0  # of a site, and of the wait for a slot before it
 MAX_BYTES: Final = 100_000
 MAX_ICONS: Final = 200  # in memory: 20 MB at most
 TTL_S: Final = 3600.0  # also of what could not be read
@@ -61,13 +61,19 @@ class SiteIconReader(IIconReader):
 
     async def _fetch(self, address: PageAddress) -> Icon | None:
         """Read the icon, and remember what was found once the site was asked."""
-        has_slot, icon = False, None
-        with suppress(AppException, TimeoutError):
-            async with asyncio.timeout(TIMEOUT_S), self._slots:
-                has_slot = True
-                icon = await self._read(address)
-        if has_slot:
-            self._icons[address.url] = icon
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await self._slots.acquire()
+        except TimeoutError:
+            return None
+        icon = None
+        try:
+            with suppress(AppException, TimeoutError):
+                async with asyncio.timeout(TIMEOUT_S):
+                    icon = await self._read(address)
+        finally:
+            self._slots.release()
+        self._icons[address.url] = icon
         return icon
 
     async def _read(self, address: PageAddress) -> Icon | None:
