@@ -200,6 +200,30 @@ class ResearchJobStoreContract:
         assert (found.id, found.title) == ("a", "Heizung Ö")
         assert [each.title for each in await store.threads("owner", 10, None, "pumps")] == ["Heizung Ö"]
 
+    async def test_a_thread_outlives_its_first_run(self, store: IResearchJobStore) -> None:
+        """It keeps its id, its title and its words when the run with this id is gone, and a run still joins it."""
+        await store.add(new_job("a", "owner"), MANY)
+        await store.add(follow_up("b", "a"), MANY)
+        assert await store.delete("owner", "a")
+        assert [(each.id, each.title) for each in await store.threads("owner", 9, None, "pumps")] == [("a", QUESTION)]
+        assert await store.rename_thread("owner", "a", "Heizung Ö")
+        await store.record(follow_up("c", "b"), [event(1)], None, 0.0)
+        assert await store.delete("owner", "b")
+        await store.add(replace(new_job("d", "owner"), thread_id="a"), MANY)
+        await store.add(replace(new_job("x", "other"), thread_id="a"), MANY)
+        assert [(each.id, each.title, each.runs) for each in await store.threads("owner", 9)] == [("a", "Heizung Ö", 2)]
+        assert [each.id for each in await store.threads("owner", 9, None, "heizung ö")] == ["a"]
+        for name in ("a", "c"):
+            found = await store.thread("owner", name)
+            assert found is not None
+            assert (found.id, [each.id for each in found.researches]) == ("a", ["c", "d"])
+        assert await store.thread("owner", "b") is None
+        assert await store.rename_thread("owner", "a", "Wärme")
+        assert [each.title for each in await store.threads("owner", 9, None, "WÄRME")] == ["Wärme"]
+        assert sorted(await store.delete_thread("owner", "a")) == ["c", "d"]
+        assert await store.threads("owner", 9) == ()
+        assert [each.id for each in await store.threads("other", 9)] == ["x"]
+
     async def test_a_deleted_thread_is_gone(self, store: IResearchJobStore) -> None:
         """All its runs with their events; other threads stay."""
         await store.add(new_job("a", "owner"), MANY)

@@ -77,6 +77,7 @@ class SqliteResearchJobStore(SqlResearchJobStore):
                 sqlite3.connect(MEMORY, isolation_level=None) if in_memory else shared_file.open_shared_file(self._file)
             )
             undo.callback(connection.close)
+            connection.create_function("split_part", 3, _split_part, deterministic=True)
             with shared_file.transaction(connection):  # several servers may start at once
                 if (found := connection.execute("PRAGMA user_version").fetchone()[0]) > FORMAT:
                     raise sqlite3.DatabaseError("a newer version wrote it: use that one, or another folder")
@@ -95,3 +96,8 @@ class SqliteResearchJobStore(SqlResearchJobStore):
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _split_part(text: str, gap: str, number: int) -> str:
+    """The function of PostgreSQL: a part of the text, counted from 1; empty if there is none."""
+    return "".join(text.split(gap)[number - 1 : number])

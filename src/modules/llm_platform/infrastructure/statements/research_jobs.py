@@ -37,16 +37,22 @@ _JOB: Final = (
     "id, status, request, created_at, started_at, finished_at, attempts, progress, webhook_attempts, "
     "CASE WHEN webhook IS NULL OR status = 'cancelled' THEN NULL ELSE coalesce(webhook_status, 'pending') END, api, thread"
 )
-# The thread and its title are those of another run of the owner, if it is stored.
-_JOINED: Final = "FROM llm_platform.research_job WHERE owner = :owner AND id = :joined_id"
+_GAP: Final = "\x1f"  # in a search text, between the question of the run and the title of its thread, if that is another
+_SEARCH_TITLE: Final = f"coalesce(nullif(split_part(search_text, '{_GAP}', 2), ''), search_text)"
+# The thread and its title are those of another run of the owner, if it or another one of its thread is stored.
+_JOINED: Final = (
+    "FROM llm_platform.research_job WHERE owner = :owner AND (id = :joined_id OR thread = :joined_id) LIMIT 1"
+)
 _THREAD: Final = (
-    f"coalesce((SELECT thread {_JOINED}), :id), coalesce((SELECT nullif(title, '') {_JOINED}), :title), :search_text, "
-    ":is_report"
+    f"coalesce((SELECT thread {_JOINED}), :id), coalesce((SELECT nullif(title, '') {_JOINED}), :title), "
+    f":search_text || coalesce((SELECT '{_GAP}' || {_SEARCH_TITLE} {_JOINED}), ''), :is_report"
 )
 _THREAD_COLUMNS: Final = "thread, title, search_text, is_report"
-_OF_THREAD: Final = (
-    "WHERE owner = :owner AND thread = (SELECT thread FROM llm_platform.research_job WHERE owner = :owner AND id = :id)"
+# The thread of a run, or the thread with this id, whose first run may be gone.
+_IS_THREAD: Final = (
+    "thread = coalesce((SELECT thread FROM llm_platform.research_job WHERE owner = :owner AND id = :id), :id)"
 )
+_OF_THREAD: Final = f"WHERE owner = :owner AND {_IS_THREAD}"
 _RUNS: Final = "FROM llm_platform.research_job AS run WHERE run.owner = newest.owner AND run.thread = newest.thread"
 _IS_OWN: Final = f"EXISTS (SELECT 1 {_RUNS} AND run.api = '')"  # a run that no client of a compatible API stored
 _LIKE_SIGN: Final = re.compile(r"([%_!])")
@@ -205,24 +211,19 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         )
         if not rows:
             return None
-        [about] = yield Statement(
-            f"{_THREADS} AND thread = (SELECT thread FROM llm_platform.research_job WHERE owner = :owner AND id = :id)",  # noqa: S608
-            key,
-        )
+        [about] = yield Statement(f"{_THREADS} AND {_IS_THREAD}", key)
         return dtos.ResearchThreadDetail(**dict(_thread(about)), researches=tuple(map(_job, reversed(rows))))
 
     @operation(empty=False)
     def rename_thread(self, owner: str, job_id: str, title: str) -> Operation[bool]:
         rows = yield Statement(
-            f"UPDATE llm_platform.research_job SET title = :title {_OF_THREAD} RETURNING number, request",  # noqa: S608
-            {"owner": owner, "id": job_id, "title": title},
+            f"""
+            UPDATE llm_platform.research_job
+            SET title = :title, search_text = split_part(search_text, '{_GAP}', 1) || '{_GAP}' || :search_title
+            {_OF_THREAD} RETURNING number
+            """,  # noqa: S608  constants
+            {"owner": owner, "id": job_id, "title": title, "search_title": _search_text(title)},
         )
-        for number, request in sorted(map(tuple, rows))[:1]:
-            text = f"{title}\n{json.loads(request)['query']}".casefold()
-            yield Statement(
-                "UPDATE llm_platform.research_job SET search_text = :text WHERE number = :number",
-                {"number": number, "text": text},
-            )
         return bool(rows)
 
     @operation(empty=())
@@ -393,9 +394,13 @@ def _new(job: dtos.NewResearchJob) -> dict[str, Any]:
         "client_request": json.dumps(job.client_request) if job.client_request else "",
         "joined_id": job.thread_id or job.request.previous_id,
         "title": job.request.query,
-        "search_text": job.request.query.casefold(),
+        "search_text": _search_text(job.request.query),
         "is_report": job.request.depth == "report",
     }
+
+
+def _search_text(text: str) -> str:
+    return text.replace(_GAP, " ").casefold()
 
 
 def _delete(owner: str, job_id: str) -> Operation[bool]:

@@ -47,7 +47,7 @@ ADD_CLIENT: Final = (
     "ALTER TABLE llm_platform.research_job ADD COLUMN api text NOT NULL DEFAULT ''",
     "ALTER TABLE llm_platform.research_job ADD COLUMN client_request text NOT NULL DEFAULT ''",
 )
-# `thread` is the id of its first run. `search_text` is in small letters; that of the first run has the title, too.
+# `thread` is the id of its first run. `search_text` has the question in small letters, and the title that the thread was given.
 ADD_THREAD: Final = (
     "ALTER TABLE llm_platform.research_job ADD COLUMN thread text NOT NULL DEFAULT ''",
     "ALTER TABLE llm_platform.research_job ADD COLUMN title text NOT NULL DEFAULT ''",
