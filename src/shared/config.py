@@ -90,15 +90,17 @@ class Settings(BaseSettings):
         example="a-long-random-key",
     )
     RATE_LIMIT_PER_MINUTE: int = setting(
-        30, "Requests per minute of one client (an API key, or an address if no keys are set); 0: no limit",
+        30, "Requests per minute of one client (an API key, or an address if no keys are set); 0: no limit. By default "
+        "programs on the server's own machine are not limited: while it listens on loopback alone, and none of RATE_LIMIT_…, "
+        "TRUSTED_PROXIES, ALLOWED_HOSTS and LLM_PLATFORM_API_KEYS is set",
         "you have clients that ask more often, or upstreams that allow less", ge=0, le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_BURST: int = setting(
-        5, "Requests that one client may send at once before RATE_LIMIT_PER_MINUTE applies",
+        5, "Requests that a limited client may send at once before RATE_LIMIT_PER_MINUTE applies",
         "you have clients that send several requests together, such as agents", ge=1, le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_GLOBAL_PER_HOUR: int = setting(
-        1000, "Requests per hour of all clients together, up to 50 at once; 0: no limit",
+        1000, "Requests per hour of all limited clients together, up to 50 at once; 0: no limit",
         "you have more clients than that, or want a lower bound of the cost", ge=0, le=types.MAX_RATE_LIMIT,
     )
     TRUSTED_PROXIES: types.NetworkList = setting(

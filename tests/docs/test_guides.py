@@ -149,6 +149,12 @@ def test_every_option_that_is_shown_exists(page: Path) -> None:
     assert sorted(shown - known) == []
 
 
+@for_each("page", PAGES)
+def test_no_page_installs_the_package_from_an_index(page: Path) -> None:
+    """It is on none: a page shows what works in a checkout."""
+    assert "pip install \"llm-platform[" not in page.read_text(encoding="utf-8")
+
+
 def test_the_map_leads_to_every_page() -> None:
     """Nothing is written that nobody can find."""
     overview = text_of("docs/README.md")
