@@ -27,7 +27,7 @@ from shared.config import Settings
 
 Node = dict[str, Any]
 
-CASES = fuzz.chosen(10, 2000)  # of an operation, in each of the tool's ways to make them
+CASES = fuzz.chosen(5, 2000)  # of an operation, in each of the tool's ways to make them
 MAX_REFUSAL_BYTES = 16_384
 # Routes with input that call no upstream: a plan is made without a model where the model cannot make one.
 BACKGROUND = ("/research/{request_id}", "/research/{request_id}/events", "/research/threads/{request_id}")
