@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from playwright.async_api import Browser, Page, expect
-from tests.services.browser import OFFLINE, QUESTION, Visit, open_panel, serving_page, started, visiting
+from tests.services.browser import OFFLINE, QUESTION, Visit, becomes, open_panel, serving_page, started, visiting
 from tests.services.page_answers import response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
@@ -33,6 +33,15 @@ DROP = """(names) => {
   for (const type of ["dragenter", "dragover", "drop"])
     document.querySelector("#form").dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true }));
 }"""
+KEPT_RUNS = """new Promise((resolve) => {
+  const opening = indexedDB.open("llm-platform");
+  opening.onsuccess = () => {
+    const found = opening.result;
+    const count = found.objectStoreNames.contains("files") && found.transaction("files").objectStore("files").count();
+    if (count) count.onsuccess = () => { found.close(); resolve(count.result); };
+    else { found.close(); indexedDB.deleteDatabase("llm-platform").onsuccess = () => resolve(0); }
+  };
+})"""
 KEPT = "localStorage.getItem('llm-platform.form')"
 
 
@@ -360,6 +369,42 @@ class TestFiles:
             await expect(page.locator(".answer").first).to_contain_text("A quoll weighs 900 g")
             await page.get_by_role("link", name="New question").click()
             await expect(chips(page)).to_have_count(0)
+            assert (visit.errors, visit.foreign) == ([], [])
+
+    async def test_files_are_kept_in_the_browser_for_who_wants_that(self, browser: Browser, own_base: str) -> None:
+        """After a reload a follow-up question reads them again; they go with their thread, or when that is switched off."""
+        async with visiting(browser, own_base) as visit:
+            page = visit.page
+            keep = page.locator("#form").get_by_label("Keep the files of my questions")
+            await expect(keep).to_be_hidden()
+            await page.evaluate(DROP, ["a.md"])
+            await keep.check()
+            await expect(page.locator("#query-note")).to_contain_text("kept in this browser alone")
+            await page.fill("#query", "How much does a quoll weigh?")
+            await page.press("#query", "Enter")
+            await visit.answered()
+            await becomes(page, KEPT_RUNS, 1)
+            await page.reload()
+            await visit.answered()
+            await expect(page.locator(".follow-up .chosen bdi")).to_have_text(["a.md"])
+            await expect(page.get_by_role("button", name="Ask deeper")).to_have_count(1)
+            await page.fill("#follow-up", "And what does it weigh?")
+            async with page.expect_request("**/research") as request:
+                await page.press("#follow-up", "Enter")
+            assert (await request.value).post_data_json["files"] == [QUOLL]
+            await visit.answered(2)
+            await becomes(page, KEPT_RUNS, 2)
+            await page.get_by_role("button", name="Delete How much").press("Enter")
+            await page.get_by_role("button", name="Delete", exact=True).click()
+            await becomes(page, KEPT_RUNS, 0)
+            await page.evaluate(DROP, ["a.md"])
+            await page.fill("#query", "How much does a quoll weigh?")
+            await page.press("#query", "Enter")
+            await visit.answered()
+            await becomes(page, KEPT_RUNS, 1)
+            await page.get_by_text("Settings", exact=True).click()
+            await page.locator(".preferences").get_by_label("Keep the files of my questions").uncheck()
+            await becomes(page, KEPT_RUNS, 0)
             assert (visit.errors, visit.foreign) == ([], [])
 
     async def test_a_file_that_is_refused(self, browser: Browser, base: str) -> None:

@@ -6,6 +6,7 @@ import { Choices, DEPTHS, SOURCES } from "./choices.js";
 import { el, icon } from "./dom.js";
 import { Files, SUFFIXES, UnreadableFile } from "./files.js";
 import { closePlan, editPlan } from "./plan.js";
+import { isOn, preference } from "./preferences.js";
 import { number, t } from "./texts.js";
 
 const MIN_CHARS = 3;
@@ -45,6 +46,7 @@ export class Composer {
     this.chosen = el("ul", { class: "chosen", "aria-label": t("Chosen for this question") });
     this.opener = el("button", { type: "button", class: "options-button", "aria-haspopup": "dialog", "aria-expanded": "false" });
     this.counter = el("span", { class: "counter" });
+    this.keeping = el("div", { class: "keep-files hint", onchange: () => this.#edited() }, preference("files"));
     this.submit = el("button", { type: "submit", class: "primary", id: this.id === "query" ? "submit" : null });
     this.note = el("p", { class: "hint", id: `${this.id}-note` });
     this.error = el("p", { class: "error", id: `${this.id}-error`, role: "alert" });
@@ -52,7 +54,7 @@ export class Composer {
       el("label", { for: this.id, class: "sr" }, this.label()),
       this.input, this.attached,
       el("div", { class: "composer-bar" }, this.opener, this.#fileButton(), this.counter, this.submit),
-      this.chosen, this.note, this.error);
+      this.chosen, this.note, this.keeping, this.error);
     this.element.replaceChildren(form, choicesPanel(this.choices, this.opener, () => this.load(true).catch(() => {})), this.plan);
     this.#listen(form);
     this.#show();
@@ -181,7 +183,9 @@ export class Composer {
   showNotes(isLong) {
     this.note.textContent = [
       isLong && t("Longer than a question: the question is found in the text, and all of it is read for the answer."),
-      this.files.list.length && t("Files are read for this question and not stored: keep the page open."),
+      this.files.list.length && (isOn("files")
+        ? t("Files are read for this question and kept in this browser alone. Keep the page open until the answer is there.")
+        : t("Files are read for this question and not stored: keep the page open.")),
     ].filter(Boolean).join(" ");
   }
 
@@ -195,6 +199,7 @@ export class Composer {
       el("span", { class: "options-text" }, [DEPTHS[depth].label(), names.join(", ")].filter(Boolean).join(" · ")), icon("chevron"));
     this.submit.textContent = depth === "report" ? t("Make a plan") : t("Ask");
     this.attached.replaceChildren(...this.files.chips.map((chip) => this.#chip(this.attached, chip)));
+    this.keeping.hidden = !this.choices.hasFiles;
     this.chosen.replaceChildren(...this.choices.chips.map((chip) => this.#chip(this.chosen, chip)));
     this.#edited();
   }

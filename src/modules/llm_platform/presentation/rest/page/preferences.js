@@ -6,12 +6,13 @@ import { t } from "./texts.js";
 const CHOICES = {
   store: { label: () => t("Keep my threads on this server"), isOn: true },
   keys: { label: () => t("Use keys such as / and ?"), isOn: true },
+  files: { label: () => t("Keep the files of my questions in this browser"), isOn: false, off: forgetFiles },
   askAtOnce: { label: () => t("Ask at once when an address brings a question"), isOn: false },
 };
 const stored = (name) => `llm-platform.${name}`;
 const memory = {}; // where the browser forbids storage
 
-/** Whether a choice is switched on: `store`, `keys` or `askAtOnce`. */
+/** Whether a choice is switched on: `store`, `keys`, `files` or `askAtOnce`. */
 export function isOn(name) {
   try {
     const found = localStorage.getItem(stored(name));
@@ -30,6 +31,11 @@ function choose(name, value) {
   }
 }
 
+async function forgetFiles() {
+  const { forgetAllFiles } = await import("./kept_files.js");
+  await forgetAllFiles();
+}
+
 /** The switches. */
 export function preferences() {
   return el("details", { class: "preferences" },
@@ -41,6 +47,7 @@ export function preferences() {
 export function preference(name) {
   const change = (event) => {
     choose(name, event.target.checked);
+    if (!isOn(name)) CHOICES[name].off?.();
     for (const box of document.getElementsByName(name)) box.checked = isOn(name);
   };
   return el("label", {},

@@ -15,6 +15,7 @@ import { answerNotes, correction, sentTable, sourceList, Tabs, verdictLine } fro
 import { t } from "./texts.js";
 
 const NOT_FOUND = 404;
+const inBrowser = () => import("./kept_files.js");
 const DEPTHS = { shallow: () => t("Quick"), deep: () => t("Deep"), report: () => t("Report") };
 
 /** What a request asks, in the words of the person. */
@@ -69,7 +70,8 @@ export class ResearchView {
     this.isBackground = true;
     try {
       const job = await getResearch(id);
-      this.#draw(job.request ?? job);
+      const files = job.response?.metadata.files?.length ? await (await inBrowser()).keptFiles(id) : null;
+      this.#draw({ ...(job.request ?? job), ...(files && { files }) });
       if (job.finished_at) this.steps.offer(() => follow(id, this.controller.signal, () => {}), lasted(job));
       if (job.response) return await this.#done(job.response);
       if (job.status === "cancelled") await this.#readStopped();
@@ -208,7 +210,10 @@ export class ResearchView {
   async #done(response) {
     this.isOver = true;
     this.response = response;
-    if (!this.isBackground && this.storedId) this.thread.stored(this); // its address is known to what is drawn below
+    if (!this.isBackground && this.storedId) { // its address is known to what is drawn below
+      this.thread.stored(this);
+      if (isOn("files")) inBrowser().then(({ keepFiles }) => keepFiles(this.id, this.thread.turns[0].id, this.request.files));
+    }
     this.texts.id = this.answerId;
     this.texts.response = response;
     this.steps.end(response.metadata.latency_ms);

@@ -193,6 +193,7 @@ class Sidebar {
     const button = el("button", { type: "submit", class: "danger" }, t("Delete"));
     this.#ask(item, [el("p", {}, t("Delete this thread with its answers?")), button], async () => {
       await deleteThread(thread.id);
+      import("./kept_files.js").then(({ forgetFiles }) => forgetFiles(thread.id));
       this.threads = this.threads.filter((each) => each.id !== thread.id);
       announce(t("The thread is deleted."));
       this.onDeleted(thread);

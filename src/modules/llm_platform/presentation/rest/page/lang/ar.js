@@ -200,6 +200,8 @@ export default {
   "Depth and sources": "العمق والمصادر",
   "Depth, sources and more": "العمق والمصادر والمزيد",
   "Done": "تم",
+  "Keep the files of my questions in this browser": "الاحتفاظ بملفات أسئلتي في هذا المتصفح",
+  "Files are read for this question and kept in this browser alone. Keep the page open until the answer is there.": "تُقرأ الملفات لهذا السؤال ويُحتفظ بها في هذا المتصفح وحده. أبقِ الصفحة مفتوحة حتى تصل الإجابة.",
   "Files are read for this question and not stored: keep the page open.": "تُقرأ الملفات لهذا السؤال ولا تُخزَّن: أبقِ الصفحة مفتوحة.",
   "How do heat pumps work in a cold winter?": "كيف تعمل المضخات الحرارية في شتاء بارد؟",
   "Instructions": "التعليمات",

@@ -200,6 +200,8 @@ export default {
   "Depth and sources": "Tiefe und Quellen",
   "Depth, sources and more": "Tiefe, Quellen und mehr",
   "Done": "Fertig",
+  "Keep the files of my questions in this browser": "Die Dateien meiner Fragen in diesem Browser behalten",
+  "Files are read for this question and kept in this browser alone. Keep the page open until the answer is there.": "Dateien werden für diese Frage gelesen und nur in diesem Browser behalten. Lassen Sie die Seite offen, bis die Antwort da ist.",
   "Files are read for this question and not stored: keep the page open.": "Dateien werden für diese Frage gelesen und nicht gespeichert: Lassen Sie die Seite offen.",
   "How do heat pumps work in a cold winter?": "Wie arbeiten Wärmepumpen in einem kalten Winter?",
   "Instructions": "Anweisungen",

@@ -200,6 +200,8 @@ export default {
   "Depth and sources": "עומק ומקורות",
   "Depth, sources and more": "עומק, מקורות ועוד",
   "Done": "סיום",
+  "Keep the files of my questions in this browser": "לשמור את הקבצים של השאלות שלי בדפדפן זה",
+  "Files are read for this question and kept in this browser alone. Keep the page open until the answer is there.": "הקבצים נקראים עבור שאלה זו ונשמרים בדפדפן זה בלבד. השאירו את הדף פתוח עד שהתשובה תגיע.",
   "Files are read for this question and not stored: keep the page open.": "הקבצים נקראים עבור שאלה זו ואינם נשמרים: השאירו את הדף פתוח.",
   "How do heat pumps work in a cold winter?": "איך פועלות משאבות חום בחורף קר?",
   "Instructions": "הנחיות",

@@ -200,6 +200,8 @@ export default {
   "Depth and sources": "Глубина и источники",
   "Depth, sources and more": "Глубина, источники и другое",
   "Done": "Готово",
+  "Keep the files of my questions in this browser": "Хранить файлы моих вопросов в этом браузере",
+  "Files are read for this question and kept in this browser alone. Keep the page open until the answer is there.": "Файлы читаются для этого вопроса и хранятся только в этом браузере. Не закрывайте страницу, пока не появится ответ.",
   "Files are read for this question and not stored: keep the page open.": "Файлы читаются для этого вопроса и не сохраняются: не закрывайте страницу.",
   "How do heat pumps work in a cold winter?": "Как работают тепловые насосы в холодную зиму?",
   "Instructions": "Указания",

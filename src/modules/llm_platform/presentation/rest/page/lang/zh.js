@@ -200,6 +200,8 @@ export default {
   "Depth and sources": "深度和来源",
   "Depth, sources and more": "深度、来源及更多",
   "Done": "完成",
+  "Keep the files of my questions in this browser": "在此浏览器中保留我提问时的文件",
+  "Files are read for this question and kept in this browser alone. Keep the page open until the answer is there.": "文件仅为此问题而读取，并只保留在此浏览器中。在得到回答之前请保持页面打开。",
   "Files are read for this question and not stored: keep the page open.": "文件仅为此问题而读取，不会保存：请保持页面打开。",
   "How do heat pumps work in a cold winter?": "热泵在寒冷的冬天如何工作？",
   "Instructions": "要求",
