@@ -1,7 +1,4 @@
-"""A redis-server on a free port of the loopback address, in a folder of its own. It stores nothing on disk.
-
-`PATIENT` starts the command of users with other timeouts, since a busy machine may take longer than half a second to reply.
-"""
+"""A redis-server on a free port of the loopback address, in a folder of its own. It stores nothing on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from shutil import which
 from types import TracebackType
@@ -18,16 +14,6 @@ from tests.kafka.broker import wait_until
 from tests.kafka.child_process import free_port
 
 START_S = 60.0
-REPLY_S = 15.0
-LOCAL_S = 600.0  # of a copy in the process: a test that looks for one may take long
-_PATIENT = f"""
-import runpy, sys
-from modules.llm_platform.infrastructure.redis import cache, client
-client.TIMEOUT_S, client.CALL_TIMEOUT_S, cache.LOCAL_TTL_S = {REPLY_S}, {2 * REPLY_S}, {LOCAL_S}
-sys.argv[0] = "llm-platform"
-runpy.run_module("modules.llm_platform", run_name="__main__")
-"""
-PATIENT = (sys.executable, "-c", _PATIENT)
 
 
 class RedisServer:

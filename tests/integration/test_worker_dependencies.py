@@ -98,7 +98,8 @@ class Running:
 
     @property
     def lines(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.log.read_text("utf-8").splitlines()]
+        text = self.log.read_text("utf-8")
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]  # the worker may be writing the last
 
     def ready(self) -> tuple[int, str]:
         port = re.search(r"http://127\.0\.0\.1:(\d+)", self.log.read_text("utf-8"))
@@ -111,6 +112,11 @@ class Running:
             return error.code, error.read().decode()
         except OSError:
             return 0, ""
+
+    def waits_for(self, words: str) -> bool:
+        """Whether it is not ready for a reason in these words."""
+        status, reasons = self.ready()
+        return status == 503 and words in reasons
 
 
 def environment(broker: Broker, folder: Path, **more: str) -> dict[str, str]:

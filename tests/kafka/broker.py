@@ -10,6 +10,7 @@ from typing import Protocol, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 0.02
+PATIENCE_S = 180.0  # on a busy machine; a second or two are usual
 
 
 class Broker(Protocol):
@@ -35,7 +36,7 @@ class Broker(Protocol):
     ) -> None: ...
 
 
-def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 60.0) -> float:
+def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> float:
     """Seconds it took; AssertionError with `what` when it did not come."""
     began = time.monotonic()
     while not happened():

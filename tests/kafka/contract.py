@@ -206,7 +206,7 @@ class PromiseContract:
     async def test_stopped_worker_finishes_running_requests(self, broker: Broker, start: StartWorker) -> None:
         """They are committed, and the next worker does not repeat them."""
         leaving = start("leaving", concurrency=4)
-        ids = [f"drain-{number}" for number in range(120)]
+        ids = [f"drain-{number}" for number in range(360)]  # 18 s of work
         async with ReferenceClient(broker.bootstrap, GROUP) as client:
             await client.send_all((SEARCH, {"request_id": name, "query": "@sleep=0.2"}, name.encode()) for name in ids)
             await answered_at_least(client, ids, 8)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
-from tests.redis_server import REPLY_S
+from tests.patient_command import REPLY_S
 from tests.services.browser import OFFLINE, PATIENCE_MS, chromium, serving_page
 from tests.services.postgres_server import PostgresServer, opened
 
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine Redis may take longer than the half second that a server waits for it. Processes that a test starts
-    wait as long with `PATIENT` of tests/redis_server.py.
+    wait as long with tests/patient_command.py.
     """
     monkeypatch.setattr(redis_client, "TIMEOUT_S", REPLY_S)
     monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", 2 * REPLY_S)

@@ -63,7 +63,7 @@ async def test_jumps_of_the_clock_contradict_nothing(broker: RealBroker, tmp_pat
             await ask(broker, "first")
             await ask(broker, f"after {days}")
             await all_is_answered(broker)
-            assert running.ready()[0] == 200
+            until(lambda: running.ready()[0] == 200)
 
 
 def set_topic(broker: RealBroker, name: str, value: str) -> None:
@@ -84,8 +84,7 @@ async def test_refused_timestamps_are_waited_for(broker: RealBroker, tmp_path: P
     with worker(variables, tmp_path) as running:
         until(lambda: running.ready()[0] == 200)
         await ask(broker, "refused")
-        until(lambda: "INVALID_TIMESTAMP: this machine's clock" in running.ready()[1])
-        assert running.ready()[0] == 503
+        until(lambda: running.waits_for("INVALID_TIMESTAMP: this machine's clock"))
         set_topic(broker, "message.timestamp.type", "LogAppendTime")
         await all_is_answered(broker)
         until(lambda: running.ready()[0] == 200)

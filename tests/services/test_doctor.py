@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.kafka.real_broker import RealBroker
 from tests.kafka.reference_client import TOPICS
+from tests.patient_command import REDIS_LIMITS, patient
 from tests.redis_server import RedisServer
 from tests.services.postgres_server import PASSWORD, PostgresServer
 
@@ -40,7 +41,7 @@ def kafka() -> Iterator[RealBroker]:
 def doctor(folder: Path, **values: str) -> Checks:
     """Verdict and text of each subject. Neither password may be printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "modules.llm_platform", "doctor", "--json", "--offline"],
+        [*patient(REDIS_LIMITS), "doctor", "--json", "--offline"],
         env={**os.environ, "LLM_PLATFORM_DATA_DIR": str(folder), **values},
         capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
     )

@@ -35,7 +35,9 @@ async def hostile(server: Served, until_s: float, statuses: Counter[int]) -> Non
 
 
 async def test_no_id_takes_the_database_from_other_clients(url: str, tmp_path: Path) -> None:
-    """Each hostile id is a 404, and meanwhile another client's submits, lists and states succeed."""
+    """Each hostile id is a 404, and meanwhile another client's submits, lists, states and cancellations succeed. It cancels
+    what it has submitted: a queue takes a thousand.
+    """
     settings = {"DATABASE_URL": url, "LLM_PLATFORM_API_KEYS": KEYS, "MAX_BACKGROUND_RESEARCHES": "0"}
     async with served("serve", tmp_path, **settings) as server:
         until_s, refused, answered = time.monotonic() + ATTACK_S, Counter[int](), Counter[tuple[str, int]]()
@@ -43,8 +45,9 @@ async def test_no_id_takes_the_database_from_other_clients(url: str, tmp_path: P
         while time.monotonic() < until_s:
             submit = await server.client.post("/research", json=SUBMITTED, headers=ALICE)
             answered["submit", submit.status_code] += 1
-            for name, path in (("list", ""), ("state", f"/{submit.json().get('id', 'none')}")):
-                answer = await server.client.get(f"/research{path}", headers=ALICE)
+            path = f"/{submit.json().get('id', 'none')}"
+            for name, method, rest in (("list", "GET", ""), ("state", "GET", path), ("cancel", "DELETE", path)):
+                answer = await server.client.request(method, f"/research{rest}", headers=ALICE)
                 answered[name, answer.status_code] += 1
         found = await asyncio.gather(*strangers, return_exceptions=True)
     assert {status for _, status in answered} == {200, 202}, (answered, refused)

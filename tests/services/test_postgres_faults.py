@@ -324,6 +324,7 @@ async def test_read_only_database_degrades_a_server(
     metrics = MemoryMetrics()
     request = ResearchRequest(query="What is a standby?")
     async with build_platform(settings(url, tmp_path), {IWebSearchProvider: fake_search(), IMetrics: metrics}) as platform:
+        platform.health._deadline_s = CALL_S
         assert (await platform.health.check()).components["store"].status == "healthy"
         assert metrics.values[POSTGRES_UP.name,] == 1
         await set_read_only(postgres, name, "on")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tests.e2e.test_background_researches import PATIENCE_S, server, settled
 from tests.loopback_upstream import serving
-from tests.redis_server import PATIENT, RedisServer
+from tests.patient_command import REDIS_LIMITS, patient
+from tests.redis_server import RedisServer
 from tests.report_upstream import Upstream
 from tests.services.postgres_server import PostgresServer, opened
 
@@ -72,8 +73,8 @@ async def test_equal_reports_at_two_servers_are_made_once(url: str, tmp_path: Pa
         shared = {"DATABASE_URL": url, "REDIS_URL": redis.url, "RATE_LIMIT_PER_MINUTE": "0"}
         async with (
             serving(upstream.handle) as loopback,
-            server(loopback, tmp_path / "one", PATIENT, **shared) as one,
-            server(loopback, tmp_path / "two", PATIENT, **shared) as two,
+            server(loopback, tmp_path / "one", patient(REDIS_LIMITS), **shared) as one,
+            server(loopback, tmp_path / "two", patient(REDIS_LIMITS), **shared) as two,
         ):
             clients = [one.client, two.client] * 4
             answers = await asyncio.gather(*(client.post("/research", json=body) for client in clients))

@@ -19,7 +19,8 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.guards import guarded_search
 from tests.kafka.child_process import free_port
 from tests.loopback_upstream import Exchange, json_reply, serving
-from tests.redis_server import PATIENT, RedisServer
+from tests.patient_command import REDIS_LIMITS, patient
+from tests.redis_server import RedisServer
 
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
@@ -186,7 +187,7 @@ async def test_frozen_redis_costs_a_bounded_time_once(tmp_path: Path, monkeypatc
 async def test_processes_with_one_redis_search_once(server: RedisServer, client: RedisClient) -> None:
     """Equal searches at once in several processes cost one upstream call; all get the answer."""
     async with AsyncExitStack() as stack:
-        fakes = [FakeWebSearch(FOUND, delay_s=0.3) for _ in range(4)]
+        fakes = [FakeWebSearch(FOUND, delay_s=1.0) for _ in range(4)]
         policies = [_policy(await stack.enter_async_context(connected(server)), fake) for fake in fakes]
         request = WebSearchRequest(query="q")
         answers = await asyncio.gather(*(policy.search(request) for policy in policies for _ in range(5)))
@@ -306,7 +307,7 @@ async def _platform_server(folder: Path, redis: RedisServer, upstreams: dict[str
         "LLM_PLATFORM_DATA_DIR": str(folder),
     }
     with (folder / "server.log").open("ab") as log, subprocess.Popen(
-        [*PATIENT, "serve"],
+        [*patient(REDIS_LIMITS), "serve"],
         cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log,
     ) as process:
         url = f"http://127.0.0.1:{port}"
