@@ -217,12 +217,13 @@ class World:
     labels: Mapping[str, str] = field(default_factory=lambda: {"search": "web", "read": "web"})
     judging: bool = True
     lock: IKeyLock = NO_KEY_LOCK
+    follow_ups: FollowUps = field(default_factory=lambda: FollowUps(MemoryCache(10)))
 
     def service(self) -> ResearchService:
         extractive = ExtractiveSynthesizer()
         search = WebSearchService(self.web)
         quick = QuickResearch(search, extractive, extractive)
-        parts = ResearchParts(quick, self.reporter(), FollowUps(MemoryCache(10)))
+        parts = ResearchParts(quick, self.reporter(), self.follow_ups)
         return ResearchService(parts, MemoryCache(100))
 
     def reporter(self) -> Reporter:

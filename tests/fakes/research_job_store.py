@@ -303,6 +303,9 @@ class ResearchJobStoreContract:
         assert not await store.add(new_job("b", "one"), 1)
         assert await store.get("one", "b") is None
         assert await store.add(new_job("c", "two"), 1)
+        again = await store.add(new_job("a", "one"), 1)  # a request that is repeated finds its run
+        assert again is not None
+        assert again.id == "a"
 
     async def test_an_owner_sees_only_what_is_theirs(self, store: IResearchJobStore) -> None:
         """The same id may exist for two owners; neither can see, follow or cancel that of the other."""

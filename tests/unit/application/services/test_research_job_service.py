@@ -14,11 +14,12 @@ from tests.fakes.research_job_store import MANY, MemoryResearchJobStore, new_job
 from tests.fakes.tracing import MemoryTracer
 from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 
+from modules.llm_platform.application.research.follow_up import FollowUps, owner_key
 from modules.llm_platform.application.services import research_job_service
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import MAX_ATTEMPTS, JobOptions
 from modules.llm_platform.application.services.webhook_service import WebhookService
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredTurns
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail
 from modules.llm_platform.domain.exceptions import (
     BackgroundError,
@@ -29,6 +30,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports import tracing
 from modules.llm_platform.domain.spans import REQUEST_SPAN
+from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.statements.operations import Operation, Result
 from modules.llm_platform.testing import MemoryResearchStore
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S
@@ -354,3 +356,32 @@ async def test_refused(store: MemoryResearchJobStore, monkeypatch: pytest.Monkey
                 await work
         with pytest.raises(ResearchNotFoundError):
             await anext(service.events("b"))
+
+
+async def test_a_deleted_run_leaves_nothing_in_the_caches(store: MemoryResearchJobStore) -> None:
+    """Also where it was deleted while it put its turns there: that write ends before they are removed."""
+
+    class SlowCache(MemoryCache[StoredTurns]):
+        """A write that is on its way arrives, although its caller has left."""
+
+        def __init__(self) -> None:
+            super().__init__(10)
+            self.is_writing = asyncio.Event()
+
+        async def set(self, key: str, value: StoredTurns, ttl_s: float) -> None:
+            self.is_writing.set()
+            try:
+                if ttl_s:
+                    await asyncio.sleep(0.1)
+            finally:
+                await super().set(key, value, ttl_s)
+
+    turns = SlowCache()
+    world = World(Web(some_pages()), ReportModel())
+    world.follow_ups = FollowUps(turns)
+    async with running(world, store) as service:
+        job = await service.submit(SHALLOW, owner="me")
+        await turns.is_writing.wait()
+        await service.delete(job.id, owner="me")
+        await asyncio.sleep(0.3)
+        assert await turns.get(owner_key("me", job.id)) is None

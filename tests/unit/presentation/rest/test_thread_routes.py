@@ -117,3 +117,14 @@ async def test_a_foreground_answer_is_stored_if_asked(client: httpx2.AsyncClient
         if store:
             assert stored.json()["response"] == response
             assert (await thread(client, name))["id"] == name
+
+
+async def test_a_nul_is_no_character_of_a_title_or_of_a_search(client: httpx2.AsyncClient) -> None:
+    """PostgreSQL takes none; a title without another character is none."""
+    name = await submitted(client)
+    renamed = await client.patch(f"/research/threads/{name}", json={"title": "Event\x00 loops"})
+    assert (renamed.status_code, renamed.json()["title"]) == (200, "Event loops")
+    listed = await client.get("/research/threads", params={"q": "lo\x00ops\x00"})
+    assert [each["id"] for each in listed.json()["threads"]] == [name]
+    refused = await client.patch(f"/research/threads/{name}", json={"title": " \x00"})
+    assert (refused.status_code, refused.json()["errors"][0]["loc"]) == (422, ["body", "title"])

@@ -119,6 +119,8 @@ class ResearchJobService:
             raise exceptions.ResearchQueueFullError
         self._worker.start()
         self._worker.wake()
+        if research_id is not None:  # it may be an earlier request
+            return await self.get(research_id, owner=owner)
         return dtos.ResearchJobDetail.model_validate(
             {**dict(queued), "request": job.request, "client_request": dict(job.client_request)}
         )
@@ -145,6 +147,23 @@ class ResearchJobService:
         last = events[-1]
         if self._store is None or not isinstance(last, Done) or isinstance(request, ShortMessage):
             return False
+        try:
+            await self._record(request, last, events, owner, api, client_request, thread_id)
+        except exceptions.StoreError as error:
+            log.warning("an answer could not be stored", extra={"reason": error.message})
+            return False
+        return True
+
+    async def _record(
+        self,
+        request: ResearchRequest,
+        last: Done,
+        events: Sequence[ResearchEvent],
+        owner: str,
+        api: str,
+        client_request: Mapping[str, Any] | None,
+        thread_id: str | None,
+    ) -> None:
         with suppress(exceptions.PreviousResearchNotFoundError):  # it expired meanwhile
             request = await self._with_turns(request, owner)
         job = dtos.NewResearchJob(
@@ -158,12 +177,7 @@ class ResearchJobService:
         )
         numbered = [dtos.JobEvent(number, each.type, each.model_dump_json()) for number, each in enumerate(events, 1)]
         held = await self._research.held_sources(last.request_id, owner=owner)
-        try:
-            await self._store.record(job, numbered, held, last.response.metadata.latency_ms / 1000)
-        except exceptions.StoreError as error:
-            log.warning("an answer could not be stored", extra={"reason": error.message})
-            return False
-        return True
+        await self._store_of(job.id).record(job, numbered, held, last.response.metadata.latency_ms / 1000)
 
     async def delete(self, research_id: str, *, owner: str = "") -> None:
         """Stop the research run and remove all that is stored of it. Raises ResearchNotFoundError."""
@@ -179,7 +193,7 @@ class ResearchJobService:
         if self._store is None or (before is not None and not is_request_id(before)):
             return dtos.ResearchThreadPage(threads=())
         limit = max(1, min(limit, dtos.MAX_LISTED))
-        text = text.strip()[:dtos.MAX_SEARCH_CHARS]
+        text = text.replace("\x00", "").strip()[:dtos.MAX_SEARCH_CHARS]
         found = await self._store.threads(owner, limit + 1, before, text or None)
         return dtos.ResearchThreadPage(threads=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
@@ -272,9 +286,9 @@ class ResearchJobService:
         return request.model_copy(update={"history": before.turns}) if before else request
 
     async def _forget(self, research_id: str, owner: str) -> None:
-        """Stop a run that was removed from the store."""
+        """Stop a run that was removed from the store, and remove what it leaves in the caches when it has ended."""
         if self._worker is not None:
-            self._worker.interrupt((owner, research_id))
+            await self._worker.stop((owner, research_id))
         self._notify((owner, research_id))
         await self._research.forget(research_id, owner=owner)
 

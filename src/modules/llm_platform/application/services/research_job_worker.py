@@ -101,6 +101,11 @@ class ResearchJobWorker:
         if key in self._running:
             self._running[key][1].cancel()
 
+    async def stop(self, key: JobKey) -> None:
+        """Stop a research run that was removed from the store, and wait for its end: it writes nothing after it."""
+        if key in self._running:
+            await cancel_and_wait(self._running[key][1])
+
     async def aclose(self) -> None:
         """Stop, and put the running research runs back into the queue. One that has ended is not run again."""
         self._is_closing = True

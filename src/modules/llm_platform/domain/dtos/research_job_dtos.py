@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
@@ -108,12 +108,17 @@ class ResearchThreadPage(BaseModel, frozen=True):
     next: str | None = Field(default=None)
 
 
+def _without_nul(title: object) -> object:
+    """PostgreSQL stores no NUL."""
+    return title.replace("\x00", "") if isinstance(title, str) else title
+
+
 class ThreadChange(BaseModel):
     """A new title of a thread."""
 
     model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
 
-    title: str = Field(min_length=1, max_length=MAX_TITLE_CHARS)
+    title: Annotated[str, BeforeValidator(_without_nul)] = Field(min_length=1, max_length=MAX_TITLE_CHARS)
 
 
 @dataclass(frozen=True, slots=True)

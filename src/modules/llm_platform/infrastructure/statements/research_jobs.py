@@ -111,7 +111,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             SELECT :owner, :id, :label, :request, :now, :webhook, :traceparent, :api, :client_request, {_THREAD}
             WHERE :max_queued > (
                 SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'
-            )
+            ) OR EXISTS (SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id)
             ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
             RETURNING {_JOB}
             """,  # noqa: S608  constants

@@ -104,10 +104,14 @@ def follow(request: Request, research_id: str, after: int = 0) -> AsyncGenerator
 
     Raises OverloadedError if the caller follows MAX_STREAMS runs.
     """
-    owner = caller_id(request)
-    if server_state(request).streams[owner] >= MAX_STREAMS:
+    check_streams(request)
+    return _until_draining(request, services(request).research_jobs.events(research_id, owner=caller_id(request), after=after))
+
+
+def check_streams(request: Request) -> None:
+    """Raise OverloadedError if the caller follows MAX_STREAMS runs."""
+    if server_state(request).streams[caller_id(request)] >= MAX_STREAMS:
         raise OverloadedError(TOO_MANY_STREAMS)
-    return _until_draining(request, services(request).research_jobs.events(research_id, owner=owner, after=after))
 
 
 async def _until_draining(

@@ -286,6 +286,8 @@ async def test_async_chat_of_one_idempotency_key_runs_once(client: httpx2.AsyncC
     one, other = [(await client.post(ASYNC, json=body)).json()["id"] for _ in range(2)]
     assert one == other
     await ended(client, f"{ASYNC}/{one}")
+    again = {**body, "request": {**CHAT, "model": "sonar"}}
+    assert (await client.post(ASYNC, json=again)).json()["model"] == CHAT["model"]  # that of the run
     assert (await client.post(ASYNC, json={**body, "idempotency_key": "order 8"})).json()["id"] != one
 
 

@@ -12,7 +12,9 @@ import pytest
 from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, SEARCHED, FakeServices, app_client
 
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.domain.exceptions import StoreUnavailableError, WebSearchConnectionError
+from modules.llm_platform.presentation.rest import research_job_routes
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
 QUESTION = "What is asyncio?"
@@ -112,6 +114,30 @@ async def test_answer_is_sent_though_it_cannot_be_stored(
     monkeypatch.setattr(services.jobs, "record", fail)
     response = await sdk.responses.create(model="research-deep", input=QUESTION)
     assert (response.output_text, response.to_dict()["store"]) == (services.answer, False)
+
+
+async def test_answer_whose_conversation_cannot_be_read_again_is_sent(
+    sdk: openai.AsyncOpenAI, monkeypatch: pytest.MonkeyPatch, services: FakeServices
+) -> None:
+    """It was paid for, too, when the store fails while the turns before it are looked up."""
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailableError("the database restarts")
+
+    monkeypatch.setattr(ResearchJobService, "_with_turns", fail)
+    response = await sdk.responses.create(model="research-deep", input=QUESTION)
+    assert (response.output_text, response.to_dict()["store"]) == (services.answer, False)
+
+
+async def test_background_stream_that_is_refused_is_not_queued(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller with as many open streams as it may have pays for no answer that it cannot follow."""
+    body = {"model": "research-deep", "input": QUESTION, "background": True, "stream": True}
+    assert (await client.post("/v1/responses", json=body)).status_code == 200
+    monkeypatch.setattr(research_job_routes, "MAX_STREAMS", 0)
+    assert (await client.post("/v1/responses", json=body)).status_code == 503
+    assert len((await client.get("/research")).json()["researches"]) == 1
 
 
 async def test_running_response_is_cancelled(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:

@@ -83,7 +83,7 @@ async def create(request: Request) -> Response:
         client_request={MODEL: body.request.model},
         research_id=_id_of(body.idempotency_key),
     )
-    answer = PerplexityAsyncResponse(**_summary(job), model=body.request.model)
+    answer = PerplexityAsyncResponse(**_summary(job), model=_model(job))
     partly_served = (*body.request.partly_served, "stream", "return_related_questions")
     return dialect.report_ignored(dialect.json_content(answer), body.request, *partly_served)
 

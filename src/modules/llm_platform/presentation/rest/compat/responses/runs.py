@@ -26,7 +26,7 @@ from modules.llm_platform.presentation.rest.compat.structured import json_text
 from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.problems import BadRequestError
 from modules.llm_platform.presentation.rest.http.sse import HEARTBEAT, Event, EventStream, stream_research
-from modules.llm_platform.presentation.rest.research_job_routes import follow
+from modules.llm_platform.presentation.rest.research_job_routes import check_streams, follow
 
 DONE: Final = "done"  # type of the last event of a run with an answer
 MAX_EVENT: Final = (1 << 53) - 1  # which every client can read
@@ -92,6 +92,7 @@ async def respond(request: Request, run: ResponseRun) -> Object:
 async def stream(request: Request, run: ResponseRun) -> Response:
     """Return the events of a run; those of a background run can be followed again later."""
     if run.envelope.background:
+        check_streams(request)  # what is refused is not queued, and costs nothing
         return _follow(request, await _submit(request, run), NOTHING_SENT)
     writer = run.api.writer(responses.request_id(request), run.envelope)
     record = partial(_record, request, run, writer)
