@@ -213,7 +213,7 @@ class PromiseContract:
             assert leaving.stop() == 0
             left = await client.lag()
             assert left > 0, "it had finished everything before it was asked"
-            start("next")
+            start("next", concurrency=64)
             found = await client.settled()
         assert [len(found[name]) for name in ids] == [1] * len(ids)
         assert _answered_by(found, ids) == {"leaving", "next"}
