@@ -201,4 +201,6 @@ async def visiting(
         await started(visit.page)
         yield visit
     finally:
+        for page in context.pages:  # a request that is still being answered by the test ends with it
+            await page.unroute_all(behavior="ignoreErrors")
         await context.close()
