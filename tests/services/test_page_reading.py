@@ -42,6 +42,14 @@ class TestSourceCards:
             assert await page.locator(".source-card :is(b, i, img)").count() == 0
             assert visit.foreign == []
 
+    async def test_a_date_is_the_same_day_everywhere(self, browser: Browser, base: str) -> None:
+        """The day of a source has no time, so that no time zone makes it the day before."""
+        async with visiting(browser, base, timezone_id="America/New_York") as visit:
+            await visit.play(response("Owls sleep."), FOUND, NUMBERED)
+            await visit.ask()
+            await visit.answered()
+            await expect(visit.page.locator(".source-card").nth(1)).to_contain_text("May 2, 2024")
+
     async def test_a_card_that_is_not_cited_says_so_and_opens_its_text(self, browser: Browser, base: str) -> None:
         """The answer keeps the cards of all sources; no verdict is claimed about one that nothing cites."""
         text = "The owl sleeps by day [1]."

@@ -45,9 +45,11 @@ export const dollars = (value) =>
 export const list = (values) => new Intl.ListFormat(locale()).format(values);
 export const dateTime = (value) =>
   new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(value));
-/** The day, or nothing where that is no date: it comes from a page. */
+const DATE = /^\d{4}(?:-\d\d){0,2}$/; // without a time, it is read as one of UTC
+/** The day, or nothing where that is no date: it comes from a page. A date is the same one in every time zone. */
 export const day = (value) =>
-  value && !Number.isNaN(Date.parse(value)) ? new Intl.DateTimeFormat(locale(), { dateStyle: "medium" }).format(new Date(value)) : "";
+  value && !Number.isNaN(Date.parse(value))
+    ? new Intl.DateTimeFormat(locale(), { dateStyle: "medium", ...(DATE.test(value) && { timeZone: "UTC" }) }).format(new Date(value)) : "";
 /** The day of a time: today, yesterday, or its date. */
 export function relativeDay(value) {
   const begin = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
