@@ -24,6 +24,7 @@ export class AnswerText {
     this.drawing = 0; // counts up: only the last one goes on
     this.scheduled = 0;
     this.took = 0;
+    this.isLeft = false;
     this.#begin("");
   }
 
@@ -49,6 +50,13 @@ export class AnswerText {
     this.#draw();
   }
 
+  /** Draw nothing more, and take the lines from the text, which goes from the page. */
+  leave() {
+    this.isLeft = true;
+    clearTimeout(this.scheduled);
+    this.lines.clear();
+  }
+
   /** Show the verdicts on the text so far. */
   setCitations(citations) {
     return this.#finish(this.text, citations);
@@ -70,7 +78,7 @@ export class AnswerText {
     this.judge = finder(placed, citations);
     if (!(await this.#draw())) return;
     await pause();
-    if (this.text === text) this.#markPlaces(placed, inUnits(uncited));
+    if (this.text === text && !this.isLeft) this.#markPlaces(placed, inUnits(uncited));
   }
 
   /** Lines under what is doubted or cites nothing, and a sign at each cell of a table that its sources do not support. */
@@ -111,7 +119,7 @@ export class AnswerText {
       for (const _ of work) {
         if (step.hasTime) continue;
         await step.next();
-        if (number !== this.drawing) return false;
+        if (number !== this.drawing || this.isLeft) return false;
       }
     this.took = performance.now() - began;
     return true;

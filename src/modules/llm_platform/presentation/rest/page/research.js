@@ -57,6 +57,7 @@ export class ResearchView {
       const isKept = isOn("store");
       const asked = { ...request, ...(isKept && joined && { thread_id: joined }) };
       if (isKept && !request.files && (await this.#submit(asked))) return;
+      if (this.#isLeft) return;
       const isStored = isKept && Boolean(request.files);
       await this.#read(stream(isStored ? { ...asked, store: true } : request, this.controller.signal));
     } catch (error) {
@@ -75,10 +76,12 @@ export class ResearchView {
       if (job.finished_at) this.steps.offer(() => follow(id, this.controller.signal, () => {}), lasted(job));
       if (job.response) return await this.#done(job.response);
       if (job.status === "cancelled") await this.#readStopped();
+      if (this.#isLeft) return;
       if (job.problem) return this.#failed({ ...job.problem, retry_after_s: 0 }, job.status === "cancelled"); // it was long ago
       if (job.status === "queued") this.steps.add({ type: "queued" });
       await this.#read(this.#follow());
     } catch (error) {
+      if (this.#isLeft) return;
       if (!this.status) this.#draw({ query: t("Research"), depth: "report" });
       this.#broken(error);
     }
@@ -107,8 +110,14 @@ export class ResearchView {
 
   leave() {
     this.controller.abort();
+    this.answer?.leave();
   }
 
+  get #isLeft() {
+    return this.controller.signal.aborted;
+  }
+
+  /** Whether the server takes the question as a background run, or the reader cancelled it before. */
   async #submit(request) {
     try {
       const job = await submit(request);
@@ -131,6 +140,7 @@ export class ResearchView {
 
   #draw(request) {
     this.request = request;
+    this.answer?.leave();
     this.steps = new Steps();
     this.answer = new AnswerText((index, citation, isWriting) => this.#openQuote(index, citation, isWriting));
     this.status = el("div", { class: "notices" });
@@ -160,6 +170,7 @@ export class ResearchView {
     const step = new Step();
     for await (const event of events) {
       if (!step.hasTime) await step.next(); // thousands may come at once
+      if (this.#isLeft) return;
       this.id ||= event.request_id;
       this.status.replaceChildren();
       this.steps.add(event);
@@ -171,8 +182,10 @@ export class ResearchView {
       else if (event.type === "done") return await this.#done(event.response);
       else if (event.type === "failed") return this.#failed(event.problem, event.problem.code === "research_cancelled");
     }
+    if (this.#isLeft) return;
     if (!this.isBackground) throw new TypeError("the stream ended early");
     const job = await getResearch(this.id);
+    if (this.#isLeft) return;
     if (job.response) await this.#done(job.response);
     else if (job.problem) this.#failed(job.problem, job.status === "cancelled");
   }
@@ -181,6 +194,7 @@ export class ResearchView {
   async #readStopped() {
     try {
       for await (const event of follow(this.id, this.controller.signal, () => {})) {
+        if (this.#isLeft) return;
         this.cards.add(event);
         if (event.type === "sources") this.answer.setSources(event.sources);
         else if (event.type === "token") this.answer.append(event.text);
@@ -222,12 +236,14 @@ export class ResearchView {
     this.status.replaceChildren(...answerNotes(response, this.isRepeatable));
     this.tools.replaceChildren(exportMenu(response));
     await this.answer.finish(response);
+    if (this.#isLeft) return;
     this.body.classList.remove("working");
     this.bar.append(contentsOf(this.answer.element));
     this.cards.finish(response, this.answerId);
     this.text.append(this.isRepeatable ? correction(response, (query) => askAgain(this, { query })) : "", actionsRow(this, response), askDeeper(this, response),
       verdictLine(response), relatedQuestions(this, response));
     await pause();
+    if (this.#isLeft) return;
     this.found.replaceChildren(sourceList(response, (index, citation) => this.#openQuote(index, citation, false)));
     this.sent.replaceChildren(sentTable(response, this.cards.sites.map(({ host }) => host)));
     this.tabs.enable([t("Answer"), `${t("Sources")} (${response.sources.length})`, t("What left this machine")]);
@@ -260,7 +276,7 @@ export class ResearchView {
 
   /** The page lost the research. One in the background goes on: trying again looks for it, and starts no other one. */
   #broken(error) {
-    if (this.controller.signal.aborted) return;
+    if (this.#isLeft) return;
     const isGone = this.isBackground && error instanceof Refused && error.status === NOT_FOUND;
     const again = this.isBackground ? () => this.#reopen() : () => this.thread.again(this);
     this.#end(errorParts(error), "warning", isGone ? null : again);
