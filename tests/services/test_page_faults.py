@@ -42,6 +42,63 @@ async def asked(visit: Visit, wanted: str, times: int = 1) -> None:
     await until(lambda: visit.seen.count(wanted) >= times)
 
 
+TURNS = 25
+LISTED = {"id": "r1", "title": "Owls", "status": "done", "running": 0, "turns": TURNS, "updated_at": "2026-01-01T00:00:00Z"}
+
+
+async def play_thread(visit: Visit, turns: int = TURNS, **changes: Any) -> None:
+    """Let the server have a thread of so many turns, r1 and so on, and nothing else."""
+
+    async def answer(route: Route) -> None:
+        number = route.request.url.rpartition("/r")[2]
+        made = response(f"Answer {number}.", metadata={"request_id": f"r{number}", **changes})
+        await route.fulfill(json={"id": f"r{number}", "query": f"Question {number}?", "depth": "deep", "response": made})
+
+    runs = [{"id": f"r{number}"} for number in range(1, turns + 1)]
+    await visit.page.route(re.compile(r"/research/r\d+$"), answer)
+    thread = {**LISTED, "researches": runs}
+    await visit.page.route(re.compile(r"/research/threads/r\d+$"), lambda route: route.fulfill(json=thread))
+    await visit.page.route(LISTS, lambda route: route.fulfill(json={"threads": [LISTED], "next": None}))
+
+
+class TestLongThreads:
+    async def test_the_end_of_a_stored_thread(self, browser: Browser, base: str) -> None:
+        """It is opened without a word of each of its answers and with one look at the list, which knows it as the current
+        one; deleted there, it is gone from the page.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await play_thread(visit)
+            await page.evaluate(WATCH, "#status")
+            visit.seen.clear()
+            await page.goto(f"{base}/#research/r{TURNS}")
+            await expect(page.locator(".turn .actions")).to_have_count(10)
+            await expect(page.locator(".threads li.current")).to_have_count(1)
+            await expect(page.locator(".follow-up")).to_be_visible()
+            assert await page.evaluate("said") == []
+            assert len([each for each in visit.seen if LISTS.search(each)]) == 1
+            await page.route(re.compile(r"/research/threads/r1$"), lambda route: route.fulfill(json={}))
+            await page.get_by_role("button", name="Delete Owls").press("Enter")
+            await page.get_by_role("button", name="Delete", exact=True).click()
+            await expect(page.locator("#query")).to_be_visible()
+
+    async def test_earlier_questions_come_ten_at_a_time(self, browser: Browser, base: str) -> None:
+        """The button keeps the focus as long as there are more, and leaves it to the first question."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await play_thread(visit)
+            await page.goto(f"{base}/#research/r{TURNS}")
+            titles, more = page.locator(".turn-title"), page.get_by_role("button", name="Show earlier questions")
+            await expect(titles).to_have_count(10)
+            await more.press("Enter")
+            await expect(titles).to_have_text([f"Question {number}?" for number in range(6, TURNS + 1)])
+            await expect(more).to_be_focused()
+            await more.press("Enter")
+            await expect(titles).to_have_text([f"Question {number}?" for number in range(1, TURNS + 1)])
+            await expect(more).to_have_count(0)
+            await expect(titles.first).to_be_focused()
+
+
 SIZES = "['partial', 'unsupported', 'uncited'].map(each => CSS.highlights.get(`sentence-${each}`).size)"
 
 
@@ -77,3 +134,32 @@ class TestLeaving:
                 gate.set()
             await page.evaluate("fetch('research/options').then(response => response.text())")
             assert await page.evaluate("said") == []
+
+
+class TestLanguage:
+    async def test_a_stored_thread_is_drawn_in_the_new_language(self, browser: Browser, base: str) -> None:
+        """Its turns and the box below; the focus stays at the choice."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await play_thread(visit, 2)
+            await page.goto(f"{base}/#research/r2")
+            await expect(page.get_by_role("tab", name="Sources (1)")).to_have_count(2)
+            await page.locator("#language").focus()
+            await page.select_option("#language", "de")
+            await expect(page.get_by_role("tab", name="Quellen (1)")).to_have_count(2)
+            await expect(page.locator("#follow-up")).to_be_visible()
+            await expect(page.locator("#language")).to_be_focused()
+            assert await page.get_attribute(".turn", "lang") is None
+
+    async def test_another_thread_says_its_language(self, browser: Browser, base: str) -> None:
+        """What the page alone holds stays as it is, with the language and the direction in which it was written."""
+        async with visiting(browser, base) as visit:
+            await visit.keep_none()
+            await visit.play(response("Owls sleep."))
+            await visit.ask()
+            await visit.answered()
+            await visit.page.select_option("#language", "ar")
+            turn = visit.page.locator(".turn")
+            await expect(turn).to_have_attribute("lang", "en")
+            await expect(turn).to_have_attribute("dir", "ltr")
+            assert await visit.violations() == []

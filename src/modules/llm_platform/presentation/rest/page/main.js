@@ -3,10 +3,11 @@
 
 import { byId } from "./dom.js";
 import { startSettings } from "./settings.js";
-import { startLanguage } from "./texts.js";
+import { onLanguage, startLanguage } from "./texts.js";
 import { startTheme } from "./theme.js";
 
 const PARTS = ["ask", "result"];
+const RESEARCH = /^#research\/([\w-]{1,128})$/;
 let thread = null;
 let routes = 0; // counts up: only the last one goes on
 let asking = null;
@@ -16,7 +17,7 @@ function startAsking() {
   asking ??= Promise.all([import("./form.js"), import("./sidebar.js")]).then(([form, sidebar]) => {
     form.startForm(ask);
     sidebar.startSidebar((deleted) => {
-      if (thread?.has(deleted.id)) location.hash = "";
+      if (thread?.id === deleted.id) location.hash = "";
     }, form.suggestThreads);
     return { ...form, ...sidebar };
   });
@@ -42,7 +43,7 @@ function newThread({ ThreadView }) {
   leaveThread();
   const opened = new ThreadView(async () => {
     const { refreshThreads } = await startAsking();
-    if (thread === opened) refreshThreads(opened.turns[0].id);
+    if (thread === opened) refreshThreads(opened.id);
   });
   thread = opened;
   show("result");
@@ -59,7 +60,7 @@ async function ask(request) {
 
 async function route() {
   const number = (routes += 1);
-  const research = /^#research\/([\w-]{1,128})$/.exec(location.hash);
+  const research = RESEARCH.exec(location.hash);
   if (research) {
     if (thread?.has(research[1])) {
       show("result");
@@ -70,7 +71,7 @@ async function route() {
     if (number !== routes) return;
     await newThread(reading).open(research[1]);
     const { refreshThreads } = await startAsking();
-    if (thread?.turns.length) refreshThreads(thread.turns[0].id);
+    if (thread?.id) refreshThreads(thread.id);
     return;
   }
   if (location.hash === "#answer" && thread) return show("result");
@@ -84,7 +85,27 @@ async function route() {
   else focusForm();
 }
 
+const spoken = () => ({ lang: document.documentElement.lang, dir: document.documentElement.dir });
+
+/** A thread that was drawn in the language `before` is drawn anew where the server has it, else it says its language. */
+async function translateThread(before) {
+  const [, run] = RESEARCH.exec(location.hash) ?? [];
+  if (!thread) return;
+  if (!run || !thread.isStored) return thread.label(before);
+  const [place, shown, reading] = [scrollY, thread, await startReading()];
+  if (thread !== shown) return;
+  const opened = newThread(reading);
+  await opened.open(run, false);
+  if (thread === opened) window.scrollTo(0, place);
+}
+
 await startLanguage();
+let language = spoken();
+onLanguage(() => {
+  const before = language;
+  language = spoken();
+  if (before.lang !== language.lang) translateThread(before);
+});
 startTheme();
 startSettings();
 window.addEventListener("hashchange", route);

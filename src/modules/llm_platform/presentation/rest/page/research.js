@@ -41,6 +41,8 @@ export class ResearchView {
     this.id = "";
     this.isBackground = false;
     this.isOver = false;
+    this.isLive = true; // false for a stored run that has ended before: nobody waits for it
+    this.submission = null; // while the server has not taken the question: `abort()` cancels what it takes
   }
 
   get #titleId() {
@@ -72,6 +74,8 @@ export class ResearchView {
     try {
       const job = await getResearch(id);
       const files = job.response?.metadata.files?.length ? await (await inBrowser()).keptFiles(id) : null;
+      if (this.#isLeft) return;
+      this.isLive ||= !job.response && !job.problem;
       this.#draw({ ...(job.request ?? job), ...(files && { files }) });
       if (job.finished_at) this.steps.offer(() => follow(id, this.controller.signal, () => {}), lasted(job));
       if (job.response) return await this.#done(job.response);
@@ -226,7 +230,7 @@ export class ResearchView {
     this.response = response;
     if (!this.isBackground && this.storedId) { // its address is known to what is drawn below
       this.thread.stored(this);
-      if (isOn("files")) inBrowser().then(({ keepFiles }) => keepFiles(this.id, this.thread.turns[0].id, this.request.files));
+      if (isOn("files")) inBrowser().then(({ keepFiles }) => keepFiles(this.id, this.thread.id, this.request.files));
     }
     this.texts.id = this.answerId;
     this.texts.response = response;
@@ -247,7 +251,7 @@ export class ResearchView {
     this.found.replaceChildren(sourceList(response, (index, citation) => this.#openQuote(index, citation, false)));
     this.sent.replaceChildren(sentTable(response, this.cards.sites.map(({ host }) => host)));
     this.tabs.enable([t("Answer"), `${t("Sources")} (${response.sources.length})`, t("What left this machine")]);
-    announce(t("The answer is complete. Sources: {n}.", { n: response.sources.length }));
+    if (this.isLive) announce(t("The answer is complete. Sources: {n}.", { n: response.sources.length }));
     this.thread.ended(this);
   }
 
@@ -291,7 +295,7 @@ export class ResearchView {
     this.#notice(text, kind);
     const button = again ? el("button", { type: "button", onclick: again }, t("Try again")) : el("a", { href: "#" }, t("New question"));
     this.tools.replaceChildren(button);
-    button.focus({ preventScroll: true });
+    if (this.isLive) button.focus({ preventScroll: true });
     this.thread.ended(this);
   }
 

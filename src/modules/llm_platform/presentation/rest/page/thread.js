@@ -13,6 +13,7 @@ const followUps = () => import("./followup.js"); // it is below the answer, whic
 export class ThreadView {
   constructor(changed) {
     this.changed = changed;
+    this.id = ""; // where the server has stored it: that of its first run
     this.turns = [];
     this.isLeft = false;
     this.earlier = el("div", {});
@@ -29,8 +30,9 @@ export class ThreadView {
     return turn.run(request, joined);
   }
 
-  /** Show the stored thread of a run, at this run. */
-  async open(id) {
+  /** Show the stored thread of a run, at this run; the focus and the place in the page stay where they are unless it `isRead`
+  from there. */
+  async open(id, isRead = true) {
     let found;
     try {
       found = await getThread(id);
@@ -39,18 +41,37 @@ export class ThreadView {
       return;
     }
     if (this.isLeft) return;
+    this.id = found.id;
+    this.list.replaceChildren();
     document.title = `${found.title} – llm-platform`;
     const jobs = found.researches;
     const asked = jobs.findIndex((job) => job.id === id);
     const from = Math.max(0, Math.min(jobs.length - SHOWN, asked));
     const shown = jobs.slice(from).map((job, index) => [this.#turn(from + index), job.id]);
     if (from) this.#offerEarlier(jobs.slice(0, from));
-    const loaded = shown.map(([turn, each]) => {
-      turn.id = each;
-      return turn.open(each);
-    });
+    const loaded = this.#load(shown);
     await Promise.race([loaded[asked - from], this.#drawn(shown[asked - from][0])]);
-    if (!this.isLeft) this.show(id);
+    if (!this.isLeft && isRead) this.show(id);
+  }
+
+  /** Show stored runs, each [turn, id]. */
+  #load(shown) {
+    return shown.map(([turn, id]) => {
+      Object.assign(turn, { id, isLive: false });
+      return turn.open(id);
+    });
+  }
+
+  /** Whether all of it can be drawn anew from what the server has stored, and the reader has not begun to write. */
+  get isStored() {
+    const { value = "" } = this.next.querySelector("textarea") ?? {};
+    return this.turns.length > 0 && this.turns.every((turn) => turn.isBackground) && !value && !this.next.querySelector(".files li");
+  }
+
+  /** Say in which language and direction that is which is shown. */
+  label({ lang, dir }) {
+    const parts = [this.earlier, ...this.list.children, ...this.next.children];
+    for (const part of parts) if (!part.lang) Object.assign(part, { lang, dir });
   }
 
   /** Whether the run with this id is one of the turns. */
@@ -68,12 +89,14 @@ export class ThreadView {
   }
 
   stored(turn) {
+    if (this.isLeft) return;
+    this.id ||= turn.id;
     history.replaceState(null, "", `#research/${turn.id}`);
     this.changed();
   }
 
   async ended(turn) {
-    this.changed();
+    if (turn.isLive) this.changed();
     const { followUpForm } = await followUps();
     const last = this.turns.at(-1);
     if (this.isLeft || turn !== last || !turn.isOver || this.next.firstChild) return;
@@ -117,12 +140,22 @@ export class ThreadView {
     while (!turn.status && !this.isLeft) await new Promise((resolve) => setTimeout(resolve, 50));
   }
 
+  /** A button that shows the last of these runs, as many as are loaded at once, and goes away with the first of all. */
   #offerEarlier(jobs) {
-    const load = () => {
+    const load = async () => {
+      const from = Math.max(0, jobs.length - SHOWN);
+      const shown = jobs.slice(from).map((job, index) => [this.#turn(from + index), job.id]);
+      this.#load(shown);
+      if (from) return this.#offerEarlier(jobs.slice(0, from));
       this.earlier.replaceChildren();
-      jobs.forEach((job, index) => this.#turn(index).open(job.id));
+      const [first] = shown[0];
+      await this.#drawn(first);
+      if (!this.isLeft) first.focus();
     };
-    this.earlier.replaceChildren(el("button", { type: "button", onclick: load }, t("Show earlier questions")));
+    const button = el("button", { type: "button", onclick: load }, t("Show earlier questions"));
+    const isFocused = this.earlier.contains(document.activeElement);
+    this.earlier.replaceChildren(button);
+    if (isFocused) button.focus({ preventScroll: true });
   }
 
   #missing(id, error) {
