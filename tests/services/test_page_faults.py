@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Error, Route, expect
 from tests.server_process import until
-from tests.services.browser import Visit, becomes, visiting
+from tests.services.browser import Visit, becomes, forward_until, visiting
 from tests.services.page_answers import citation, response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
@@ -40,6 +40,99 @@ def held(gate: asyncio.Event, **answer: Any) -> Callable[[Route], Awaitable[None
 async def asked(visit: Visit, wanted: str, times: int = 1) -> None:
     """So many of these requests have left the page."""
     await until(lambda: visit.seen.count(wanted) >= times)
+
+
+class TestCancel:
+    async def test_before_the_server_has_said_its_id(self, browser: Browser, base: str) -> None:
+        """The page waits for the id and cancels the run on the server; only then it says so."""
+        gate = asyncio.Event()
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/research", held(gate, status=202, json=JOB))
+            await page.route("**/research/r", lambda route: route.fulfill(json={**JOB, "status": "cancelled"}))
+            await visit.ask()
+            await asked(visit, "POST /research")
+            await page.get_by_role("button", name="Cancel", exact=True).click()
+            await expect(page.locator(".cancel")).to_have_text("Cancelling…")
+            await expect(page.locator("#result").get_by_role("alert")).to_have_count(0)
+            gate.set()
+            await expect(page.locator("#result").get_by_role("alert")).to_contain_text("cancelled")
+            assert [each for each in visit.seen if each.endswith("/research/r")] == ["DELETE /research/r"]
+
+    async def test_while_a_rate_limit_is_waited_for(self, browser: Browser, base: str) -> None:
+        """The question is not sent any more."""
+        refusal = {"status": 429, "headers": {"Retry-After": "5"}, "json": {"code": "rate_limited"}}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.clock.install()
+            await page.route("**/research", lambda route: route.fulfill(**refusal))
+            async with page.expect_response("**/research"):
+                await visit.ask()
+            await page.get_by_role("button", name="Cancel", exact=True).click()
+            await expect(page.locator("#result").get_by_role("alert")).to_contain_text("cancelled")
+            await page.clock.fast_forward(10_000)
+            await page.evaluate("fetch('research/options')")  # what was to be sent is sent before this
+            assert visit.seen.count("POST /research") == 1
+
+    async def test_of_a_plan(self, browser: Browser, base: str) -> None:
+        """The making of a plan ends when the reader says so, and the question can be changed."""
+        gate = asyncio.Event()
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/research/plan", held(gate))
+            await visit.ask(depth="report")
+            await page.locator(".plan-place").get_by_role("button", name="Cancel").click()
+            await expect(page.locator(".plan-place")).to_be_empty()
+            await expect(page.locator("#query")).to_be_focused()
+            await expect(page.locator("#submit")).to_be_enabled()
+            await expect(page.locator("#query-error")).to_be_empty()
+            gate.set()
+
+    async def test_a_plan_of_a_question_that_was_changed_fails_silently(self, browser: Browser, base: str) -> None:
+        """Its error would stand below another question."""
+        gate = asyncio.Event()
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/research/plan", held(gate, status=500, json={"code": "internal"}))
+            await visit.ask(depth="report")
+            await asked(visit, "POST /research/plan")
+            await page.fill("#query", "Another question?")
+            gate.set()
+            await expect(page.locator("#submit")).to_be_enabled()
+            await expect(page.locator("#query-error")).to_be_empty()
+
+
+class TestSilence:
+    async def test_a_question_that_the_server_does_not_confirm(self, browser: Browser, base: str) -> None:
+        """A server that takes the request and says nothing ends the waiting, and the reader learns where to look first."""
+        gate = asyncio.Event()
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.clock.install()
+            await page.route("**/research", held(gate))
+            await visit.ask()
+            await asked(visit, "POST /research")
+            alert = page.locator("#result").get_by_role("alert")
+            await forward_until(page, alert, 50_000)
+            await expect(alert).to_have_text(
+                "The server did not confirm your question. Ask again if it is not among your threads."
+            )
+            await expect(page.get_by_role("button", name="Try again")).to_be_focused()
+            gate.set()
+
+    async def test_streams_that_are_closed_at_once(self, browser: Browser, base: str) -> None:
+        """A proxy that ends each stream with success is asked less and less often, and at last the page says what is wrong."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.clock.install()
+            await visit.play({})
+            await page.route("**/events", lambda route: route.fulfill(content_type="text/event-stream", body=": x\n\n"))
+            await visit.ask()
+            alert = page.locator("#result").get_by_role("alert")
+            await forward_until(page, alert.filter(has_text="Trying again"), 1000)
+            await forward_until(page, page.get_by_role("button", name="Try again"), 1000)
+            await expect(alert).to_contain_text("cannot be reached")
+            assert visit.seen.count("GET /research/r/events") == 6
 
 
 TURNS = 25

@@ -1,5 +1,6 @@
 // Requests to the server that this page came from, and the events of its streams.
 
+import { Unconfirmed } from "./problems.js";
 import { askForKey, storedKey } from "./settings.js";
 
 export { errorParts } from "./problems.js";
@@ -9,6 +10,10 @@ const WAITS = 3;
 const RECONNECT_MS = [500, 1000, 2000, 4000, 8000];
 const SILENCE_MS = 45_000; // the server sends a comment every 15 s: after this long it is away
 const ANSWER_MS = 15_000; // for what the server answers from its store
+const STEADY_MS = 10_000; // a stream that ends before this without an event was cut off by what stands between
+
+/** Nobody sends. */
+class Silent extends TypeError {}
 
 /** A refusal: `problem` is the server's problem object, `waitMs` when it may be asked again, if it says so. */
 export class Refused extends Error {
@@ -29,14 +34,17 @@ function early(method, path) {
 
 /** A response that is not an error; asks for an API key as often as one is missing, unless `asksForKey` is false.
 
-`timeout` bounds the whole answer in milliseconds, and not the time in which a person looks for a key; `isStream`: an answer
-must begin before the server counts as silent. */
-async function send(path, { method = "GET", body, headers = {}, signal, timeout, isStream, asksForKey = true } = {}) {
+`timeout` bounds the whole answer in milliseconds, and not the time in which a person looks for a key; with `beginsSoon` an
+answer must begin before the server counts as silent. `signal` ends the request; `halt` ends what comes before and between the
+tries, and a request that is under way goes on. */
+async function send(path, { method = "GET", body, headers = {}, signal, halt = signal, timeout, beginsSoon, asksForKey = true } = {}) {
   for (let waits = 0; ; ) {
+    halt?.throwIfAborted();
     const key = storedKey();
+    const silence = new AbortController();
     const sent = early(method, path) ?? fetch(path, {
       method,
-      signal: timeout ? AbortSignal.timeout(timeout) : signal,
+      signal: AbortSignal.any([silence.signal, signal, timeout && AbortSignal.timeout(timeout)].filter(Boolean)),
       headers: {
         Accept: "application/json",
         ...(body && { "Content-Type": "application/json" }),
@@ -46,28 +54,40 @@ async function send(path, { method = "GET", body, headers = {}, signal, timeout,
       body: body && JSON.stringify(body),
       credentials: "same-origin",
     });
-    const response = await (isStream ? unlessSilent(sent) : sent);
+    const response = await (beginsSoon ? unlessSilent(sent, () => silence.abort()) : sent);
     if (response.ok) return response;
     const problem = await response.json().catch(() => null);
     const wait = Number(response.headers.get("Retry-After"));
     if (response.status === 429 && wait > 0 && wait <= SHORT_WAIT_S && waits < WAITS) {
       waits += 1;
-      await pause(wait * 1000);
-      signal?.throwIfAborted();
+      await pause(wait * 1000, halt);
       continue;
     }
     if (response.status !== 401 || !asksForKey || !(await askForKey(Boolean(key)))) throw new Refused(response.status, problem, wait * 1000);
   }
 }
 
-const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+const pause = (milliseconds, signal) => new Promise((resolve, reject) => {
+  const timer = setTimeout(resolve, milliseconds);
+  signal?.addEventListener("abort", () => {
+    clearTimeout(timer);
+    reject(signal.reason);
+  }, { once: true });
+});
 const json = async (path, options) => (await send(path, options)).json();
 const soon = (path, options) => json(path, { ...options, timeout: ANSWER_MS });
 const researchPath = (id) => `research/${encodeURIComponent(id)}`;
 const threadPath = (id) => `research/threads/${encodeURIComponent(id)}`;
 
 export const plan = (body, signal) => json("research/plan", { method: "POST", body, signal });
-export const submit = (body) => json("research", { method: "POST", body: { ...body, background: true } });
+/** Let the server take a question, unless `halt` was aborted before it is sent. */
+export async function submit(body, halt) {
+  try {
+    return await json("research", { method: "POST", body: { ...body, background: true }, halt, beginsSoon: true });
+  } catch (error) {
+    throw error instanceof Silent ? new Unconfirmed() : error;
+  }
+}
 export const getResearch = (id) => soon(researchPath(id));
 export const cancelResearch = (id) => soon(researchPath(id), { method: "DELETE" });
 export const getThread = (id) => soon(threadPath(id));
@@ -113,16 +133,21 @@ export async function* follow(id, signal, onLost) {
   let last = 0;
   let failures = 0;
   while (!signal.aborted) {
+    const began = performance.now();
+    let isHeard = false;
     try {
       const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": String(last) }) };
-      const response = await send(`${researchPath(id)}/events`, { headers, signal, isStream: true });
+      const response = await send(`${researchPath(id)}/events`, { headers, signal, beginsSoon: true });
       if (response.status === 204) return;
       for await (const event of events(response)) {
         last = event.number || last;
         failures = 0;
+        isHeard = true;
         yield event;
         if (event.type === "done" || event.type === "failed") return;
       }
+      if (!isHeard && performance.now() - began < STEADY_MS) throw new TypeError("the stream ended at once");
+      failures = 0;
     } catch (error) {
       if (signal.aborted || (error instanceof Refused && error.status < 500)) throw error;
       if (failures === RECONNECT_MS.length) throw error;
@@ -153,10 +178,13 @@ async function* events(response) {
 }
 
 /** What is read next, or an error when the connection is open and nobody sends. */
-async function unlessSilent(reading) {
+async function unlessSilent(reading, onSilence = () => {}) {
   let timer;
   const silence = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new TypeError("the connection is silent")), SILENCE_MS);
+    timer = setTimeout(() => {
+      reject(new Silent("the connection is silent"));
+      onSilence();
+    }, SILENCE_MS);
   });
   return Promise.race([reading, silence]).finally(() => clearTimeout(timer));
 }

@@ -12,25 +12,33 @@ const LIMITS = [
 ];
 
 let shown = null; // the place of the plan that is shown
+let making = null; // ends the making of a plan
 
 /** Show the plan of a request in a place, for changes; `start(request)` gets the request with what the person made of it. */
 export async function editPlan(place, request, start) {
   closePlan();
   shown = place;
-  place.replaceChildren(el("p", { class: "hint working" }, t("Making a plan…")));
+  const { signal } = (making = new AbortController());
+  const cancel = () => {
+    closePlan();
+    place.parentElement.querySelector("textarea").focus();
+  };
+  place.replaceChildren(el("p", { class: "hint working" }, t("Making a plan…")), el("button", { type: "button", onclick: cancel }, t("Cancel")));
   announce(t("Making a plan…"));
   let made;
   try {
-    made = await plan(asked(request));
+    made = await plan(asked(request), signal);
   } catch (error) {
+    if (signal.aborted) return; // it was cancelled, or the question was changed meanwhile
     place.replaceChildren();
     throw error;
   }
-  if (place !== shown || !place.firstChild) return; // the question was changed meanwhile
+  if (signal.aborted) return;
   new PlanEditor(place, request, made.questions.length ? made.questions : [made.query], start);
 }
 
 export function closePlan() {
+  making?.abort();
   shown?.replaceChildren();
 }
 

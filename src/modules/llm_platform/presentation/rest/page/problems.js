@@ -155,8 +155,12 @@ const codeOf = (reason) => /^([a-z_]+):/.exec(reason)?.[1] ?? "";
 /** The sentence of a code of the server, such as that of a page that was not read. */
 export const sentenceOf = (code) => (Object.hasOwn(PROBLEMS, code) ? PROBLEMS[code] : PROBLEMS.page_error)();
 
+/** The server may have taken a question, and did not say so. */
+export class Unconfirmed extends Error {}
+
 /** What a person reads about an error, in one string; `errorParts` has the server's words too. */
 export function errorText(error) {
+  if (error instanceof Unconfirmed) return t("The server did not confirm your question. Ask again if it is not among your threads.");
   if (!error.problem) return t("The server cannot be reached. Try again.");
   const { status, problem, waitMs } = error;
   const known = Object.hasOwn(PROBLEMS, problem.code) ? PROBLEMS[problem.code] : STATUSES[status];

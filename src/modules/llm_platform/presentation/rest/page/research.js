@@ -123,19 +123,22 @@ export class ResearchView {
 
   /** Whether the server takes the question as a background run, or the reader cancelled it before. */
   async #submit(request) {
+    const { signal } = (this.submission = new AbortController());
     try {
-      const job = await submit(request);
+      const job = await submit(request, signal);
       this.id = job.id;
       this.isBackground = true;
       this.#showQuestion(job.request?.query);
-      if (this.controller.signal.aborted) return true;
-      this.thread.stored(this);
-      await this.#read(this.#follow());
-      return true;
+      if (!this.#isLeft) this.thread.stored(this);
     } catch (error) {
-      if (error instanceof Refused && error.problem.code === "background") return false;
-      throw error;
+      const isRefused = error instanceof Refused && error.problem.code === "background";
+      if (!isRefused && error !== signal.reason) throw error;
+    } finally {
+      this.submission = null;
     }
+    if (signal.aborted) await this.#cancel();
+    if (this.isBackground && !this.#isLeft) await this.#read(this.#follow());
+    return this.isBackground || signal.aborted;
   }
 
   #follow() {
@@ -310,16 +313,23 @@ export class ResearchView {
 
   async #cancel() {
     this.cancelButton.disabled = true;
+    if (this.submission) {
+      this.cancelButton.textContent = t("Cancelling…");
+      this.submission.abort();
+      return;
+    }
     if (this.isBackground) {
       try {
         await cancelResearch(this.id);
       } catch (error) {
         this.cancelButton.disabled = false;
+        this.cancelButton.textContent = this.answer.text ? t("Stop and keep") : t("Cancel");
         if (!this.isOver) this.#notice(errorParts(error), "warning");
         return;
       }
     }
-    this.leave();
+    if (this.#isLeft) return;
+    this.controller.abort();
     if (!this.isOver) this.#failed({}, true);
   }
 

@@ -324,4 +324,6 @@ export default {
   "This server asked these sites for their icons:": "طلب هذا الخادم أيقونات هذه المواقع:",
   "A file cannot be read: “Details” names it and says why.": "تعذّرت قراءة ملف: «التفاصيل» تذكر اسمه والسبب.",
   "the language model reads, {time} so far": "النموذج اللغوي يقرأ، منذ {time}",
+  "Cancelling…": "جارٍ الإلغاء…",
+  "The server did not confirm your question. Ask again if it is not among your threads.": "لم يؤكد الخادم سؤالك. اطرحه مرة أخرى إن لم يكن بين محادثاتك.",
 };

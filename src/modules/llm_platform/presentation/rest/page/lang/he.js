@@ -324,4 +324,6 @@ export default {
   "This server asked these sites for their icons:": "שרת זה ביקש את הסמלים של האתרים:",
   "A file cannot be read: “Details” names it and says why.": "לא ניתן לקרוא קובץ: „פרטים” מציינים את שמו ואת הסיבה.",
   "the language model reads, {time} so far": "מודל השפה קורא, עד כה {time}",
+  "Cancelling…": "מתבטל…",
+  "The server did not confirm your question. Ask again if it is not among your threads.": "השרת לא אישר את השאלה. שאלו שוב אם היא אינה בין השיחות שלכם.",
 };
