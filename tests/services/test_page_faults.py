@@ -135,6 +135,55 @@ class TestSilence:
             assert visit.seen.count("GET /research/r/events") == 6
 
 
+class TestOnce:
+    async def test_a_lost_run_is_looked_for_once(self, browser: Browser, base: str) -> None:
+        """Two clicks on "Try again" follow the run once: its text does not stand there twice."""
+        gate = asyncio.Event()
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response("Owls sleep."), {"type": "token", "text": "Owls sleep."})
+            thread = {"id": "r", "title": "q", "researches": [JOB]}
+            await page.route("**/research/threads/r", lambda route: route.fulfill(json=thread))
+            await page.route("**/research/r", lambda route: route.abort())
+            await page.goto(f"{base}/#research/r")
+            again = page.get_by_role("button", name="Try again")
+            await expect(again).to_be_visible()
+            await page.unroute("**/research/r")
+            await page.route("**/research/r", held(gate, json={**JOB, "query": "q", "depth": "deep"}))
+            visit.seen.clear()
+            await again.dblclick()
+            gate.set()
+            await expect(page.locator("#result-title")).to_be_focused()
+            await visit.answered()
+            assert [visit.seen.count(f"GET /research/r{end}") for end in ("", "/events")] == [1, 1]
+            await expect(page.locator(".answer")).to_have_text("Owls sleep.")
+
+    @pytest.mark.parametrize("name", ["Why do owls hoot?", "Ask deeper", "Shorter", "what is an owl"])
+    async def test_a_double_click_asks_once(self, browser: Browser, base: str, name: str) -> None:
+        """What asks from an answer asks again when the first question has its own; the wish of a new version stands at it."""
+        proposed = {"correction": "what is an owl", "related_questions": ["Why do owls hoot?"]}
+        made = response("Owls sleep [1].", metadata=proposed)
+        made["citations"] = [citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")]
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(made)
+            options = {"depths": ["shallow"], "sources": ["documents"], "default_sources": ["documents"], "models": ["m"]}
+            await page.route("**/research/options", lambda route: route.fulfill(json={**options, "document_titles": []}))
+            await page.reload()
+            await visit.ask("waht is an owl")
+            await visit.answered()
+            turn = page.locator(".turn").first
+            if name == "Shorter":
+                await turn.get_by_text("Write again").click()
+            button = turn.get_by_role("button", name=name, include_hidden=True)  # its menu closes
+            await button.evaluate("each => { each.click(); each.click(); }")  # the page may scroll between two of a mouse
+            await visit.answered(2)
+            await expect(button).to_be_enabled()
+            await expect(page.locator(".turn")).to_have_count(2)
+            assert visit.seen.count("POST /research") == 2
+            await expect(page.locator(".wish")).to_have_text(["Write again: Shorter"] if name == "Shorter" else [])
+
+
 TURNS = 25
 LISTED = {"id": "r1", "title": "Owls", "status": "done", "running": 0, "turns": TURNS, "updated_at": "2026-01-01T00:00:00Z"}
 

@@ -14,11 +14,31 @@ const REWRITES = [ // the wish is for a language model, in its language
 /** The same question, asked again with other fields: it follows what the first one followed, and not its answer. */
 export const askAgain = (view, changes) => view.thread.ask({ ...view.request, ...changes }, view.storedId);
 
+/** A button that asks. Until that has its answer another click, such as the second one of a double click, asks nothing. */
+export function askButton(attributes, label, ask) {
+  const button = el("button", { type: "button", ...attributes }, label);
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      await ask();
+    } finally {
+      button.disabled = false;
+    }
+  });
+  return button;
+}
+
+/** The wish with which a question was asked once more. */
+export function wish({ instructions }) {
+  const [, label] = REWRITES.find(([each]) => each === instructions) ?? [];
+  return label && el("p", { class: "muted wish" }, `${t("Write again")}: ${label()}`);
+}
+
 /** Where a quick answer cites nothing: the same question with three searches and more pages. */
 export function askDeeper(view, response) {
   if (response.citations.length || response.depth !== "shallow" || !view.isRepeatable) return "";
   return el("p", { class: "ask-deeper" },
-    el("button", { type: "button", class: "primary", onclick: () => askAgain(view, { depth: "deep" }) }, t("Ask deeper")));
+    askButton({ class: "primary" }, t("Ask deeper"), () => askAgain(view, { depth: "deep" })));
 }
 
 /** Copy, link, write again, deeper. */
@@ -28,7 +48,7 @@ export function actionsRow(view, response) {
     copyButton(t("Copy"), () => withSources(response)),
     savedAddress(response) && copyButton(t("Copy the link"), () => savedAddress(response)),
     view.isRepeatable && rewriteMenu(view, response),
-    isDeeper && el("button", { type: "button", onclick: () => askAgain(view, { depth: "deep" }) }, t("Ask deeper")));
+    isDeeper && askButton({}, t("Ask deeper"), () => askAgain(view, { depth: "deep" })));
 }
 
 /** What engines and the plan suggest to ask next; a click asks it below, as a follow-up question. */
@@ -36,7 +56,7 @@ export function relatedQuestions(view, response) {
   const questions = response.metadata.related_questions ?? [];
   if (!questions.length) return "";
   const item = (question) => el("li", {},
-    el("button", { type: "button", dir: "auto", onclick: () => view.thread.followUp(view, question) }, question));
+    askButton({ dir: "auto" }, question, () => view.thread.followUp(view, question)));
   return el("section", { class: "related", "aria-label": t("Related questions") },
     el("h2", {}, t("Related questions")), el("ul", {}, questions.map(item)));
 }
@@ -52,7 +72,7 @@ export const savedAddress = (response) =>
 export const origin = (response) => [dateTime(response.metadata.stored_at ?? Date.now()), savedAddress(response)].filter(Boolean).join(" · ");
 
 function rewriteMenu(view, response) {
-  const item = (label, changes) => el("button", { type: "button", onclick: () => askAgain(view, changes) }, label);
+  const item = (label, changes) => askButton({}, label, () => askAgain(view, changes));
   const items = REWRITES.map(([instructions, label]) => item(label(), { instructions, ...(response.depth === "report" && { fresh: true }) }));
   const made = menu(t("Write again"), items);
   // Without a model the wishes change nothing. The answer says who wrote it until the server says what it has.

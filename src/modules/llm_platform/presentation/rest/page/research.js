@@ -1,6 +1,6 @@
 // A turn of a thread: a question, the steps of its research, its answer as it is written, and what is known about it at the end.
 
-import { actionsRow, askAgain, askDeeper, relatedQuestions, stoppedActions } from "./actions.js";
+import { actionsRow, askAgain, askDeeper, relatedQuestions, stoppedActions, wish } from "./actions.js";
 import { AnswerText } from "./answer.js";
 import { cancelResearch, errorParts, follow, getResearch, Refused, stream, submit } from "./api.js";
 import { announce, byId, el, icon, pause, Step } from "./dom.js";
@@ -67,8 +67,8 @@ export class ResearchView {
     }
   }
 
-  /** Show a stored run, whatever its state. */
-  async open(id) {
+  /** Show a stored run, whatever its state; where a reader looks for it `again`, it gets the focus. */
+  async open(id, again = false) {
     this.id = id;
     this.isBackground = true;
     try {
@@ -77,6 +77,7 @@ export class ResearchView {
       if (this.#isLeft) return;
       this.isLive ||= !job.response && !job.problem;
       this.#draw({ ...(job.request ?? job), ...(files && { files }) });
+      if (again) byId(this.#titleId)?.focus({ preventScroll: true });
       if (job.finished_at) this.steps.offer(() => follow(id, this.controller.signal, () => {}), lasted(job));
       if (job.response) return await this.#done(job.response);
       if (job.status === "cancelled") await this.#readStopped();
@@ -168,7 +169,8 @@ export class ResearchView {
           el("p", { class: "kicker" }, DEPTHS[request.depth]?.() ?? ""),
           el(this.number ? "h2" : "h1", { id: this.#titleId, class: `turn-title${request.message ? " clamped" : ""}`, tabindex: "-1", dir: "auto" }, askedText(request)),
           wholeText(request),
-          this.understood),
+          this.understood,
+          wish(request)),
         this.tools),
       this.bar, this.body);
   }
@@ -296,7 +298,11 @@ export class ResearchView {
     if (!this.answer.text) this.tabs.list.hidden = true;
     this.steps.end();
     this.#notice(text, kind);
-    const button = again ? el("button", { type: "button", onclick: again }, t("Try again")) : el("a", { href: "#" }, t("New question"));
+    const act = () => {
+      button.disabled = true;
+      again();
+    };
+    const button = again ? el("button", { type: "button", onclick: act }, t("Try again")) : el("a", { href: "#" }, t("New question"));
     this.tools.replaceChildren(button);
     if (this.isLive) button.focus({ preventScroll: true });
     this.thread.ended(this);
@@ -304,7 +310,9 @@ export class ResearchView {
 
   async #reopen() {
     this.isOver = false;
-    await this.open(this.id);
+    this.isLive = true;
+    announce(t("Working…"));
+    await this.open(this.id, true);
   }
 
   #notice(text, kind) {

@@ -1,5 +1,6 @@
 // What belongs to a finished answer: notes, sources, verdicts, and what left the machine.
 
+import { askButton } from "./actions.js";
 import { options } from "./api.js";
 import { el, icon, shortAddress, sourceLink } from "./dom.js";
 import { details, notesOf } from "./problems.js";
@@ -39,7 +40,7 @@ function folded(notes, kind) {
 export function correction({ metadata }, ask) {
   if (!metadata.correction) return "";
   return notice("info", el("p", {}, t("Perhaps you meant:"), " ",
-    el("button", { type: "button", class: "link", dir: "auto", onclick: () => ask(metadata.correction) }, metadata.correction)));
+    askButton({ class: "link", dir: "auto" }, metadata.correction, () => ask(metadata.correction))));
 }
 
 /** How many citations have which verdict. */

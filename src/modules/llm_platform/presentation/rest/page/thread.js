@@ -107,6 +107,7 @@ export class ThreadView {
 
   /** Ask once more what has failed, in its place. */
   again(turn) {
+    if (!this.turns.includes(turn)) return; // the second click of two
     turn.leave();
     const other = new ResearchView(this, turn.number);
     this.turns[this.turns.indexOf(turn)] = other;
@@ -119,7 +120,7 @@ export class ThreadView {
   async followUp(before, query) {
     const { context } = await followUps();
     const { depth, sources, language, model, files } = before.request;
-    this.ask({ query, depth: depth === "deep" ? "deep" : "shallow", sources, language, model, files, ...context(before) });
+    return this.ask({ query, depth: depth === "deep" ? "deep" : "shallow", sources, language, model, files, ...context(before) });
   }
 
   #turn(number) {
