@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Error, Route, expect
 from tests.server_process import until
-from tests.services.browser import Visit, becomes, forward_until, visiting
+from tests.services.browser import QUESTION, Visit, becomes, forward_until, visiting
 from tests.services.page_answers import citation, response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
@@ -305,3 +305,88 @@ class TestLanguage:
             await expect(turn).to_have_attribute("lang", "en")
             await expect(turn).to_have_attribute("dir", "ltr")
             assert await visit.violations() == []
+
+
+class TestServerAway:
+    async def test_the_list_says_it_once(self, browser: Browser, base: str) -> None:
+        """While something runs the list is asked for again and again; that the server is away is said when it begins."""
+        running = {**LISTED, "status": "running", "running": 1}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route(LISTS, lambda route: route.fulfill(json={"threads": [running], "next": None}))
+            await page.clock.install()
+            await page.reload()
+            await expect(page.locator(".threads li")).to_have_count(1)
+            await page.unroute(LISTS)
+            await page.route(LISTS, lambda route: route.abort())
+            await page.evaluate(WATCH, ".threads [role=status]")
+            visit.seen.clear()
+            for times in (1, 2, 3):
+                await page.clock.fast_forward(5000)
+                await until(lambda n=times: len([each for each in visit.seen if LISTS.search(each)]) >= n)
+                await expect(page.locator(".threads [role=status]")).to_contain_text("cannot be reached")
+            await page.clock.fast_forward(0)
+            assert len(await page.evaluate("said")) == 1
+
+    async def test_a_thread_is_looked_for_again(self, browser: Browser, base: str) -> None:
+        """The button keeps the focus and says that it works; then the thread is there."""
+        gate = asyncio.Event()
+        thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play_stored(response("Owls sleep."))
+            await page.route("**/research/threads/abc", lambda route: route.abort())
+            await page.goto(f"{base}/#research/abc")
+            again = page.locator("#result .tools button")
+            await expect(again).to_have_text("Try again")
+            await page.unroute("**/research/threads/abc")
+            await page.route("**/research/threads/abc", held(gate, json=thread))
+            await again.press("Enter")
+            await expect(again).to_have_text("Working…")
+            await expect(again).to_be_focused()
+            gate.set()
+            await visit.answered()
+            await expect(page.locator(".turn")).to_have_count(1)
+            await expect(page.locator("#result-title")).to_be_focused()
+
+    async def test_an_icon_is_asked_for_again(self, browser: Browser, base: str) -> None:
+        """That a site has none is remembered; that the server could not say so is not."""
+        statuses = [503, 404, 404]
+        asked_for: list[str] = []
+
+        async def icon(route: Route) -> None:
+            asked_for.append(route.request.url)
+            await route.fulfill(status=statuses[len(asked_for) - 1], json={})
+
+        async def options(route: Route) -> None:
+            has: Mapping[str, Any] = await (await route.fetch()).json()
+            await route.fulfill(json={**has, "favicons": True})
+
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/sources/*/icon", icon)
+            await page.route("**/research/options", options)
+            await page.reload()
+            await visit.play(response("Owls sleep [1]."))
+            for times in (1, 2):
+                await visit.ask(QUESTION)
+                await visit.answered()
+                await until(lambda n=times: len(asked_for) == n)
+                await page.goto(f"{base}/#")
+                await expect(page.locator("#query")).to_be_visible()
+            await visit.ask(QUESTION)
+            await visit.answered()
+            await page.evaluate("fetch('research/options').then(response => response.text())")
+            assert len(asked_for) == 2
+
+
+class TestNarrow:
+    async def test_the_mark_leads_to_a_new_question(self, browser: Browser, base: str) -> None:
+        """Where its link has no room, the mark at the top has the name of it."""
+        async with visiting(browser, base, 390) as visit:
+            await visit.play(response("Owls sleep."))
+            await visit.ask()
+            await visit.answered()
+            assert await visit.violations() == []
+            await visit.page.get_by_role("link", name="New question").click()
+            await expect(visit.page.locator("#query")).to_be_visible()

@@ -106,7 +106,7 @@ class Sidebar {
       if (!isLonger) this.before = page.next;
       this.shownQuery = this.query;
       if (!this.query) this.onListed(this.threads);
-      this.note.textContent = this.threads.length ? "" : this.query ? t("Nothing found.") : t("There are no threads yet.");
+      this.#say(this.threads.length ? "" : this.query ? t("Nothing found.") : t("There are no threads yet."));
       this.#show();
     } catch (error) {
       if (number === this.loading) this.#failed(error);
@@ -130,7 +130,7 @@ class Sidebar {
       this.end.unobserve(this.more);
       this.end.observe(this.more);
     } catch (error) {
-      this.note.replaceChildren(...errorParts(error)); // the button stays
+      this.#say(...errorParts(error)); // the button stays
     } finally {
       this.isLoading = false;
     }
@@ -138,11 +138,17 @@ class Sidebar {
 
   #failed(error) {
     if (!(error instanceof Refused) || error.status !== NO_KEY) {
-      this.note.replaceChildren(...errorParts(error));
+      this.#say(...errorParts(error));
       return;
     }
-    this.note.replaceChildren(el("button", { type: "button", class: "link", onclick: () => this.load(undefined, true) },
+    this.#say(el("button", { type: "button", class: "link", onclick: () => this.load(undefined, true) },
       t("Give the API key to see your threads")));
+  }
+
+  /** Say something below the list, once: what is written anew is heard anew. */
+  #say(...content) {
+    const wanted = el("p", {}, content);
+    if (wanted.textContent !== this.note.textContent) this.note.replaceChildren(...wanted.childNodes);
   }
 
   /** Draw what has changed in the list, unless a person is changing an entry of it. */

@@ -1,7 +1,7 @@
 // A thread on the page: its turns one below the other, and the form for the next question.
 
 import { errorParts, getThread, Refused } from "./api.js";
-import { byId, el, icon } from "./dom.js";
+import { announce, byId, el, icon } from "./dom.js";
 import { askedText, ResearchView } from "./research.js";
 import { t } from "./texts.js";
 
@@ -161,9 +161,16 @@ export class ThreadView {
 
   #missing(id, error) {
     const isGone = error instanceof Refused && error.status === NOT_FOUND;
+    const again = async () => {
+      if (button.getAttribute("aria-disabled")) return;
+      button.setAttribute("aria-disabled", "true"); // it keeps the focus
+      button.textContent = t("Working…");
+      announce(t("Working…"));
+      await this.open(id);
+    };
     const button = isGone
       ? el("a", { href: "#" }, t("New question"))
-      : el("button", { type: "button", onclick: () => { this.list.replaceChildren(); this.open(id); } }, t("Try again"));
+      : el("button", { type: "button", onclick: again }, t("Try again"));
     this.list.replaceChildren(
       el("article", { class: "turn" },
         el("div", { class: "result-head" },
