@@ -18,7 +18,10 @@ from tests.chat_server import ChatServer, answer, completion
 
 from modules.llm_platform import LLMPlatform, ResearchRequest, ResearchResponse
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
 from modules.llm_platform.domain.exceptions import BackgroundError, SourceNotHeldError, UploadedFileError
+from modules.llm_platform.domain.redaction import REDACTED, Redactor
+from modules.llm_platform.infrastructure.adapters.uploaded_files import UploadedFiles
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings
 
@@ -121,6 +124,7 @@ async def test_nothing_of_a_file_stays(tmp_path: Path, depth: str) -> None:
             again = await ask(platform, OWLS, depth=depth)
             assert len(model.asked) >= 2 * calls - 1  # the size of its context window is asked once
             assert (first.metadata.cache_hit, again.metadata.cache_hit) == (False, False)
+            assert first.metadata.topic is None  # a name leads to what is stored
             with pytest.raises(SourceNotHeldError):
                 await platform.research.source(first.metadata.request_id, 1)
             assert await platform.store.topics() == ()
@@ -244,3 +248,13 @@ async def test_a_client_that_leaves_ends_the_reading(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await ask(platform, OWLS)).sources
+
+
+def test_files_whose_names_differ_in_a_secret_alone_are_both_read() -> None:
+    """The secret is taken out of a name, and each file keeps a name of its own."""
+    sent = [UploadedFile(name=f"{name}.md", content=name.encode()) for name in ("my-secret-1", f"my-{REDACTED}", "my-secret-2")]
+    source = UploadedFiles(sent, Redactor(("secret-1", "secret-2")))
+    names = [f"my-{REDACTED}.md", f"my-{REDACTED} (2).md", f"my-{REDACTED} (3).md"]
+    assert [(name, file.content) for name, file in source.files.items()] == [
+        (name, each.content) for name, each in zip(names, sent, strict=True)
+    ]

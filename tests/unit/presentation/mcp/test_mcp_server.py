@@ -327,6 +327,18 @@ async def test_tools_offer_the_language_models(models: tuple[ConfiguredModel, ..
         assert choices == offered
 
 
+async def test_an_argument_that_is_null_is_left_out() -> None:
+    """Hosts send all arguments of a schema, those without a value as null; one that is required is still missing."""
+    services = FakeServices()
+    async with connected(services=services) as client:
+        nulls = dict.fromkeys(("depth", "sources", "language", "urls", "instructions", "max_llm_calls"))
+        assert not (await client.call_tool("research", {**QUESTION, **nulls})).is_error
+        missing = await client.call_tool("research", {"query": None})
+    assert missing.is_error
+    assert "query" in text_of(missing)
+    assert (services.requests[0].depth, services.requests[0].sources) == ("shallow", ("web",))
+
+
 @for_each("sent", [SCHEMA, json.dumps(SCHEMA)])
 async def test_an_answer_has_the_object_of_its_schema(sent: Any) -> None:
     """Structured, and in the text behind the answer. A host may send the schema as a string."""

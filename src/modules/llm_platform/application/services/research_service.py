@@ -355,8 +355,9 @@ async def _with_output(
 
 
 def _naming_files(done: research_events.Done, request: dtos.ResearchRequest) -> research_events.Done:
+    """The answer with the names of the files, and without a topic: nothing of such a run is stored by topic."""
     files = tuple(file.name for file in request.files)
-    metadata = done.response.metadata.model_copy(update={"files": files})
+    metadata = done.response.metadata.model_copy(update={"files": files, "topic": None})
     return done.model_copy(update={"response": done.response.model_copy(update={"metadata": metadata})})
 
 

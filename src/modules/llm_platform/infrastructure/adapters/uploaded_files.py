@@ -14,7 +14,7 @@ from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalS
 from modules.llm_platform.application.research.files import FILES, OpenedFiles
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
-from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile, with_clean_names
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import UploadedFileError
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
@@ -48,7 +48,8 @@ class UploadedFiles(IDocumentSource):
         self._redactor = redactor
         self._parser = parser
         self._max_chars = MAX_TEXT_CHARS // max(1, len(files))
-        self.files = {replace_surrogates(redactor.text(each.name)): each for each in files}
+        shown = [each.model_copy(update={"name": replace_surrogates(redactor.text(each.name))}) for each in files]
+        self.files = {each.name: each for each in with_clean_names(shown)}  # two names may be equal without their secrets
         self.addresses = DocumentAddresses()
         self.bad: dict[str, str] = {}
         self.notes: dict[str, str] = {}

@@ -193,14 +193,17 @@ class ToolSpec:
         return [name for name in self.parameters if choices.models or name not in NEED_A_MODEL]
 
     def parse(self, arguments: Mapping[str, Any], choices: Choices) -> BaseModel:
-        """The request. Raises InvalidArgumentsError, whose message names each field without its value."""
-        if "sources" in self.parameters:
-            arguments = {"sources": default_sources(choices.kinds), **arguments}
+        """The request; an argument that is null is left out. Raises InvalidArgumentsError, whose message names each field
+        without its value.
+        """
         unknown = sorted(set(arguments) - set(self.parameters))
         if unknown:
             name = "".join(char for char in unknown[0][:MAX_NAMED_CHARS] if char.isalnum() or char in "_-")
             known = ", ".join(self.offered(choices))
             raise InvalidArgumentsError(f"{name or 'an argument'}: is not an argument of this tool, which has {known}")
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        if "sources" in self.parameters:
+            arguments = {"sources": default_sources(choices.kinds), **arguments}
         try:
             return self.request.model_validate({name: self._decoded(name, value) for name, value in arguments.items()})
         except ValidationError as error:

@@ -296,6 +296,7 @@ async def test_fields_without_effect_are_named(client: httpx2.AsyncClient) -> No
         ({"tools": [{**TOOL, "max_uses": 0}]}, "tools.0.web_search.max_uses: "),
         ({"messages": []}, "messages: "),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "messages.0.content: only blocks"),
+        ({"system": [{"type": "image", "source": {}}]}, "system: only blocks"),
         ({"messages": [*QUESTION, {"role": "assistant", "content": "Hello"}]}, "messages: the last message must be"),
         ({"max_tokens": None}, "max_tokens: "),
         ({"model": "fake/fake-1", "tools": [TOOL]}, "tools: a language model has no tools here"),

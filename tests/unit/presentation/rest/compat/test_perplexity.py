@@ -11,7 +11,8 @@ import pytest
 from tests.unit.presentation.rest.fake_platform import HIT, REF, FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
-from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchConnectionError
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
+from modules.llm_platform.domain.exceptions import LLMConnectionError, ResearchTimeoutError, WebSearchConnectionError
 from shared.exceptions import AppException
 
 CHAT = "/perplexity/chat/completions"
@@ -191,6 +192,19 @@ async def test_related_questions_are_part_of_the_usage(
 async def test_related_questions_come_on_request(client: httpx2.AsyncClient) -> None:
     answer = (await client.post(CHAT, json={**QUESTION, "return_related_questions": True})).json()
     assert answer["related_questions"] == ["How?"]
+
+
+async def test_related_questions_that_fail_cost_no_answer() -> None:
+    """They are an addition: the answer, which was paid for, comes without them."""
+
+    class WithoutPlans(FakeServices):
+        async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
+            raise LLMConnectionError("the model is away")
+
+    services = WithoutPlans()
+    async with app_client(services) as client:
+        answer = (await client.post(CHAT, json={**QUESTION, "return_related_questions": True})).json()
+    assert (answer["choices"][0]["message"]["content"], answer["related_questions"]) == (services.answer, [])
 
 
 @pytest.mark.parametrize("error", [WebSearchConnectionError("SearXNG is away: start it"), ResearchTimeoutError()])

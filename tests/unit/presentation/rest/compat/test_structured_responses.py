@@ -110,6 +110,17 @@ async def test_calls_of_tools_are_items(sdk: openai.AsyncOpenAI, services: FakeS
     assert response.status == "completed"
 
 
+async def test_text_comes_before_the_calls(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """At once and streamed alike: the order of the items is that in which the model wrote them."""
+    services.tool_calls, services.answer = (CALL,), "Let me look."
+    body = {"model": "fake/fake-1", "input": QUESTION, "tools": [TOOL]}
+    whole = (await client.post("/v1/responses", json=body)).json()["output"]
+    streamed = stream_events(await client.post("/v1/responses", json={**body, "stream": True}))[-1]["response"]["output"]
+    for output in (whole, streamed):
+        assert [item["type"] for item in output] == ["message", "function_call"]
+        assert (output[0]["content"][0]["text"], output[1]["arguments"]) == ("Let me look.", '{"city": "Oslo"}')
+
+
 async def test_calls_of_tools_are_streamed(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
     """A client joins the parts of the arguments; the text before the call is a message of its own."""
     parts = [
@@ -143,6 +154,18 @@ async def test_results_of_tools_go_back_to_the_model(sdk: openai.AsyncOpenAI, se
     [prompt] = services.requests
     assert [(turn.role, turn.content, len(turn.tool_calls), turn.tool_call_id) for turn in prompt.messages] == [
         ("user", "Weather?", 0, None), ("assistant", "I look.", 2, None), ("tool", "sun", 0, "1"), ("tool", "rain", 0, "2"),
+    ]
+
+
+async def test_text_behind_its_calls_is_of_the_same_turn(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """A model that reads calls expects their results right behind them."""
+    call = {"type": "function_call", "call_id": "1", "name": "weather", "arguments": "{}"}
+    texts = [{"role": "assistant", "content": each} for each in ("I look.", "In Oslo.")]
+    sent = [{"role": "user", "content": "Weather?"}, call, *texts, OUTPUT, texts[0]]
+    await client.post("/v1/responses", json={"model": "fake/fake-1", "input": sent})
+    [prompt] = services.requests
+    assert [(turn.role, turn.content, len(turn.tool_calls)) for turn in prompt.messages] == [
+        ("user", "Weather?", 0), ("assistant", "I look.\n\nIn Oslo.", 1), ("tool", "x", 0), ("assistant", "I look.", 0),
     ]
 
 

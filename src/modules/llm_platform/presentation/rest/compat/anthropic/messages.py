@@ -63,12 +63,12 @@ class AnthropicTurn(BaseModel, frozen=True):
     role: Literal["user", "assistant", "system"]
     content: str | Annotated[tuple[ContentBlock, ...], Field(max_length=MAX_BLOCKS)]
 
-    def completion_message(self, place: int) -> chat_completions.CompletionMessage:
-        """Return the text. Raises InvalidRequestError if the user sends something else too."""
+    def completion_message(self, field: str) -> chat_completions.CompletionMessage:
+        """Return the text. Raises InvalidRequestError that names the field if the user sends something else too."""
         if isinstance(self.content, str):
             return chat_completions.CompletionMessage(role=self.role, content=self.content)
         if self.role != "assistant" and any(each.type != "text" for each in self.content):
-            raise chat_completions.refused(f"messages.{place}.content", ONLY_TEXT)
+            raise chat_completions.refused(field, ONLY_TEXT)
         texts = [each.text or "" for each in self.content if each.type == "text"]
         # The blocks of an answer of ours are one text.
         return chat_completions.CompletionMessage(
@@ -126,10 +126,10 @@ class AnthropicTokensRequest(dialect.DialectBody, frozen=True):
     @property
     def conversation(self) -> tuple[chat_completions.CompletionMessage, ...]:
         """The conversation with the system prompt before it."""
-        turns = tuple(turn.completion_message(place) for place, turn in enumerate(self.messages))
+        turns = tuple(turn.completion_message(f"messages.{place}.content") for place, turn in enumerate(self.messages))
         if not self.system:
             return turns
-        return (AnthropicTurn(role="system", content=self.system).completion_message(0), *turns)
+        return (AnthropicTurn(role="system", content=self.system).completion_message("system"), *turns)
 
 
 class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):

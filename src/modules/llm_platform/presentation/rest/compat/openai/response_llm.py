@@ -90,11 +90,14 @@ def _turn(item: chat_completions.CompletionMessage | inputs.FunctionCall | input
 
 
 def _joined_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the turns with calls that follow one another, or a text of the assistant, in one turn, as models expect them."""
+    """Return the turns with calls and a text of the assistant that follow one another in one turn, as models expect them."""
     joined: list[dict[str, Any]] = []
     for turn in turns:
-        if joined and turn.get("tool_calls") and joined[-1]["role"] == "assistant":
-            joined[-1] = {**joined[-1], "tool_calls": [*joined[-1].get("tool_calls", ()), *turn["tool_calls"]]}
+        before = joined[-1] if joined and joined[-1]["role"] == "assistant" else {}
+        if before and turn.get("tool_calls"):
+            joined[-1] = {**before, "tool_calls": [*before.get("tool_calls", ()), *turn["tool_calls"]]}
+        elif before.get("tool_calls") and turn["role"] == "assistant":
+            joined[-1] = {**before, "content": "\n\n".join(filter(None, (before["content"], turn["content"])))}
         else:
             joined.append(turn)
     return joined

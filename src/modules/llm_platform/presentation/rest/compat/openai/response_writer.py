@@ -119,7 +119,9 @@ class OpenaiResponseWriter(ResponseWriter):
             yield self._part("function_call_arguments.delta", output_index=place, item_id=item["id"], delta=arguments)
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
-        if isinstance(answer, LLMResponse) and not self._calls:
+        if isinstance(answer, LLMResponse) and answer.tool_calls and not self._calls:
+            if rest := text[len(self._text):]:  # before the calls, as in a stream
+                yield from self._delta(rest)
             for index, call in enumerate(answer.tool_calls):
                 yield from self._call_part({"index": index, **call})
         yield from super()._finish(text, answer) if text or not self._calls else self._end(answer)

@@ -4,6 +4,7 @@ Reference of the vendor: https://docs.perplexity.ai/api-reference/chat-completio
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -21,6 +22,8 @@ from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.responses import request_id, run_research, services
 from modules.llm_platform.presentation.rest.http.sse import stream_research
 from shared.exceptions import AppException
+
+log = logging.getLogger(__name__)
 
 SOURCES: Final[Mapping[str, tuple[web_search_dtos.SourceKind, ...]]] = {"web": ("web",), "academic": ("academic",)}
 MAX_SEARCH_RESULTS: Final = 20  # the vendor's limit
@@ -147,17 +150,25 @@ async def _answer(
     question: research_dtos.ResearchRequest,
     completion: chat_completions.Completion,
 ) -> tuple[research_dtos.ResearchResponse, ResearchPlan | None]:
-    """Return the answer and, on request, its related questions, which are planned at the same time."""
+    """Return the answer and, on request, its related questions, which are planned at the same time; none where that fails."""
     if not body.return_related_questions or isinstance(question, research_dtos.ShortMessage):
         return await run_research(request, question, completion.notice), None
     try:
         async with asyncio.TaskGroup() as tasks:
             plan = PlanRequest(query=question.query, language=question.language, history=question.history)
-            related = tasks.create_task(services(request).research.plan(plan))
+            related = tasks.create_task(_planned(request, plan))
             response = await run_research(request, question, completion.notice)
     except ExceptionGroup as group:
         raise group.exceptions[0] from None
     return response, related.result()
+
+
+async def _planned(request: Request, plan: PlanRequest) -> ResearchPlan:
+    try:
+        return await services(request).research.plan(plan)
+    except AppException as error:
+        log.warning("no related questions", extra={"reason": error.message})
+        return ResearchPlan(query=plan.query, language=plan.language or "", questions=(), planner="")
 
 
 def describe(sources: Sequence[research_dtos.SourceRef], response: research_dtos.ResearchResponse | None) -> Mapping[str, Any]:
