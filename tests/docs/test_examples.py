@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -25,8 +26,9 @@ def test_the_provider_example_passes_its_own_contract(tmp_path: Path) -> None:
     [(command, shown)] = sessions_in(page)
     program, *words = command.split()
     assert program == "python"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     ran = subprocess.run(
-        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert shows(shown, ran.stdout.rstrip("\n")), ran.stdout

@@ -41,7 +41,7 @@ class World:
     def __init__(self, name: str = "first", max_entries: int = 10) -> None:
         self.now = 0.0
         self.first = Provider([result_item(1)], name)
-        self.second = Provider(WebSearchConnectionError("second is down", retry_after_s=30), "second")
+        self.second = Provider(WebSearchConnectionError("second is down", retry_after_s=60), "second")
         stored: MemoryCache[StoredSearch] = MemoryCache(max_entries, self.clock)
         self.search = search_chain(
             self.first,
