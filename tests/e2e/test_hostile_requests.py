@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.attack_smuggling import attacks, attempt, fault
 from tests.e2e import hostile_doors
 from tests.e2e.hostile_requests import GROUPS, HEAD, MARK, Case
 
@@ -161,3 +162,12 @@ async def test_a_body_after_an_offer_to_upgrade(port: int) -> None:
     writer.close()
     assert answer.startswith(b"HTTP/1.1 200")
     assert b"pushed by light" in answer
+
+
+async def test_no_request_is_smuggled(port: int) -> None:
+    """No byte of a body is read as a request; heads and chunks that two readers may read differently are refused."""
+    tried = list(attacks())
+    outcomes = await asyncio.gather(*(asyncio.to_thread(attempt, port, attack) for attack in tried))
+    faults = [f"{attack.name}: {fault(attack, outcome)}" for attack, outcome in zip(tried, outcomes, strict=True)]
+    assert not [found for found in faults if not found.endswith(": ")]
+    assert all(outcome.statuses for outcome in outcomes)

@@ -45,6 +45,7 @@ WITH_FILES = BodyLimit(
     max_bytes=MAX_BODY_BYTES + ceil(MAX_FILES_BYTES / 3) * 4,  # base64 has four characters for three bytes
     timeout_s=60.0,
     refusal=f"The body is too large: the files of a request may have {MAX_FILES_BYTES // 1_000_000} MB all together.",
+    is_counted=False,  # `ServerState.uploads` limits their number
 )
 MAX_SOURCE_INDEX = 1_000_000
 ICON_CONTENT: Final = {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}

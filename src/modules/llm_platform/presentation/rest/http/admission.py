@@ -51,10 +51,29 @@ class ResearchAdmission:
                 self._slots.release()
 
     async def admitted(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-        """Yield the events of a research run that occupies a slot. The research starts when it has one."""
-        async with self.slot(), aclosing(events):
-            async for event in events:
+        """Yield the events of a research run that occupies a slot. The research starts when it has one.
+
+        The slot is free when the run ends, whether or not its events have been taken: a client may not read them. They wait
+        in memory until then, which the length of an answer limits.
+        """
+        ready: asyncio.Queue[Event | None] = asyncio.Queue()
+
+        async def run() -> None:
+            try:
+                async with self.slot(), aclosing(events):
+                    async for event in events:
+                        ready.put_nowait(event)
+            finally:
+                ready.put_nowait(None)
+
+        task = asyncio.create_task(run())
+        try:
+            while (event := await ready.get()) is not None:
                 yield event
+            await task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _acquire(self, slots: asyncio.Semaphore) -> None:
         if not slots.locked():

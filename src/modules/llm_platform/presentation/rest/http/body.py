@@ -21,22 +21,47 @@ from modules.llm_platform.presentation.validation_messages import validation_mes
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # until an API key is known
 BODY_TIMEOUT_S = 8.0
+MAX_BUFFERED_BYTES = 64 << 20  # of all bodies that are being received
 DISCARD_MAX_BYTES = 16 << 20
 DISCARD_TIMEOUT_S = 2.0
 MAX_ERRORS = 20  # a body can have thousands of invalid fields
 MAX_LENGTH_DIGITS = 12
 FORM = "application/x-www-form-urlencoded"
+TOO_MANY_BODIES = "The server is receiving as many request bodies as it may: try again in a few seconds"
 NO_KEY_IN_HEADER = "The body is larger than 64 KiB, and no header has an API key: send the key as `Authorization: Bearer`."
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class BodyLimit(NamedTuple):
-    """Bytes of a body, seconds until it has arrived (None: BODY_TIMEOUT_S), and the error of a larger one."""
+    """Bytes of a body, seconds until it has arrived (None: BODY_TIMEOUT_S), and the error of a larger one.
+
+    `is_counted`: it is one of the bodies that share MAX_BUFFERED_BYTES. Others have a limit of their number.
+    """
 
     max_bytes: int = MAX_BODY_BYTES
     timeout_s: float | None = None
     refusal: str | None = None
+    is_counted: bool = True
+
+
+class BufferedBodies:
+    """The bytes of the bodies that this process is receiving. Clients that hold back the ends of theirs fill no more than this."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        """Count bytes that arrived, or negative ones that are no longer kept."""
+        self.size += size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they are more than MAX_BUFFERED_BYTES."""
+        return self.size > MAX_BUFFERED_BYTES
+
+
+BUFFERED = BufferedBodies()
 
 
 ORDINARY = BodyLimit()
@@ -151,7 +176,7 @@ async def _receive(receive: Receive, headers: Mapping[bytes, bytes], limit: Body
         raise problems.BodyTooLargeError
     try:
         async with asyncio.timeout(limit.timeout_s or BODY_TIMEOUT_S):
-            return await _collect(receive, limit.max_bytes)
+            return await _collect(receive, limit)
     except TimeoutError:
         raise problems.BodyTimeoutError from None
 
@@ -164,23 +189,32 @@ def declared_length(headers: Mapping[bytes, bytes]) -> int:
     return int(length) if len(length) <= MAX_LENGTH_DIGITS else sys.maxsize
 
 
-async def _collect(receive: Receive, max_bytes: int) -> bytes:
+async def _collect(receive: Receive, limit: BodyLimit) -> bytes:
     """Return the body, whatever length was declared."""
     parts: list[bytes] = []
     size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise problems.ClientDisconnectedError
-        body = message.get("body", b"")
-        size += len(body)
-        if size > max_bytes:
-            if message.get("more_body", False):
-                await _discard(receive, size)
-            raise problems.BodyTooLargeError
-        parts.append(body)
-        if not message.get("more_body", False):
-            return body if len(parts) == 1 else b"".join(parts)
+    try:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise problems.ClientDisconnectedError
+            body = message.get("body", b"")
+            size += len(body)
+            if limit.is_counted:
+                BUFFERED.add(len(body))
+            if size > limit.max_bytes:
+                if message.get("more_body", False):
+                    parts.clear()
+                    await _discard(receive, size)
+                raise problems.BodyTooLargeError
+            if limit.is_counted and BUFFERED.is_full:
+                raise problems.OverloadedError(TOO_MANY_BODIES)
+            parts.append(body)
+            if not message.get("more_body", False):
+                return body if len(parts) == 1 else b"".join(parts)
+    finally:
+        if limit.is_counted:
+            BUFFERED.add(-size)
 
 
 async def _discard(receive: Receive, received: int) -> None:

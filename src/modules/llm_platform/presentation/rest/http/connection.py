@@ -1,59 +1,109 @@
-"""One HTTP/1.1 connection of uvicorn, with limits of size and time for the head of a request.
+"""One HTTP/1.1 connection of uvicorn, with limits for what a client sends: size and time of a head, requests that wait.
 
-uvicorn has neither: its parser in C collects headers without an end, and a head may take for ever.
+uvicorn has none: its parser in C collects headers without an end, a head may take for ever, and pipelined requests pile up while
+nobody reads the answers before them. docs/adr/0048-limits-around-uvicorns-parser.md has the figures.
 """
 
 import asyncio
-import re
+import socket
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from starlette.types import Message, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from modules.llm_platform.domain.request_id import new_request_id
 from modules.llm_platform.presentation import request_head
 from modules.llm_platform.presentation.rest.http import problems
 
 HEAD_TIMEOUT_S = 8.0  # for the head of a request, from its first byte or from the start of the connection
-LINGER_S: Final = 1.0  # for a refused client to read the error: closing while it still sends would discard the error
-_UPGRADE_HEADER = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
+LINGER_S: Final = 2.0  # for a client to read the answer: closing while it still sends would discard the answer
+LINGER_MAX_BYTES: Final = 16 << 20  # discarded meanwhile
+WRITE_TIMEOUT_S = 30.0  # without a byte that the client takes
+MAX_WAITING: Final = 8  # pipelined requests behind the one that is answered
+CLOSE: Final = (b"connection", b"close")
 
 
 class HttpConnection(HttpToolsProtocol):
-    """A connection with the parser of httptools. A malformed, endless or slow head of a request gets a problem object, and its
-    connection is closed.
+    """A connection with the parser of httptools.
 
-    An Upgrade header is removed (RFC 9110, 7.8): there is no other protocol, and the parser would read the body of such a
-    request, which Java's client sends with every POST, as that protocol.
+    - A malformed, endless or slow head of a request gets a problem object, and its connection is closed.
+    - An answer that begins before the body has arrived says `Connection: close`, and nothing is read as a request after it:
+      otherwise a proxy and this server could disagree where the next request begins.
+    - Reading pauses while a pipelined request waits. Of more requests than may wait, none is read, and the connection is closed
+      behind the last answer; clients repeat what has none (RFC 9112, 9.3.2).
+    - An offer to upgrade is declined (RFC 9110, 7.8): there is no other protocol. The parser would take the body of such a
+      request, which Java's client sends with every POST, for that protocol. A new parser therefore gets the parsed head
+      without the offer. What was received is never edited.
+    - A client that takes no byte of an answer for WRITE_TIMEOUT_S is disconnected by the kernel, also behind `close`.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
-    _is_refused = False
+    _ignores_input = False  # until the connection is closed
+    _ignored_bytes = 0
+    _last_cycle: RequestResponseCycle | None = None  # whose response ends the connection
     _refusal: problems.RestError | None = None
     _headers_bytes = 0  # of the current request, trailers included
     _unparsed_bytes = 0  # received since the parser reported something: a header that does not end
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._asgi_app = self.app
+        self.app = self._respond
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = _PipelineFlow(self, transport)
+        connection = transport.get_extra_info("socket")
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            with suppress(OSError):  # no TCP, for example a Unix socket
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(WRITE_TIMEOUT_S * 1000))
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_refused:
+        if self._ignores_input:
+            self._ignored_bytes += len(data)
+            if self._ignored_bytes > LINGER_MAX_BYTES:
+                self.transport.close()
             return
-        if b"pgrade" in data and not self._is_responding():
-            head, end, body = data.partition(b"\r\n\r\n")
-            data = _UPGRADE_HEADER.sub(b"", head) + end + body
+        self._unset_keepalive_if_required()
         self._unparsed_bytes += len(data)
-        super().data_received(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self._refuse(self._refusal or problems.BadRequestError())
+            return
         if self._unparsed_bytes > request_head.MAX_HEADERS_BYTES:
             self._refuse(problems.HeadersTooLargeError())
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(self._refusal or problems.BadRequestError())
+    def _parse(self, data: bytes) -> None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                head = self._head_without_offer()
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+                data = head + data[offer.args[0] :]
+            else:
+                return
+
+    def _head_without_offer(self) -> bytes:
+        """Return the head that was parsed, without its Upgrade header. Raises HttpParserError for CONNECT."""
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            raise httptools.HttpParserError
+        lines = [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        request_line = b"%b %b HTTP/%b" % (method, self.url, self.parser.get_http_version().encode())
+        return b"\r\n".join([request_line, *lines, b"", b""])
 
     def on_message_begin(self) -> None:
         self._headers_bytes = 0
@@ -76,11 +126,46 @@ class HttpConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._unparsed_bytes = 0
         self._stop_head_timer()
+        if self.parser.should_upgrade():
+            return  # `_parse` begins anew without the offer
+        if self._last_cycle is not None or len(self.pipeline) >= MAX_WAITING:
+            self._stop_parser(problems.BadRequestError())
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        is_last = self._last_cycle is not None and self._last_cycle.response_complete
+        if is_last:
+            self.pipeline.clear()
+        super().on_response_complete()
+        if is_last:
+            self._unset_keepalive_if_required()
+            self._linger()
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application. A response that begins before the body has arrived, or is the last one, says that it is."""
+        cycle: RequestResponseCycle = send.__self__  # type: ignore[attr-defined]
+
+        async def send_closing(message: Message) -> None:
+            if message["type"] != "http.response.start":
+                await send(message)
+                return
+            if cycle.more_body:
+                self._last_cycle = cycle
+            if cycle is not self._last_cycle:
+                await send(message)
+                return
+            await send({**message, "headers": [*message.get("headers", ()), CLOSE]})
+            cycle.keep_alive = True  # so that `on_response_complete` closes the connection, not uvicorn without lingering
+
+        await self._asgi_app(scope, receive, send_closing)  # type: ignore[arg-type]
 
     def _stop_parser(self, error: problems.RestError) -> None:
         """Make the parser fail, so that uvicorn calls `send_400_response`."""
@@ -106,21 +191,51 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(problems.HeadTimeoutError())
 
     def _refuse(self, error: problems.RestError) -> None:
-        """Send the error unless a response has started, read no further, and close the connection."""
+        """Send the error, read no further, and close the connection.
+
+        Behind requests that have no complete answer yet, the connection is closed without the error.
+        """
         self._stop_head_timer()
-        if self._is_refused or self.transport.is_closing():
+        if self._ignores_input or self.transport.is_closing():
             return
-        self._is_refused = True
-        if not self._is_responding() or not self.cycle.response_started:
+        self._ignores_input = True
+        if not self._is_responding():
             self.transport.write(_serialized_response(error))
-        if self._is_responding() or not self.transport.can_write_eof():
-            self.transport.close()
+            self._linger()
+        elif self.pipeline or not self.cycle.more_body:
+            self._last_cycle = self._last_cycle or self.cycle
         else:
-            self.transport.write_eof()
-            self._head_timer = self.loop.call_later(LINGER_S, self.transport.close)
+            if not self.cycle.response_started:
+                self.transport.write(_serialized_response(error))
+            self.transport.close()
+
+    def _linger(self) -> None:
+        """Close the connection; until the client does so, too, discard what it sends for a while."""
+        self._ignores_input = True
+        self._stop_head_timer()
+        if self.transport.is_closing():
+            return
+        if not self.transport.can_write_eof():  # TLS
+            self.transport.close()
+            return
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self._head_timer = self.loop.call_later(LINGER_S, self.transport.close)
 
     def _is_responding(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+
+class _PipelineFlow(FlowControl):
+    """Does not resume reading while a pipelined request waits, although uvicorn resumes it behind every response."""
+
+    def __init__(self, connection: HttpConnection, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._pipeline = connection.pipeline
+
+    def resume_reading(self) -> None:
+        if not self._pipeline:
+            super().resume_reading()
 
 
 def _serialized_response(error: problems.RestError) -> bytes:
