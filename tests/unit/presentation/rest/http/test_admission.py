@@ -127,3 +127,33 @@ async def test_metrics_are_those_of_the_moment() -> None:
     await asyncio.gather(*tasks)
     admission.report(metrics)
     assert metrics.values[RESEARCHES_RUNNING.name,] == metrics.values[RESEARCHES_WAITING.name,] == 0
+
+
+async def test_slot_is_free_when_the_run_ends_though_its_events_wait() -> None:
+    """A client that does not read them holds no slot; none of them is lost."""
+    admission = ResearchAdmission(1)
+
+    async def events() -> AsyncGenerator[int, None]:
+        for number in range(100):
+            yield number
+
+    admitted = admission.admitted(events())
+    first = await anext(admitted)
+    await settled()
+    assert admission.running == 0
+    assert [first, *[number async for number in admitted]] == list(range(100))
+
+
+async def test_error_of_a_run_comes_behind_its_events() -> None:
+    """As if the events had not been kept."""
+    admission, taken = ResearchAdmission(1), []
+
+    async def events() -> AsyncGenerator[int, None]:
+        yield 1
+        yield 2
+        raise ValueError("upstream")
+
+    with pytest.raises(ValueError, match="upstream"):
+        async for number in admission.admitted(events()):
+            taken.append(number)
+    assert (taken, admission.running) == ([1, 2], 0)

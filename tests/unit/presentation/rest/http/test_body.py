@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,10 +11,12 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.presentation.rest.http import body as body_module
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES
+from modules.llm_platform.presentation.rest.http.problems import OverloadedError
 
 SENT_TEXT = "Zq7mark"
 LARGEST_PROBLEM_BYTES = 16_384
@@ -364,3 +367,29 @@ async def test_any_json_object_is_200_or_422(values: dict[str, Any]) -> None:
     async with app_client() as client:
         answer = await client.post("/research", content=json.dumps(values).encode(), headers=JSON)
     assert answer.status_code in (200, 422)
+
+
+async def test_bodies_that_are_received_share_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that hold back the ends of theirs fill no more; beyond it 503 with Retry-After, and it is free when they end."""
+    monkeypatch.setattr(body_module, "MAX_BUFFERED_BYTES", 10)
+    held = asyncio.Event()
+
+    async def receive() -> Message:
+        if not held.is_set():
+            held.set()
+            return {"type": "http.request", "body": b"12345678", "more_body": True}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def receive_at_once() -> Message:
+        return {"type": "http.request", "body": b"12345678", "more_body": False}
+
+    holding = asyncio.create_task(body_module.receive_body(receive, {}))
+    await held.wait()
+    await asyncio.sleep(0)
+    with pytest.raises(OverloadedError):
+        await body_module.receive_body(receive_at_once, {})
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+    assert await body_module.receive_body(receive_at_once, {}) == b"12345678"
+    assert body_module.BUFFERED.size == 0

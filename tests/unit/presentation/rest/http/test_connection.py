@@ -6,17 +6,20 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import pytest
 import uvicorn
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.cases import for_each
 
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.presentation.rest.http import connection as http_connection
+from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission
 from modules.llm_platform.presentation.rest.http.connection import MAX_WAITING, HttpConnection
+from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 GUARD_S = 60.0
 QUESTION = b'{"query": "solar sails"}'
@@ -66,7 +69,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 @asynccontextmanager
-async def serving(app: App) -> AsyncIterator[int]:
+async def serving(app: ASGIApp) -> AsyncIterator[int]:
     config = uvicorn.Config(app, port=0, http=HttpConnection, lifespan="off", log_config=None, ws="none")
     server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -75,7 +78,6 @@ async def serving(app: App) -> AsyncIterator[int]:
     try:
         yield listener.getsockname()[1]
     finally:
-        app.gate.set()
         server.should_exit = server.force_exit = True
         await task
         listener.close()
@@ -213,15 +215,40 @@ async def test_reading_is_paused_while_a_request_waits() -> None:
         del reader
 
 
+async def ask_without_reading(client: socket.socket, port: int, target: bytes) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
+    await asyncio.get_running_loop().sock_sendall(client, b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+
+
 async def test_a_client_that_takes_no_byte_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     """After WRITE_TIMEOUT_S, so that its response ends."""
     monkeypatch.setattr(http_connection, "WRITE_TIMEOUT_S", 1.0)
     app = App()
     async with serving(app) as port:
         with socket.socket() as client:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.setblocking(False)
-            await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
-            await asyncio.get_running_loop().sock_sendall(client, b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            await ask_without_reading(client, port, b"/endless")
             async with asyncio.timeout(GUARD_S):
                 await app.ended.wait()
+
+
+async def test_a_run_whose_events_nobody_reads_gives_its_slot_back() -> None:
+    """When it ends, while the client still holds the connection."""
+    slots, ended = ResearchAdmission(1), asyncio.Event()
+
+    async def events() -> AsyncGenerator[JobEvent, None]:
+        for number in range(1, 401):
+            yield JobEvent(number, "token", "x" * 65536)
+        ended.set()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await EventStream(slots.admitted(events()))(scope, receive, send)
+
+    async with serving(app) as port:
+        with socket.socket() as client:
+            await ask_without_reading(client, port, b"/")
+            async with asyncio.timeout(GUARD_S):
+                await ended.wait()
+                while slots.running:
+                    await asyncio.sleep(0.01)
