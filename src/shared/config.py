@@ -57,6 +57,8 @@ log = logging.getLogger(__name__)
 class SettingsError(ValueError):
     """A setting is invalid. The message names the variable, the reason and an example, and contains no secret."""
 
+SAFE_KEY_CHARS = 20  # of an API key; a shorter one can be guessed
+
 
 class Settings(BaseSettings):
     """The settings. Fields have the names of the environment variables: `Settings(BOCHA_API_KEY="…")`."""
@@ -560,6 +562,15 @@ class Settings(BaseSettings):
     def api_keys(self) -> tuple[types.ApiKey, ...]:
         """Return the keys of LLM_PLATFORM_API_KEYS, in order."""
         return tuple(_parse_api_key(key.get_secret_value()) for key in self.LLM_PLATFORM_API_KEYS)
+
+    def api_key_warnings(self) -> list[str]:
+        """Return a sentence for each API key that is short enough to be guessed."""
+        return [
+            f"Key {number} of LLM_PLATFORM_API_KEYS has fewer than {SAFE_KEY_CHARS} characters, so it can be guessed: "
+            "use a random one, for example of `openssl rand -hex 16`"
+            for number, key in enumerate(self.api_keys(), 1)
+            if min(map(len, key.values)) < SAFE_KEY_CHARS
+        ]
 
     def kafka_topics(self) -> dict[str, str]:
         """Return the topics that have another name on the brokers, by their names in the contract."""

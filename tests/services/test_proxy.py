@@ -14,6 +14,7 @@ from shutil import which
 
 import httpx2
 import pytest
+from benchmarks.attack_smuggling import HIDDEN, Attack, attacks, attempt
 from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.child_process import free_port
 from tests.server_process import STREAM, TIMEOUT_S, Served, served, until
@@ -39,6 +40,7 @@ def configuration(servers: Sequence[str], port: int, folder: Path) -> str:
     lines = "".join(f"server {server} max_fails=0;\n" for server in servers)
     text, count = re.subn(r"server api:8000 resolve max_fails=0;", lines, CONF.read_text())
     assert count == 1
+    text = text.replace("proxy_read_timeout 45s;", "proxy_read_timeout 5s;")
     text, count = re.subn(r"listen 8080;", f"listen 127.0.0.1:{port};", text)
     assert count == 1
     return text.replace("/var/log/nginx", str(folder))
@@ -173,3 +175,35 @@ async def test_a_server_that_stops_loses_no_request(tmp_path: Path) -> None:
         assert await servers[0].ended() == 0
         after = [await one.post("/research", json={"query": "And then?"}, headers={"X-API-Key": f"{n}"}) for n in range(8)]
         assert {answer.status_code for answer in after} == {200}
+
+
+async def test_no_request_is_smuggled_past_it(tmp_path: Path) -> None:
+    """Neither to what it hides nor into the answers of others, although it keeps its connections to the servers."""
+    async with two_servers(tmp_path) as (url, servers):
+        for server in servers:
+            server.search.gate.set()
+        port = int(url.rpartition(":")[2])
+        outcomes = await asyncio.gather(*(asyncio.to_thread(attempt, port, attack) for attack in attacks()))
+        assert not [attack.name for attack, outcome in zip(attacks(), outcomes, strict=True) if outcome.is_smuggled]
+        filler = b"x" * (1 << 20)  # so that a server answers before the body is there
+        next_head = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN)
+        for _ in range(10):
+            body = filler + b"\r\nUpgrade:" + b"x" * 200
+            head = b"PUT /health HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+            for sent in (head + body, next_head + HIDDEN, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"):
+                outcome = await asyncio.to_thread(attempt, port, Attack("", (sent,)))
+                assert not outcome.is_smuggled
+
+
+async def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
+    """What is no research as JSON gets 504 after seconds, not after the time that a report may take."""
+    async with two_servers(tmp_path) as (url, servers), client(url) as one:
+        for server in servers:
+            server.process.send_signal(signal.SIGSTOP)
+        try:
+            answer = await one.get("/health")
+            streamed = await one.post("/research", json={"query": "What is asyncio?"}, headers=STREAM)
+        finally:
+            for server in servers:
+                server.process.send_signal(signal.SIGCONT)
+        assert [answer.status_code, streamed.status_code] == [504, 504]

@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
-from urllib.parse import quote, quote_plus
+from typing import Final, Self
+from urllib.parse import quote, quote_plus, unquote_to_bytes
 
 REDACTED: Final = "[redacted]"
 MIN_SECRET_CHARS: Final = 8  # a shorter one may be an ordinary word
@@ -21,7 +21,7 @@ class Redactor:
     """Replaces each configured secret by `[redacted]`, also where it is escaped for JSON or for a URL."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        long_enough = {secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}
+        self._secrets = long_enough = {secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}
         self._forms = sorted({form for secret in long_enough for form in _forms(secret)}, key=len, reverse=True)
         self._encoded = [form.encode(errors="replace") for form in self._forms]
 
@@ -39,6 +39,21 @@ class Redactor:
             if form in text:
                 text = text.replace(form, REDACTED)
         return text
+
+    def without_those_in(self, *sent: bytes) -> Self:
+        """The redactor for what answers a client that sent these texts, JSON or an address: its secrets without theirs.
+
+        What a client sent comes back as sent. If it came back replaced, a client could find out a secret by guessing.
+        """
+        if not self._encoded:
+            return self
+        texts = {form for text in sent for form in (text, _ESCAPED.sub(_unescape, text), unquote_to_bytes(text))}
+        guessed = {
+            secret
+            for secret in self._secrets
+            if any(form.encode(errors="replace") in text for form in _forms(secret) for text in texts)
+        }
+        return type(self)(self._secrets - guessed) if guessed else self
 
     def data(self, data: bytes) -> bytes:
         """The body in UTF-8 with each secret replaced, also where JSON escapes its letters."""

@@ -1,6 +1,7 @@
 """The HTTP application: routes, middleware and errors around one platform."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -37,6 +38,8 @@ from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signal
 from modules.llm_platform.presentation.rest.mcp_routes import McpEndpoint, mcp_route
 from shared.config import Settings
 
+log = logging.getLogger(__name__)
+
 TITLE = "llm-platform"
 VERSION = "1"  # of the interface, not of the package
 DESCRIPTION = "A question in, an answer out whose citations are checked against their sources."
@@ -58,6 +61,8 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
     """Return the application. On startup it opens the platform, or calls the factory; on shutdown it closes it."""
     secrets = settings.secrets()
     redactor = Redactor(secrets) if secrets else None
+    for warning in settings.api_key_warnings():
+        log.warning(warning)
     server = ServerState(max_researches=settings.MAX_CONCURRENT_RESEARCHES)
     access = AccessPolicy(settings)
     mcp = McpEndpoint(server, owns_all_reports=access.has_one_caller)

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEv
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
-from modules.llm_platform.presentation.rest.http.responses import caller_id, json_response, server_state, services
+from modules.llm_platform.presentation.rest.http.responses import caller_id, know_questions, server_state, services, stored_response
 from modules.llm_platform.presentation.rest.http.sse import RESEARCH_EVENTS, EventStream, event_stream_response
 
 
@@ -42,7 +42,7 @@ async def submit(request: Request, body: ResearchRequest, webhook: str | None, t
     """Queue a research run: 202 with its state and Location."""
     jobs = services(request).research_jobs
     job = await jobs.submit(body, webhook=webhook, owner=caller_id(request), thread_id=thread_id)
-    return json_response(job, status=202, headers={"Location": f"/research/{job.id}"})
+    return stored_response(request, job, status=202, headers={"Location": f"/research/{job.id}"})
 
 
 @router.get(
@@ -56,7 +56,8 @@ async def list_researches(
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = PAGE,
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
 ) -> Response:
-    return json_response(
+    return stored_response(
+        request,
         await services(request).research_jobs.list(owner=caller_id(request), limit=limit, before=before)
     )
 
@@ -68,7 +69,7 @@ async def list_researches(
     responses=problem_responses(404, 405, 422),
 )
 async def get_research(request: Request, research_id: ResearchId) -> Response:
-    return json_response(await services(request).research_jobs.get(research_id, owner=caller_id(request)))
+    return stored_response(request, await services(request).research_jobs.get(research_id, owner=caller_id(request)))
 
 
 @router.delete(
@@ -78,7 +79,7 @@ async def get_research(request: Request, research_id: ResearchId) -> Response:
     responses=problem_responses(404, 405, 422),
 )
 async def cancel_research(request: Request, research_id: ResearchId) -> Response:
-    return json_response(await services(request).research_jobs.cancel(research_id, owner=caller_id(request)))
+    return stored_response(request, await services(request).research_jobs.cancel(research_id, owner=caller_id(request)))
 
 
 @router.get(
@@ -93,6 +94,7 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
 )
 async def research_events(request: Request, research_id: ResearchId) -> Response:
     after = _last_event(request)
+    know_questions(request, await services(request).research_jobs.get(research_id, owner=caller_id(request)))
     events = follow(request, research_id, after)
     if not await services(request).research_jobs.has_events(research_id, owner=caller_id(request), after=after):
         return Response(status_code=204)  # tells EventSource not to connect again

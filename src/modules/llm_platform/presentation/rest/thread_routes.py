@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import body_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, problem_responses
-from modules.llm_platform.presentation.rest.http.responses import caller_id, json_response, services
+from modules.llm_platform.presentation.rest.http.responses import caller_id, services, stored_response
 
 router = APIRouter(prefix="/research/threads", tags=["research"])
 
@@ -32,7 +32,7 @@ async def list_threads(
     ] = "",
 ) -> Response:
     jobs = services(request).research_jobs
-    return json_response(await jobs.threads(owner=caller_id(request), limit=limit, before=before, text=q))
+    return stored_response(request, await jobs.threads(owner=caller_id(request), limit=limit, before=before, text=q))
 
 
 @router.get(
@@ -42,7 +42,7 @@ async def list_threads(
     responses=problem_responses(404, 422),
 )
 async def get_thread(request: Request, run_id: RunId) -> Response:
-    return json_response(await services(request).research_jobs.thread(run_id, owner=caller_id(request)))
+    return stored_response(request, await services(request).research_jobs.thread(run_id, owner=caller_id(request)))
 
 
 @router.patch(
@@ -55,7 +55,7 @@ async def get_thread(request: Request, run_id: RunId) -> Response:
 async def rename_thread(request: Request, run_id: RunId) -> Response:
     change = await read_body(request, dtos.ThreadChange)
     jobs = services(request).research_jobs
-    return json_response(await jobs.rename_thread(run_id, change.title, owner=caller_id(request)))
+    return stored_response(request, await jobs.rename_thread(run_id, change.title, owner=caller_id(request)))
 
 
 @router.delete(
@@ -65,4 +65,4 @@ async def rename_thread(request: Request, run_id: RunId) -> Response:
     responses=problem_responses(404, 422),
 )
 async def delete_thread(request: Request, run_id: RunId) -> Response:
-    return json_response(await services(request).research_jobs.delete_thread(run_id, owner=caller_id(request)))
+    return stored_response(request, await services(request).research_jobs.delete_thread(run_id, owner=caller_id(request)))

@@ -67,6 +67,14 @@ class TestConfig:
         (warning,) = setting_warnings(Settings(BOCHA_API_KEY="short"))
         assert warning.startswith("BOCHA_API_KEY is shorter than 8 characters")
 
+    def test_api_key_that_can_be_guessed_is_a_warning(self) -> None:
+        """With its place, and without the key."""
+        keys = f"a-long-random-word,alice:{'k' * 20},bob:short-key-of-bob"
+        first, third = setting_warnings(Settings(LLM_PLATFORM_API_KEYS=keys))
+        assert first.startswith("Key 1 of LLM_PLATFORM_API_KEYS has fewer than 20 characters")
+        assert third.startswith("Key 3 of")
+        assert "short-key-of-bob" not in third
+
 
 class TestDoctor:
     def test_passed_checks_end_with_0(self) -> None:

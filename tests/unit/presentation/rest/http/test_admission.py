@@ -88,6 +88,7 @@ async def test_closed_stream_returns_the_slot(read: int) -> None:
         try:
             for number in range(3):
                 yield number
+            await asyncio.Event().wait()
         finally:
             closed += 1
 

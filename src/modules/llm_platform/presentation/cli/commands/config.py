@@ -52,14 +52,14 @@ def setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Iterator
 
 
 def setting_warnings(settings: Settings) -> list[str]:
-    """Likely mistakes: unknown variables, and secrets that are too short to be redacted."""
+    """Likely mistakes: unknown variables, secrets that are too short to be redacted, API keys that can be guessed."""
     too_short = [
         f"{name} is shorter than {SECRET_MIN_CHARS} characters: it is not removed from answers and logs"
         for name in Settings.model_fields
         for secret in _secrets(getattr(settings, name))
         if 0 < len(secret.get_secret_value()) < SECRET_MIN_CHARS
     ]
-    return [*unknown_variables(), *dict.fromkeys(too_short)]
+    return [*unknown_variables(), *dict.fromkeys(too_short), *settings.api_key_warnings()]
 
 
 def _lines(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[Line]:

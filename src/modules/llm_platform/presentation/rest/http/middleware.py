@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, Self
 
 from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,7 +21,7 @@ from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 from modules.llm_platform.presentation.rest.http import access as http_access
 from modules.llm_platform.presentation.rest.http import problems, rate_limits
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
-from modules.llm_platform.presentation.rest.http.responses import CALLER, ERROR, ServerState
+from modules.llm_platform.presentation.rest.http.responses import CALLER, ERROR, KNOW, ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 
@@ -49,6 +49,7 @@ ALLOWED_HEADERS = (
     b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
     b"X-Request-ID"
 )
+MAX_SENT_SECRET_BYTES = 4096  # of a secret that comes in two parts of a body, in any notation
 NO_APIS: Mapping[str, http_access.CompatibleApi] = {}
 
 
@@ -56,6 +57,8 @@ class Redacts(Protocol):
     """Redacts configured secrets."""
 
     def data(self, data: bytes, /) -> bytes: ...
+
+    def without_those_in(self, *sent: bytes) -> Self: ...
 
 
 class GuardMiddleware:
@@ -97,6 +100,10 @@ class GuardMiddleware:
         origin = headers.get(b"origin")
         origin = origin if self._access.allows_origin(origin) else None
         sender = _Sender(send, request_id, origin, self._allowed_headers, self._redactor)
+        if self._redactor is not None:
+            sender.know(scope["path"].encode(errors="replace"), scope["query_string"].replace(b"+", b" "), request_id.encode())
+            receive = sender.knowing(receive)
+        scope[KNOW] = sender.know
         began = self._request_log.started(scope)
         running = self._server.requests.add()
         with bind_request_id(request_id):
@@ -213,7 +220,7 @@ def _request_id(sent: bytes | None) -> str:
 
 
 class _Sender:
-    """An ASGI `send` that adds headers and redacts secrets.
+    """An ASGI `send` that adds headers and redacts secrets, except those that the client sent in this request.
 
     With a redactor, the head is sent together with the first part of the body, whose length may change.
     """
@@ -247,6 +254,25 @@ class _Sender:
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
 
+    def know(self, *sent: bytes) -> None:
+        """Redact no secret that the client sent itself: it could find one out by guessing."""
+        if self._redactor is not None:
+            self._redactor = self._redactor.without_those_in(*sent)
+
+    def knowing(self, receive: Receive) -> Receive:
+        """Return a `receive` that makes the body known."""
+        end = b""
+
+        async def known() -> Message:
+            nonlocal end
+            message = await receive()
+            if body := message.get("body", b""):
+                self.know(end + body)
+                end = (end + body)[-MAX_SENT_SECRET_BYTES:]
+            return message
+
+        return known
+
     def add_headers(self, *headers: rate_limits.Header | None) -> None:
         self._added += [header for header in headers if header is not None]
 
@@ -262,10 +288,9 @@ class _Sender:
         message["body"] = redacted
 
     def _add_headers(self, message: Message) -> None:
-        request_id = self._redactor.data(self._request_id) if self._redactor else self._request_id
-        headers = [*message.get("headers", ()), (b"x-request-id", request_id), *self._added]
+        headers = [*message.get("headers", ()), (b"x-request-id", self._request_id), *self._added]
         if self.request_id_header:
-            headers.append((self.request_id_header, request_id))
+            headers.append((self.request_id_header, self._request_id))
         present = {name for name, _ in headers}
         headers += [header for header in SECURITY_HEADERS if header[0] not in present]
         if self.origin is not None:

@@ -32,6 +32,7 @@ TOO_MANY_FILES = "The server reads as many files as it may: try again in a few s
 MAX_CRAWLS = 10  # at once; each may hold 50 MB
 TOO_MANY_CRAWLS = "The server crawls as many sites as it may: try again in a few seconds"
 CALLER = "llm_platform.caller"  # key in the ASGI scope: the Caller, set by GuardMiddleware
+KNOW = "llm_platform.know"  # key in the ASGI scope: called with texts that the client sent, now or in an earlier request
 
 
 class ServerState:
@@ -122,6 +123,24 @@ def json_response(
     """Return a DTO as JSON. FastAPI does not validate a Response a second time."""
     content = value.__pydantic_serializer__.to_json(value, exclude=dict(exclude) if exclude else None)
     return Response(content, status, headers, JSON)
+
+
+def stored_response(
+    request: Request, value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return stored research runs or threads of the caller. Their questions and titles come back as they were sent."""
+    know_questions(request, value)
+    return json_response(value, status=status, headers=headers)
+
+
+def know_questions(request: Request, value: BaseModel) -> None:
+    """Redact no secret that stands in what the caller sent for these research runs and threads."""
+    stored = (value, *getattr(value, "researches", ()), *getattr(value, "threads", ()))
+    texts = [getattr(one, name, "") for one in stored for name in ("query", "title")]
+    asked = getattr(value, "request", None)
+    if isinstance(asked, BaseModel):
+        texts.append(asked.model_dump_json())
+    request.scope[KNOW](*(text.encode() for text in texts if text))
 
 
 def raw_json_response(value: Mapping[str, Any]) -> Response:
