@@ -16,7 +16,13 @@ from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEv
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
-from modules.llm_platform.presentation.rest.http.responses import caller_id, know_questions, server_state, services, stored_response
+from modules.llm_platform.presentation.rest.http.responses import (
+    caller_id,
+    know_questions,
+    server_state,
+    services,
+    stored_response,
+)
 from modules.llm_platform.presentation.rest.http.sse import RESEARCH_EVENTS, EventStream, event_stream_response
 
 

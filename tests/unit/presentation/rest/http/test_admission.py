@@ -147,14 +147,15 @@ async def test_slot_is_free_when_the_run_ends_though_its_events_wait() -> None:
 
 async def test_error_of_a_run_comes_behind_its_events() -> None:
     """As if the events had not been kept."""
-    admission, taken = ResearchAdmission(1), []
+    admission = ResearchAdmission(1)
 
     async def events() -> AsyncGenerator[int, None]:
         yield 1
         yield 2
         raise ValueError("upstream")
 
+    admitted = admission.admitted(events())
+    assert [await anext(admitted), await anext(admitted)] == [1, 2]
     with pytest.raises(ValueError, match="upstream"):
-        async for number in admission.admitted(events()):
-            taken.append(number)
-    assert (taken, admission.running) == ([1, 2], 0)
+        await anext(admitted)
+    assert admission.running == 0

@@ -113,7 +113,8 @@ async def test_an_answer_before_the_body_ends_the_connection(rest: bytes, body: 
     """It says so, the client can read it, and nothing behind it is read as a request."""
     app = App()
     async with serving(app) as port:
-        received = await answers(port, b"POST /early HTTP/1.1\r\nHost: x\r\n" + rest, body, b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
+        head = b"POST /early HTTP/1.1\r\nHost: x\r\n" + rest
+        received = await answers(port, head, body, b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
     assert received.lower().count(b"connection: close") == 1
     assert paths(received) == [b"/early"]
     assert app.targets == ["/early"]

@@ -377,15 +377,16 @@ GUESS = "sk-kimi-9876543210"  # as long as the secret
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_what_a_client_sent_tells_nothing_about_secrets(stream: bool) -> None:
-    """A text with a secret comes back as one without: in the request id, the address and the question, however it is written."""
+    """A text with a secret comes back as one without: in the request id, the address and the question, however written."""
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
     quoted = "".join(f"%{ord(letter):02x}" for letter in SECRET)
     seen = []
     async with app_client(FakeServices(), KIMI_API_KEY=SECRET) as client:
         for sent, in_json, in_url in ((SECRET, SECRET, SECRET), (SECRET, escaped, quoted), (GUESS, GUESS, GUESS)):
             body = f'{{"query": "what is {in_json}", "stream": {str(stream).lower()}}}'
+            as_json = {"X-Request-ID": sent, "Content-Type": "application/json"}
             got = [
-                await client.post("/research", content=body, headers={"X-Request-ID": sent, "Content-Type": "application/json"}),
+                await client.post("/research", content=body, headers=as_json),
                 await client.get(f"/{in_url}", headers={"X-Request-ID": sent}),
                 await client.get(f"/search?q={in_url}", headers={"X-Request-ID": sent, "Accept": "application/json"}),
             ]

@@ -46,7 +46,7 @@ class BodyLimit(NamedTuple):
 
 
 class BufferedBodies:
-    """The bytes of the bodies that this process is receiving. Clients that hold back the ends of theirs fill no more than this."""
+    """The bytes of the bodies that this process is receiving. Clients that hold back the ends of theirs fill no more."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection of uvicorn, with limits for what a client sends: size and time of a head, requests that wait.
 
-uvicorn has none: its parser in C collects headers without an end, a head may take for ever, and pipelined requests pile up while
-nobody reads the answers before them. docs/adr/0048-limits-around-uvicorns-parser.md has the figures.
+uvicorn has none: its parser in C collects headers without an end, a head may take for ever, and pipelined requests pile up
+while nobody reads the answers before them. docs/adr/0048-limits-around-uvicorns-parser.md has the figures.
 """
 
 import asyncio
@@ -191,9 +191,9 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(problems.HeadTimeoutError())
 
     def _refuse(self, error: problems.RestError) -> None:
-        """Send the error, read no further, and close the connection.
+        """Send the error unless a response has started, read no further, and close the connection.
 
-        Behind requests that have no complete answer yet, the connection is closed without the error.
+        Requests that are complete and have no response yet are answered before; then the error is not sent.
         """
         self._stop_head_timer()
         if self._ignores_input or self.transport.is_closing():
@@ -202,9 +202,9 @@ class HttpConnection(HttpToolsProtocol):
         if not self._is_responding():
             self.transport.write(_serialized_response(error))
             self._linger()
-        elif self.pipeline or not self.cycle.more_body:
-            self._last_cycle = self._last_cycle or self.cycle
-        else:
+        elif self._last_cycle is None and (self.pipeline or not (self.cycle.more_body or self.cycle.response_started)):
+            self._last_cycle = self.cycle
+        elif self._last_cycle is None:
             if not self.cycle.response_started:
                 self.transport.write(_serialized_response(error))
             self.transport.close()
