@@ -165,10 +165,10 @@ class HttpConnection(HttpToolsProtocol):
             await send({**message, "headers": [*message.get("headers", ()), CLOSE]})
             cycle.keep_alive = True  # so that `on_response_complete` closes the connection, not uvicorn without lingering
 
-        await self._asgi_app(scope, receive, send_closing)  # type: ignore[arg-type]
+        await self._asgi_app(scope, receive, send_closing)
 
     def _stop_parser(self, error: problems.RestError) -> None:
-        """Make the parser fail, so that uvicorn calls `send_400_response`."""
+        """Make the parser fail, so that `data_received` refuses the request with this error."""
         self._refusal = error
         raise ValueError  # not `error`, whose traceback would keep what was received
 
