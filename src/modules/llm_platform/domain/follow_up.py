@@ -26,6 +26,7 @@ from modules.llm_platform.domain.extractive.question import (
     TermMatcher,
     read_question,
 )
+from modules.llm_platform.domain.query_syntax import has_foreign_syntax
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.scripts import UNSPACED
@@ -135,7 +136,10 @@ def _weighed(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
     answer = turns[-1].answer[:MAX_ANSWER_CHARS]
     counts = Counter(map(_singular, words(answer)))
     wanted = {word for word, count in counts.items() if word in found or count >= MIN_MENTIONS}
+    asked_before = [turn.question for turn in turns]
     for word, written in _written_terms(answer, language, wanted).items():
+        if has_foreign_syntax(written, asked_before):  # an answer repeats what pages want searched
+            continue
         term = found.setdefault(word, _TopicTerm(word, written))
         term.weight += ANSWER_WEIGHT * min(1.0, math.log1p(counts[word]) / math.log1p(ANSWER_MENTIONS))
     return list(found.values())

@@ -94,24 +94,25 @@ async def test_no_model_no_call() -> None:
 )
 def test_every_question_gives_three_searches(question: str, language: str) -> None:
     """Any language, any script, with or without parts: three different questions."""
-    assert len(distinct_questions(decompose_question(question, language), language)) == 3
+    assert len(distinct_questions(decompose_question(question, language), language, written=(question,))) == 3
 
 
 def test_questions_with_equal_words_are_one() -> None:
     """Order, case, punctuation and stop words make no new question."""
     asked = ["What is asyncio?", "asyncio", "ASYNCIO is what", "asyncio threads"]
-    assert distinct_questions(asked, "en") == ("What is asyncio?", "asyncio threads")
+    assert distinct_questions(asked, "en", written=()) == ("What is asyncio?", "asyncio threads")
 
 
 def test_taken_question_is_not_selected_again() -> None:
     """`taken` questions stay out."""
-    assert distinct_questions(["fusion energy", "tokamak"], "en", taken=["Fusion energy?"]) == ("tokamak",)
+    assert distinct_questions(["fusion energy", "tokamak"], "en", taken=["Fusion energy?"], written=()) == ("tokamak",)
 
 
 def test_questions_too_long_or_too_short_are_left_out() -> None:
     """What no provider would take is no question."""
     unseen = "\u200b\u200b\u2060"
-    assert distinct_questions(["ab", "x" * 501, unseen, "", "a\x00b c", "half \ud83d one", "good one"], "en") == ("good one",)
+    candidates = ["ab", "x" * 501, unseen, "", "a\x00b c", "half \ud83d one", "good one"]
+    assert distinct_questions(candidates, "en", written=()) == ("good one",)
 
 
 def test_the_prompt_names_the_form_that_the_parser_reads() -> None:

@@ -87,7 +87,7 @@ async def test_the_model_is_asked_for_the_questions_language(language: str, name
 async def test_answer_without_a_plan_is_replaced_and_reported(answer: str) -> None:
     """The parts of the question serve, and `degraded` names the model."""
     plan = await made(FakeLLM([answer]))
-    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en")
+    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
     assert [each.component for each in plan.degraded] == ["plan/fake"]
 
 
@@ -125,7 +125,7 @@ async def test_the_prompt_for_a_question_in_latin_script_is_latin(language: str)
 async def test_failing_model_is_reported_and_replaced() -> None:
     """An error of the model costs what it says it cost and leaves a plan."""
     plan = await made(FakeLLM([LLMBlockedError("quota used up", retry_after_s=60)]))
-    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en")
+    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
     assert plan.degraded[0].component == "plan/fake"
     assert plan.degraded[0].until is not None
     assert plan.spent.calls == 1
@@ -210,7 +210,7 @@ async def test_cancelling_passes_through() -> None:
 async def test_without_a_model_the_question_is_taken_apart() -> None:
     """Nothing is asked or spent; the parts of the question are the plan."""
     plan = await made(None)
-    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en")
+    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
     assert plan.spent.calls == 0
 
 
@@ -240,7 +240,7 @@ def test_no_answer_breaks_the_plan(answer: str, chunk: int) -> None:
     """Whatever a model says, in whatever pieces: one to three different usable questions, told as planned."""
     plan = asyncio.run(made(FakeLLM([answer], chunk_chars=chunk)))
     assert 1 <= len(plan.questions) <= MAX_QUESTIONS
-    assert distinct_questions(plan.questions, "en") == plan.questions
+    assert distinct_questions(plan.questions, "en", written=()) == plan.questions
 
 
 async def test_endless_repetition_is_no_plan_and_no_load() -> None:

@@ -5,7 +5,6 @@ A model rewrites the question so that it stands by itself; for a deep one the sa
 model that is missing, late or refused. Turns and message are untrusted text: an earlier answer quotes pages.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -67,7 +66,6 @@ below, one a line, each after the mark "Question:"."""
 
 _MARK: Final = "standalone"
 _AROUND: Final = " \t>*_`#\"'“”«»-"
-_ADDRESS = re.compile(r"https?://|www\.|\b[\w-]+\.(?:com|net|org|io|ru|cn|de|xyz|info)\b", re.I)
 
 
 NO_TURNS: Final = dtos.StoredTurns(turns=())
@@ -288,18 +286,18 @@ def parse_standalone(
 ) -> str | None:
     """The standalone question in a model's answer; None if there is none that can be used.
 
-    It must not refer to what was said before. It must share a word with the question or the turns, and must not bring an
-    address that the reader did not write: an earlier answer may contain orders.
+    It must not refer to what was said before, must share a word with the question or the turns, and must be a query: an
+    earlier answer may contain orders.
     """
     query = next((query for line in strip_reasoning(text).splitlines() if (query := _marked(line))), "")
-    if not planning.is_query(query):
+    written = [question, *(turn.question for turn in turns)]
+    if not planning.is_query(query, written):
         return None
-    asked = " ".join([question, *(turn.question for turn in turns)])
-    brings_address = any(address.casefold() not in asked.casefold() for address in _ADDRESS.findall(query))
+    asked = " ".join(written)
     answers = " ".join(turn.answer for turn in turns)
     is_standalone = not refers_to_thread(query, turns, language)
     is_related = planning.shares_content_word(query, f"{asked} {answers} {message}", language) or query == question
-    return query if is_standalone and is_related and not brings_address else None
+    return query if is_standalone and is_related else None
 
 
 def _marked(line: str) -> str:
@@ -311,7 +309,9 @@ def _marked(line: str) -> str:
 def _planned(text: str, query: str, language: str) -> tuple[str, ...]:
     lines = [line for line in strip_reasoning(text).splitlines() if not _marked(line)]
     searches = planning.parse_questions("\n".join(lines), query, language)
-    return planning.distinct_questions([*searches, *planning.decompose_question(query, language)], language)
+    return planning.distinct_questions(
+        [*searches, *planning.decompose_question(query, language)], language, written=(query,)
+    )
 
 
 def _as_data(text: str) -> str:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from modules.llm_platform.application.research.model_output.lists import list_request, read_strings, stream_list
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, Spending
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.query_syntax import has_foreign_syntax
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import language_name, stop_words
 from modules.llm_platform.domain.text.tokens import words
@@ -78,17 +80,18 @@ class Plan:
 async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
     """Three questions. If the model fails, `degraded` reports it and the decomposition is used."""
     if llm is None:
-        return Plan(distinct_questions(decompose_question(question, language), language))
+        return Plan(distinct_questions(decompose_question(question, language), language, written=(question,)))
     prompt = PROMPT.format(count=MAX_QUESTIONS, question=question)
     request = list_request(prompt, PLAN_MAX_TOKENS)
     try:
         answer = await llm.generate(request)
     except LLMException as error:
         degraded = (Degraded.of(f"plan/{llm.name}", error),)
-        return Plan(distinct_questions(decompose_question(question, language), language), error.spent, degraded)
-    written = parse_questions(answer.content, question, language)
-    questions = distinct_questions([*written, *decompose_question(question, language)], language)
-    by_model = bool(written) and answer.finish_reason == "stop"
+        by_rules = distinct_questions(decompose_question(question, language), language, written=(question,))
+        return Plan(by_rules, error.spent, degraded)
+    planned = distinct_questions(parse_questions(answer.content, question, language), language, written=(question,))
+    questions = distinct_questions([*planned, *decompose_question(question, language)], language, written=(question,))
+    by_model = bool(planned) and answer.finish_reason == "stop"
     return Plan(questions, answer.spent, answer.degraded, by_model)
 
 
@@ -106,7 +109,7 @@ async def sub_questions(
     A model may plan fewer than three. If it plans none, breaks off, or plans one that leaves out a part of the question, the
     decomposition completes the plan, and `degraded` says why.
     """
-    selected = QuestionSelector(language, taken=other_than, emit=emit)
+    selected = QuestionSelector(language, written=(question,), taken=other_than, emit=emit)
     degraded: tuple[Degraded, ...] = ()
     spent, is_complete = NOTHING_SPENT, False
     if llm is not None:
@@ -125,7 +128,7 @@ async def sub_questions(
     if not is_complete:
         selected.add_all(aspect_questions(question, language))
     if not selected.items:  # all of them were rejected before
-        selected = QuestionSelector(language, emit=emit)
+        selected = QuestionSelector(language, written=(question,), emit=emit)
         selected.add_all(aspect_questions(question, language))
     return Plan(tuple(selected.items), spent, degraded)
 
@@ -164,6 +167,12 @@ def _covers(sub_question: str, question: str, language: str) -> bool:
 
 def _stems(text: str, language: str) -> set[str]:
     return {word[:WORD_STEM_CHARS] for word in _content_key(text, language)}
+
+
+def usable_plan(stored: ResearchPlan | None, question: str) -> ResearchPlan | None:
+    """A stored plan of the question with the questions that may be searched for, MAX_QUESTIONS at most; None without any."""
+    questions = tuple(each for each in stored.questions if is_query(each, (question,))) if stored else ()
+    return stored.model_copy(update={"questions": questions[:MAX_QUESTIONS]}) if stored and questions else None
 
 
 def decompose_question(question: str, language: str) -> list[str]:
@@ -219,22 +228,27 @@ def _with_topic(part: str, topic: Sequence[str], language: str) -> str:
 
 
 class QuestionSelector:
-    """Collects the first `limit` valid questions that differ from each other and from those in `taken`; emits each one."""
+    """Collects the first `limit` valid questions that differ from each other and from those in `taken`; emits each one.
+
+    `written` are the texts of the reader, as in `is_query`.
+    """
 
     def __init__(
         self,
         language: str,
         *,
+        written: Iterable[str],
         taken: Iterable[str] = (),
         limit: int = MAX_QUESTIONS,
         emit: Callable[[str], None] | None = None,
     ) -> None:
         self.items: list[str] = []
         self._language, self._limit, self._emit = language, limit, emit
+        self._written = tuple(written)
         self._seen = {_content_key(question, language) for question in taken}
 
     def add(self, question: str) -> None:
-        if len(self.items) == self._limit or not is_query(question):
+        if len(self.items) == self._limit or not is_query(question, self._written):
             return
         key = _content_key(question, self._language)
         if key in self._seen:
@@ -250,21 +264,31 @@ class QuestionSelector:
 
 
 def distinct_questions(
-    questions: Iterable[str], language: str, taken: Iterable[str] = (), limit: int = MAX_QUESTIONS
+    questions: Iterable[str],
+    language: str,
+    taken: Iterable[str] = (),
+    limit: int = MAX_QUESTIONS,
+    *,
+    written: Iterable[str],
 ) -> tuple[str, ...]:
     """The questions that a QuestionSelector accepts."""
-    selected = QuestionSelector(language, taken=taken, limit=limit)
+    selected = QuestionSelector(language, written=written, taken=taken, limit=limit)
     selected.add_all(questions)
     return tuple(selected.items)
 
 
-def is_query(question: str) -> bool:
-    """Whether providers accept it: valid length, visible characters, and encodable as UTF-8."""
+def is_query(question: str, written: Iterable[str]) -> bool:
+    """Whether a question of a model, an engine or a store may be searched for.
+
+    Providers accept it (valid length, visible characters, encodable as UTF-8), and its addresses, operators and bangs stand in
+    one of the texts that the reader wrote.
+    """
     try:
         question.encode()
-        return MIN_QUESTION_CHARS <= len(clean_query(question)) <= MAX_QUERY_CHARS
+        is_accepted = MIN_QUESTION_CHARS <= len(clean_query(question)) <= MAX_QUERY_CHARS
     except ValueError:  # a lone surrogate is a UnicodeEncodeError
         return False
+    return is_accepted and not has_foreign_syntax(question, written)
 
 
 def _content_key(question: str, language: str) -> frozenset[str]:

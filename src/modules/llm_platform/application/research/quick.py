@@ -18,6 +18,7 @@ from modules.llm_platform.application.research.plan import (
     Plan,
     distinct_questions,
     plan,
+    usable_plan,
 )
 from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
 from modules.llm_platform.application.research.reuse import earlier_results, is_answered, reusable_sources
@@ -199,7 +200,7 @@ class QuickResearch:
         if self._plans is None or self._planner is None or self._options.plan_ttl_s <= 0:
             return await plan(question, language, self._planner)
         key = store_key(version=PLAN_VERSION, model=self._models or self._planner.name, language=language, deep=question)
-        if cached := await self._plans.get(key):
+        if cached := usable_plan(await self._plans.get(key), question):
             return Plan(cached.questions)
         made = await plan(question, language, self._planner)
         if made.by_model and not made.degraded:
@@ -217,7 +218,9 @@ class QuickResearch:
         # The engines' own suggestions replace questions without results.
         suggested = (suggestion for answer in gathered.answers for suggestion in answer.suggestions)
         limit = min(empty, MAX_QUESTIONS)
-        replacements = distinct_questions(suggested, run.context.language, taken=planned.questions, limit=limit)
+        replacements = distinct_questions(
+            suggested, run.context.language, taken=planned.questions, limit=limit, written=run.context.asked
+        )
         if not replacements:
             return gathered
         run.context.emit(events.Planned(request_id=run.context.request_id, questions=(*planned.questions, *replacements)))

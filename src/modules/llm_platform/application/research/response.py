@@ -1,6 +1,6 @@
 """Builds the answer of a research run from the results of its stages (docs/reference/http.md)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -84,7 +84,7 @@ def _metadata(
         pages_failed=result.reads.failed,
         pages_late=result.reads.late,
         correction=correction,
-        related_questions=related_questions(_suggestions(result), result.language, (*result.asked, correction or "")),
+        related_questions=related_questions(_suggestions(result), result.language, result.asked, correction or ""),
         request_id=result.request_id,
         sent_to=egress_log.sent(),
         cached_sent_to=egress_log.cached(),
@@ -97,14 +97,17 @@ def _suggestions(result: ResearchResult) -> Iterable[str]:
     return suggested if result.request.depth == "report" else chain(suggested, result.planned.questions)
 
 
-def related_questions(suggested: Iterable[str], language: str, asked: Iterable[str]) -> tuple[str, ...]:
-    """The first MAX_RELATED of untrusted questions that a reader may ask next, and that find something else than those `asked`.
+def related_questions(
+    suggested: Iterable[str], language: str, asked: Sequence[str], correction: str = ""
+) -> tuple[str, ...]:
+    """The first MAX_RELATED of untrusted questions that a reader may ask next, and that find something else than those `asked`
+    and their `correction` by an engine.
 
     A text with an address, HTML, markers or control characters is left out: a click asks what it says.
     """
     lines = filter(lambda line: len(line) <= MAX_RELATED_CHARS, map(one_line, suggested))
     clean = (neutralised(line) for line in lines if sanitize(line, ()) == line)
-    return distinct_questions(clean, language, taken=asked, limit=MAX_RELATED)
+    return distinct_questions(clean, language, taken=(*asked, correction), limit=MAX_RELATED, written=asked)
 
 
 def spending_of(metadata: dtos.ResearchMetadata) -> Spending:

@@ -100,9 +100,10 @@ class Explorer:
                 self._start_question(question)
             return
         key = run.stage_key("plan", plan.PLAN_VERSION, query=run.request.query)
-        if stored := await run.checkpoints.get("search_queries", key, ResearchPlan):
+        stored = plan.usable_plan(await run.checkpoints.get("search_queries", key, ResearchPlan), run.request.query)
+        if stored:
             run.add_degraded(*stored.degraded)
-            for question in stored.questions[:plan.MAX_QUESTIONS]:
+            for question in stored.questions:
                 self._start_question(question)
             return
         made = await self._sub_questions()
@@ -158,8 +159,9 @@ class Explorer:
         if stored:
             self._expected.add_questions(-1)
             run.add_degraded(*stored.degraded)
-            for query in filter(plan.is_query, stored.queries[: len(languages) * per_language]):
-                self._start_query(question, query)
+            for query in stored.queries[: len(languages) * per_language]:
+                if plan.is_query(query, (run.request.query, question)):
+                    self._start_query(question, query)
             return
         made = await search_queries(
             run.request.query, question, languages, per_language, run.llm("queries"),

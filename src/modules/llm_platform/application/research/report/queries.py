@@ -65,7 +65,9 @@ async def search_queries(
     emit: Callable[[str], None],
 ) -> Queries:
     """Up to `per_language` queries in each language, each emitted as soon as it is known; `degraded` names a model error."""
-    selected = plan.QuestionSelector(languages[0], limit=per_language * len(languages), emit=emit)
+    selected = plan.QuestionSelector(
+        languages[0], written=(question, sub_question), limit=per_language * len(languages), emit=emit
+    )
     degraded: tuple[Degraded, ...] = ()
 
     def take(query: str) -> None:
@@ -118,7 +120,8 @@ def _fallback_queries(
     own = plan.content_words(sub_question, language)
     if not plan.shares_content_word(sub_question, question, language):
         own += plan.content_words(question, language)[:MAX_TOPIC_WORDS]
-    by_words = {tuple(words(query)): query for query in (" ".join(own), sub_question) if plan.is_query(query)}
+    written = (question, sub_question)
+    by_words = {tuple(words(query)): query for query in (" ".join(own), sub_question) if plan.is_query(query, written)}
     found = tuple(by_words.values())[::-1][: per_language * len(languages)]
     for query in found:
         emit(query)

@@ -1,7 +1,7 @@
 """Stored reports: how they are keyed, stored, and replayed event for event without a network (docs/reference/http.md)."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -64,8 +64,7 @@ def replay_events(
     if too_many or text_chars > MAX_TEXT_CHARS or not isinstance(done, research_events.Done):
         return None
     openable = tuple(_shortened(each) for each in {each.index: each for each in sources}.values() if is_openable(each.url))
-    is_requested = {*request.urls}.__contains__
-    replayed = [each for event in events[:-1] if (each := _event(event, openable, is_requested)) is not None]
+    replayed = [each for event in events[:-1] if (each := _event(event, openable, request)) is not None]
     events, text = _sanitised(replayed, openable)
     answer = _answer(done.response, text, openable, request, language)
     return (*events, done.model_copy(update={"response": answer})), openable
@@ -107,12 +106,15 @@ def _merge_tokens(part: Iterable[research_events.ResearchEvent], text: str) -> I
 
 
 def _event(
-    event: research_events.ResearchEvent, sources: Sequence[dtos.Source], is_requested: Callable[[str], bool]
+    event: research_events.ResearchEvent, sources: Sequence[dtos.Source], request: dtos.ResearchRequest
 ) -> research_events.ResearchEvent | None:
-    """The sanitized event; None when it names an address that no result may have, or is the first or last event."""
+    """The sanitized event.
+
+    None for the first and the last event, one with an address that no result may have, and one that is not listed here.
+    """
     match event:
         case research_events.Planned():
-            return event.model_copy(update={"questions": _questions(event.questions)})
+            return event.model_copy(update={"questions": _questions(event.questions, request)})
         case research_events.Searched():
             results = tuple(_shortened(each) for each in event.results[:MAX_RAW_RESULTS] if is_openable(each.url))
             return _shortened(event).model_copy(update={"results": results})
@@ -120,12 +122,15 @@ def _event(
             kept = tuple(_shortened(each) for each in event.kept if is_openable(each.url))
             return _shortened(event).model_copy(update={"kept": kept})
         case research_events.Read() | research_events.Summarized():
-            return event if is_openable(event.url) or is_requested(event.url) else None
+            return event if is_openable(event.url) or event.url in request.urls else None
         case research_events.SourcesNumbered():
             return research_events.SourcesNumbered.of(event.request_id, sources)
-        case research_events.Started() | research_events.Verified() | research_events.Done() | research_events.Failed():
-            return None  # the first and last event are made by the replay itself; `done` has the citations
-    return event
+        case research_events.Token():
+            return event  # the whole text is sanitized behind this
+        case research_events.Reset() | research_events.ModelProgressed():
+            return _shortened(event)
+        case _:  # the replay makes the first and the last event itself; `done` has the citations
+            return None
 
 
 def _answer(
@@ -145,7 +150,7 @@ def _answer(
         uncited = tuple(dtos.TextSpan(start=start, end=end) for start, end in checked.uncited)
         uncited_sentences = len(uncited)
     checked_metadata = {
-        "plan": _questions(meta.plan),
+        "plan": _questions(meta.plan, request),
         "files": (),
         "related_questions": related_questions(meta.related_questions, language, (request.query,)),
         "uncited": uncited,
@@ -191,8 +196,9 @@ def _raw_results(raw: Sequence[dtos.RawResult]) -> tuple[dtos.RawResult, ...]:
     return tuple(_shortened(each) for each in raw[:MAX_RAW_RESULTS] if is_openable(each.url))
 
 
-def _questions(questions: Iterable[str]) -> tuple[str, ...]:
-    return tuple(filter(is_query, questions))[:dtos.MAX_PLAN_QUESTIONS]
+def _questions(questions: Iterable[str], request: dtos.ResearchRequest) -> tuple[str, ...]:
+    written = (request.query, *(request.plan or ()))
+    return tuple(each for each in questions if is_query(each, written))[:dtos.MAX_PLAN_QUESTIONS]
 
 
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
