@@ -8,6 +8,7 @@ import pytest
 from tests.fakes.citation_judge import CitationJudgeContract, FakeCitationJudge
 
 from modules.llm_platform.application.research.verification import CachedCitationJudge, LLMCitationJudge
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.exceptions import LLMConnectionError
@@ -74,11 +75,21 @@ class TestCachedCitationJudge(CitationJudgeContract):
         await judge.judge("Who may renew it?", self.CLAIMS)
         assert len(fake.calls) == 2
 
-    @pytest.mark.parametrize("verdict", ["supported", None])
-    async def test_answers_without_verdicts_are_not_cached(self, verdict: ModelVerdict | None) -> None:
-        """The judge is called again."""
-        fake = FakeCitationJudge(lambda claim: verdict)
+    async def test_an_answer_that_cannot_be_understood_is_paid_once(self) -> None:
+        """A model whose text has no verdict is not asked the same again; nor is one whose verdicts are understood."""
+        for content in ("I cannot say.", '[[1, "supported"]]'):
+            model = FakeLLM([content])
+            judge = CachedCitationJudge(LLMCitationJudge(model), MemoryCache(10), ttl_s=60)
+            first = await judge.judge(self.QUESTION, self.CLAIMS)
+            again = await judge.judge(self.QUESTION, self.CLAIMS)
+            assert (len(model.requests), first.spent.calls, again.spent.calls) == (1, 1, 0)
+            assert again.verdicts == first.verdicts
+
+    async def test_no_verdicts_beside_a_failure_are_not_cached(self) -> None:
+        """A model that failed before this answer may give verdicts the next time."""
+        failed = Degraded(component="openai", reason="llm_connection: the connection was refused")
+        fake = FakeCitationJudge(lambda claim: None, degraded=(failed,))
         judge = CachedCitationJudge(fake, MemoryCache(10), ttl_s=60)
         await judge.judge(self.QUESTION, self.CLAIMS)
         await judge.judge(self.QUESTION, self.CLAIMS)
-        assert len(fake.calls) == (1 if verdict else 2)
+        assert len(fake.calls) == 2

@@ -191,8 +191,8 @@ class LLMCitationJudge(ICitationJudge):
 class CachedCitationJudge(ICitationJudge):
     """Stores verdicts for `ttl_s` seconds, so that a text that is used again is not judged, and paid for, a second time.
 
-    `version` is what the caller knows of the models. Without any verdict nothing is stored, unless the answer was unusable:
-    the next one would be, too.
+    `version` is what the caller knows of the models. An answer that cannot be understood is stored, too: the next one would
+    cost the same and say no more. Without any verdict nothing is stored if a model failed, which may answer the next time.
     """
 
     def __init__(self, judge: ICitationJudge, cache: ICache[JudgedClaims], ttl_s: float, version: str = "") -> None:
@@ -209,7 +209,7 @@ class CachedCitationJudge(ICitationJudge):
         with record_sent() as egress_log:
             judged = await self._judge.judge(question, claims)
         unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
-        if any(judged.verdicts) or unusable:
+        if any(judged.verdicts) or len(unusable) == len(judged.degraded):
             entry = {"spent": NOTHING_SPENT, "degraded": unusable, "sent_to": egress_log.sent()}
             await self._cache.set(key, judged.model_copy(update=entry), self._ttl_s)
         return judged
