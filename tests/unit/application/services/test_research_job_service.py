@@ -251,6 +251,26 @@ async def test_a_lost_lease_stops_the_work(store: MemoryResearchJobStore) -> Non
         await until(lambda: metrics.values.get(("llm_platform_research_jobs_total", "lost")) == 1)
 
 
+async def test_a_run_that_is_claimed_twice_ends_once(store: MemoryResearchJobStore) -> None:
+    """A worker whose lease ran out may claim the run again while its first attempt still ends: neither disturbs the other."""
+    clock: Clock = store._clock  # type: ignore[assignment]
+    errors: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    model, metrics = ReportModel(delays={"plan": 60.0}), MemoryMetrics()
+    options = JobOptions(max_running=2, lease_s=1.0, poll_s=0.02, flush_s=0.0)
+    async with running(World(Web(some_pages()), model), store, options, metrics) as service:
+        job = await service.submit(REPORT)
+        await until(lambda: bool(model.asked))
+        clock.now += 61.0
+        await until(lambda: metrics.values.get(("llm_platform_research_jobs_total", "lost")) == 1)
+        assert service._worker is not None
+        assert service._worker.is_running(("", job.id))
+        await service.cancel(job.id)
+        await until(lambda: not service._worker.is_running(("", job.id)))
+        assert (await service.get(job.id)).status == "cancelled"
+    assert errors == []
+
+
 async def test_a_cancelled_research_ends_its_stream_at_once(
     store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,8 +157,10 @@ class ResearchJobWorker:
             self._running[key] = job, task
             task.add_done_callback(partial(self._forget, key))
 
-    def _forget(self, key: JobKey, _: asyncio.Task[None]) -> None:
-        del self._running[key]
+    def _forget(self, key: JobKey, ended: asyncio.Task[None]) -> None:
+        """Remove an attempt that ended. A run whose lease was lost may have been claimed again: that attempt stays."""
+        if key in self._running and self._running[key][1] is ended:
+            del self._running[key]
         self._work.set()
 
     async def _run(self, job: ClaimedJob) -> None:
