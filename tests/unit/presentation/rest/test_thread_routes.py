@@ -11,6 +11,9 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 from tests.unit.presentation.rest.test_research_job_routes import ALICE, BOB, KEYS, ended, submitted
 from tests.unit.presentation.rest.test_research_routes import events_of
 
+from modules.llm_platform.application.services.research_job_service import NOT_STORED
+from modules.llm_platform.domain.exceptions import StoreError
+
 QUESTION = {"query": "What is Python asyncio?"}
 
 
@@ -117,6 +120,29 @@ async def test_a_foreground_answer_is_stored_if_asked(client: httpx2.AsyncClient
         if store:
             assert stored.json()["response"] == response
             assert (await thread(client, name))["id"] == name
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_an_answer_that_could_not_be_stored_says_so(
+    client: httpx2.AsyncClient, services: FakeServices, streams: bool, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was paid for and is sent; `degraded` names the store, in words without the cause, which is in the log."""
+
+    async def full(*_: Any, **__: Any) -> None:
+        raise StoreError("the disk of /secret/place is full")
+
+    if fails:
+        monkeypatch.setattr(services.jobs, "record", full)
+    answer = await client.post("/research", json={**QUESTION, "store": True, "stream": streams})
+    response = events_of(answer)[-1][2]["response"] if streams else answer.json()
+    assert answer.status_code == 200
+    assert response["synthesis"]
+    entries = [entry["reason"] for entry in response["degraded"] if entry["component"] == "store"]
+    assert entries == ([NOT_STORED.reason] if fails else [])
+    assert "could not be stored" in NOT_STORED.reason
+    stored = await client.get(f"/research/{response['metadata']['request_id']}")
+    assert stored.status_code == (404 if fails else 200)
 
 
 async def test_a_nul_is_no_character_of_a_title_or_of_a_search(client: httpx2.AsyncClient) -> None:

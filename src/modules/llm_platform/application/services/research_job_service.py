@@ -15,6 +15,7 @@ from modules.llm_platform.application.services.webhook_service import WebhookSer
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.api_key_label import api_key_label
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
@@ -31,6 +32,10 @@ LOCAL_POLL_S: Final = 10.0  # for events of a research run that runs in this pro
 REMOTE_POLL_S: Final = 1.0
 TOO_SHORT: Final = "the message is too short to research in the background: send a question"
 NO_FILES: Final = "files are read for an answer that is given at once, and stored nowhere: leave out background, or the files"
+NOT_STORED: Final = Degraded(
+    component="store",
+    reason="store: the answer could not be stored, so it has no address and no thread: keep it, or ask again later",
+)
 NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
 
 

@@ -403,6 +403,10 @@ class ResearchResponse(BaseModel, frozen=True):
     degraded: tuple[Degraded, ...] = ()
     metadata: ResearchMetadata
 
+    def with_degraded(self, *entries: Degraded) -> Self:
+        """The same answer, which also says what failed after it was made."""
+        return self.model_copy(update={"degraded": (*self.degraded, *entries)})
+
 
 # The stored texts that the quotes of an answer point into.
 

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent, Token
+from modules.llm_platform.application.services.research_job_service import NOT_STORED
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     MIN_QUESTION_CHARS,
@@ -156,7 +158,9 @@ async def research(request: Request) -> Response:
     events: list[ResearchEvent] = []
     response = await responses.run_research(request, body, events.append, is_stored=body.store)
     if body.store:
-        await _record(request, body, [*events, Done(request_id=responses.request_id(request), response=response)])
+        done = Done(request_id=responses.request_id(request), response=response)
+        if not_stored := await _record(request, body, [*events, done]):
+            response = response.with_degraded(not_stored)
     return responses.json_response(response)
 
 
@@ -171,11 +175,12 @@ async def _read(request: Request) -> ResearchApiRequest:
     return body
 
 
-async def _record(request: Request, body: ResearchApiRequest, events: Sequence[ResearchEvent]) -> None:
-    """Store a foreground run; its text is in the last event."""
+async def _record(request: Request, body: ResearchApiRequest, events: Sequence[ResearchEvent]) -> Degraded | None:
+    """Store a foreground run; its text is in the last event. Return the entry for an answer that could not be stored."""
     stored = [event for event in events if not isinstance(event, Token)]
     jobs = responses.services(request).research_jobs
-    await jobs.record(body, stored, owner=responses.caller_id(request), thread_id=body.thread_id)
+    is_stored = await jobs.record(body, stored, owner=responses.caller_id(request), thread_id=body.thread_id)
+    return None if is_stored or not jobs.is_storing else NOT_STORED
 
 
 @router.post(

@@ -9,6 +9,7 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.presentation.rest.http import responses
@@ -25,7 +26,7 @@ RESEARCH_EVENTS = (
     "failed",
 )
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-RecordRun = Callable[[Sequence[ResearchEvent]], Awaitable[None]]
+RecordRun = Callable[[Sequence[ResearchEvent]], Awaitable[Degraded | None]]  # None: stored, or nothing is to be stored
 
 
 class Event(Protocol):
@@ -155,7 +156,8 @@ async def stream_research(
 ) -> EventStream:
     """Return the events of a research run as they happen. The research occupies a slot and stops if the client disconnects.
 
-    `record` gets all events of a run that has an answer, before the last one is sent: a client may fetch it at once.
+    `record` gets all events of a run that has an answer, before the last one is sent: a client may fetch it at once. What it
+    returns is sent in the `degraded` of the answer.
     """
     events = responses.services(request).research.stream(
         question,
@@ -178,8 +180,8 @@ async def _recorded(
     async with aclosing(events):
         async for event in events:
             seen.append(event)
-            if isinstance(event, Done):
-                await record(seen)
+            if isinstance(event, Done) and (not_stored := await record(seen)):
+                event = event.model_copy(update={"response": event.response.with_degraded(not_stored)})
             yield event
 
 

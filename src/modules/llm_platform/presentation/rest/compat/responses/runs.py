@@ -176,6 +176,7 @@ async def _submit(request: Request, run: ResponseRun) -> ResponseWriter:
 
 
 async def _record(request: Request, run: ResponseRun, writer: ResponseWriter, events: Sequence[Event]) -> None:
+    """Store the run. The `store` of the response says whether that succeeded."""
     if not run.envelope.store:
         return
     stored = [event for event in events if isinstance(event, STORED_EVENTS)]
