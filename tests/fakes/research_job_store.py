@@ -21,6 +21,7 @@ TTL_DAYS: Final = 30.0
 DAY_S: Final = 86_400.0
 LEASE_S: Final = 60.0
 MANY: Final = 1000
+OWNERS: Final = ("owner", "other")
 PROGRESS: Final = ResearchProgress(step="searched", searched=2)
 QUESTION: Final = "How do heat pumps work?"
 HOOK: Final = "https://hooks.example.org/done"
@@ -162,6 +163,34 @@ class ResearchJobStoreContract:
         assert [each.id for each in await store.threads("owner", 3)] == ["b", "d", "c"]
         assert [each.id for each in await store.threads("owner", 3, "c")] == ["a"]
         assert [each.id for each in await store.threads("owner", 3, "b")] == ["d", "c", "a"]
+
+    async def test_threads_of_two_owners_with_equal_ids_are_apart(self, store: IResearchJobStore) -> None:
+        """Names, counts, times, paging, search, titles and deletion of one owner's threads do not depend on another's."""
+        for owner, names in (("owner", "abc"), ("other", "cab")):
+            for name in names:
+                await store.add(new_job(name, owner), MANY)
+        await store.add(follow_up("d", "a"), MANY)
+        await store.add(follow_up("e", "a", "other"), MANY)
+        await store.add(follow_up("f", "c", "other", "Which bell rings?"), MANY)
+        runs = {owner: [(each.id, each.runs, each.running) for each in await store.threads(owner, 9)] for owner in OWNERS}
+        assert runs == {
+            "owner": [("a", 2, 2), ("c", 1, 1), ("b", 1, 1)],
+            "other": [("c", 2, 2), ("a", 2, 2), ("b", 1, 1)],
+        }
+        after_a = {owner: [each.id for each in await store.threads(owner, 9, "a")] for owner in OWNERS}
+        assert after_a == {"owner": ["c", "b"], "other": ["b"]}
+        assert [each.id for each in await store.threads("owner", 9, None, "bell")] == []
+        for owner, ids in (("owner", ["a", "d"]), ("other", ["a", "e"])):
+            found = await store.thread(owner, "a")
+            assert found is not None
+            assert ([job.id for job in found.researches], found.runs) == (ids, 2)
+        assert await store.rename_thread("owner", "a", "Mine")
+        titles = {owner: {each.id: each.title for each in await store.threads(owner, 9)}["a"] for owner in OWNERS}
+        assert titles == {"owner": "Mine", "other": QUESTION}
+        assert sorted(await store.delete_thread("owner", "a")) == ["a", "d"]
+        assert await store.cancel("other", "a", event(0))
+        runs = {owner: [(each.id, each.runs, each.running) for each in await store.threads(owner, 9)] for owner in OWNERS}
+        assert runs == {"owner": [("c", 1, 1), ("b", 1, 1)], "other": [("c", 2, 2), ("a", 2, 1), ("b", 1, 1)]}
 
     async def test_threads_of_compatible_apis_are_not_listed(self, store: IResearchJobStore) -> None:
         """Their clients hold their addresses, by which they are found; one that was continued without such an API is listed."""
