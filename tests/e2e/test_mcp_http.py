@@ -243,6 +243,18 @@ async def test_limits_count_calls_only() -> None:
     assert second.content[0].text.startswith("rate_limited: ")
 
 
+async def test_limits_count_resources() -> None:
+    """Reading reports is limited like calling tools: the second request of a client that may make one is refused."""
+    limiter = MemoryRateLimiter(RateLimits(RateLimit("client", 1, 86_400, burst=1)))
+    parts = {"store": StoreService(MemoryResearchStore())}
+    async with running(FakeServices(), limiter, parts) as url, connected(url, "legacy") as client:
+        assert (await client.list_resources()).resources == []
+        for refused in (client.list_resources, lambda: client.read_resource("llm-platform://reports/none")):
+            with pytest.raises(MCPError) as caught:
+                await refused()
+            assert caught.value.error.data["code"] == "rate_limited"
+
+
 class LabelledServices(FakeServices):
     """Notes for which API key each search is made, as the budget of a key does."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from modules.llm_platform.application.research.events import (
     Done,
     Failed,
     FoundResult,
+    ModelProgressed,
     Planned,
     Ranked,
     RankedResult,
@@ -26,6 +28,7 @@ from modules.llm_platform.application.research.events import (
     SourcesNumbered,
     Started,
     Token,
+    _Event,
 )
 from modules.llm_platform.application.research.report.replay import MAX_TEXT_CHARS, StoredReport, replay_events
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -322,3 +325,40 @@ async def test_an_output_of_the_archive_is_not_told(tmp_path: Path) -> None:
     assert isinstance(events[-1], Done)
     assert events[-1].response.metadata.stored_at is not None
     assert events[-1].response.output is None
+
+
+def test_an_event_that_the_replay_does_not_know_is_refused() -> None:
+    """A new kind of event is told only after somebody has written how it is made safe."""
+
+    class Unchecked(_Event, frozen=True):
+        type: str = "unchecked"
+        html: str = "<script>alert(1)</script>"
+
+    response = ResearchResponse(query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1))
+    events = (Started(request_id="r"), Unchecked(request_id="r"), Done(request_id="r", response=response))
+    replayed = replay_events(cast(Any, events), (), REQUEST, "en")
+    assert replayed is not None
+    assert [event.type for event in replayed[0]] == ["done"]
+
+
+def test_labels_of_events_have_no_control_characters() -> None:
+    """Titles, names of models and reasons are shown in terminals."""
+    hostile = "a\x1b[2J\u202eb"
+    response = ResearchResponse(query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1))
+    events = (
+        Searched(
+            request_id="r", query=hostile, provider=hostile, count=1, cached=False,
+            results=(FoundResult(url="https://a.example", title=hostile, snippet=hostile),),
+        ),
+        ModelProgressed(
+            request_id="r", model=hostile, phase="reading", prompt_tokens=1, completion_tokens=0, elapsed_s=1.0
+        ),
+        Reset(request_id="r", reason=hostile),
+        Done(request_id="r", response=response),
+    )  # fmt: skip
+    source = Source(index=1, title=hostile, url="https://a.example", text="text")
+    replayed = replay_events(events, (source,), REQUEST, "en")
+    assert replayed is not None
+    assert len(replayed[0]) == len(events)
+    assert replayed[1][0].title == "a[2Jb"
+    assert not any(sign in repr(replayed) for sign in (r"\x1b", r"\u202e"))

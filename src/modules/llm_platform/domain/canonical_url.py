@@ -46,6 +46,15 @@ def host_of(url: str) -> str:
     return match[1].lower().rstrip(".") if match else ""
 
 
+def without_userinfo(url: str) -> str:
+    """The web URL without `user:password@`, which is no part of where a page is; any other string unchanged."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or "@" not in rest or not is_web_url(url):
+        return url
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{authority.rpartition('@')[2]}{rest[len(authority):]}"
+
+
 def split_domains(domains: Sequence[str]) -> tuple[list[str], list[str]]:
     """The included domains and, without their leading minus, the excluded ones."""
     return [each for each in domains if not each.startswith("-")], [each[1:] for each in domains if each.startswith("-")]

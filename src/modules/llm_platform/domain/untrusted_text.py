@@ -1,4 +1,4 @@
-"""Neutralise untrusted text in prompts (prompt injection): fence lines around it, no citation markers or chat roles in it."""
+"""Neutralise untrusted text: no control characters for readers; in prompts fence lines, no citation markers or chat roles."""
 
 import hashlib
 import re
@@ -8,6 +8,8 @@ _MARKER_LIKE = re.compile(r"\[(?<![\w\])]\[)(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\]
 _ROLE_LIKE = re.compile(r"<(?=[|/]|(?:system|user|assistant|tool|source|search_results)\w*\b)", re.IGNORECASE)
 # Tag characters and direction marks: a page can hide instructions in them that no reader sees.
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+# What a terminal obeys (C0, C1) and what turns the order of the characters around it; tabs and line ends stay.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FENCE_CHARS = 16
 
 
@@ -22,6 +24,11 @@ def neutralised(text: str) -> str:
     visible = text if text.isascii() else _INVISIBLE.sub("", text)
     numbered = _MARKER_LIKE.sub(lambda found: f"({found.group(1) or found.group(2)})", visible)
     return _ROLE_LIKE.sub("‹", numbered)
+
+
+def without_controls(text: str) -> str:
+    """The text without control characters, except tabs and line ends, and without bidirectional overrides."""
+    return text if text.isprintable() else _CONTROL.sub("", text)
 
 
 def one_line(text: str) -> str:

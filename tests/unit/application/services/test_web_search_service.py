@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from modules.llm_platform.application.services.web_search_service import WebSearchService
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConnectionError, WebSearchError
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
@@ -132,3 +132,41 @@ async def test_queries_are_logged_only_with_log_queries(
             await service.search(WebSearchRequest(query=QUERY))
         assert [getattr(record, "query", None) for record in caplog.records] == [expected]
         assert (QUERY in repr([vars(record) for record in caplog.records])) is log_queries
+
+
+async def test_texts_of_results_have_no_control_characters() -> None:
+    """Neither what a terminal obeys nor what turns the order of characters; tabs, line ends and other scripts stay."""
+    found = [
+        WebSearchResultItem(
+            title="A \x1b[2J\x07\x9b31m\u202eevil\u2066 \x00title", url="https://example.org/1", snippet="one\x1b\n\ttwo",
+            site_name="ex\x85ample", summary="\u2069s",
+        ),
+        WebSearchResultItem(title="می\u200cخواهم Grüße", url="https://example.org/2"),
+    ]  # fmt: skip
+    first, second = (await WebSearchService(FakeWebSearch(found)).search(search_request())).results
+    assert (first.title, first.snippet, first.site_name, first.summary) == ("A [2J31mevil title", "one\n\ttwo", "example", "s")
+    assert second == found[1]
+
+
+async def test_addresses_of_results_have_no_credentials() -> None:
+    """A user name or password in an address is left out; an `@` elsewhere stays."""
+    addresses = {
+        "https://user:pw@example.org/a?b=c@d#e": "https://example.org/a?b=c@d#e",
+        "http://user@example.org:8080": "http://example.org:8080",
+        "https://:pw@example.org?q=1": "https://example.org?q=1",
+        "https://example.org/@user": "https://example.org/@user",
+        "doc:notes@home.md": "doc:notes@home.md",
+    }
+    found = [WebSearchResultItem(title="A page", url=url) for url in addresses]
+    answer = await WebSearchService(FakeWebSearch(found)).search(search_request())
+    assert [item.url for item in answer.results] == list(addresses.values())
+
+
+async def test_suggestions_are_few_short_lines() -> None:
+    """What engines suggest is bounded and has no control characters."""
+    hints = ("one\x1b\n two", *("x" * 9000 for _ in range(99)))
+    found = WebSearchResponse(query=QUERY, provider="fake", suggestions=hints, correction="a\u202e\nb")
+    answer = await WebSearchService(FakeWebSearch(found)).search(search_request())
+    assert (answer.suggestions[0], answer.correction) == ("one two", "a b")
+    assert len(answer.suggestions) <= 20
+    assert max(map(len, answer.suggestions)) <= 500

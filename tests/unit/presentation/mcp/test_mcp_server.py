@@ -320,7 +320,7 @@ async def test_tools_offer_the_language_models(models: tuple[ConfiguredModel, ..
     async with connected(services=services) as client:
         tools = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
         refused = text_of(await client.call_tool("research", {**QUESTION, "colour": "red"}))
-    assert refused.endswith(f"colour: is not an argument of this tool, which has {', '.join(tools['research'])}")
+    assert refused.endswith(f"a name: is not an argument of this tool, which has {', '.join(tools['research'])}")
     for name in ("research", "start_research"):
         assert ("output_schema" in tools[name]) == (offered is not None)
         choices = tools[name]["model"]["anyOf"][0]["enum"] if "model" in tools[name] else None
@@ -559,9 +559,9 @@ async def test_long_snippets_are_cut() -> None:
     assert len(result.model_dump_json()) < 60_000
 
 
-async def stored_reports() -> StoreService:
+async def stored_reports(*queries: str) -> StoreService:
     store = MemoryResearchStore()
-    for query in ("What is asyncio?", "Was ist größer: 5 € oder 5 $?"):
+    for query in queries or ("What is asyncio?", "Was ist größer: 5 € oder 5 $?"):
         response = ResearchResponse(
             query=query, depth="report", synthesis="An event loop runs tasks. [1] <script>alert(1)</script>",
             sources=(REF,), metadata=ResearchMetadata(latency_ms=1),
@@ -604,3 +604,37 @@ async def test_other_addresses_are_no_resources(uri: str) -> None:
         with pytest.raises(MCPError) as raised:
             await client.read_resource(uri)
     assert raised.value.error.data["code"] == "topic_not_found"
+
+
+async def test_a_stored_report_has_no_secret() -> None:
+    """Neither the list of reports nor a report repeats a configured key."""
+    async with connected(store=await stored_reports(f"What is {SECRET}?"), secrets=(SECRET,)) as client:
+        listed = await client.list_resources()
+        texts = [await client.read_resource(each.uri) for each in listed.resources]
+    assert [each.title for each in listed.resources] == ["What is [redacted]?"]
+    assert texts[0].contents[0].text.startswith("# What is [redacted]?")
+    assert SECRET not in texts[0].contents[0].text
+
+
+async def test_resources_are_counted_as_calls() -> None:
+    """A list of reports and each report that is read count for the rate limits, like a call of a tool."""
+    started: list[str] = []
+
+    class Counted(Call):
+        async def start(self) -> None:
+            started.append("call")
+
+    async with connected(call=Counted, store=await stored_reports()) as client:
+        listed = (await client.list_resources()).resources
+        assert len(started) == 1
+        await client.read_resource(listed[0].uri)
+    assert len(started) == 2
+
+
+async def test_an_unknown_argument_is_not_repeated() -> None:
+    """The error lists the arguments that the tool has; the name that was sent may hold anything."""
+    async with connected() as client:
+        refused = await client.call_tool("search", {"query": "q", "Ignore_all_rules": 1, SECRET: 2})
+    assert refused.is_error
+    assert "query" in text_of(refused)
+    assert all(name not in refused.model_dump_json() for name in ("Ignore", SECRET))

@@ -74,6 +74,44 @@ async def test_searxng_json_is_passed_on(client: httpx2.AsyncClient, services: F
     assert (await client.get("/search?q=x")).json()["number_of_results"] == 990
 
 
+async def test_unsafe_addresses_are_not_passed_on(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """An address with another scheme than http, https or doc is left out, with the result or link that is nothing without it.
+
+    Addresses lose their credentials and texts their control characters.
+    """
+    bad, good = " java\tscript:alert(1)", "https://example.org/a"
+    row = {"url": "https://user:pw@example.org/a", "title": "A \x1b[31mred\x9b \u202etitle", "engine": "e"}
+    row |= {"parsed_url": ["https", "user:pw@example.org", "/a", "", "", ""], "img_src": bad, "thumbnail": "data:image/png,x"}
+    row |= {"iframe_src": "file:///etc/passwd", "content": "javascript:alert(2)", "magnetlink": "magnet:?xt=1", "pubdate": None}
+    services.found = WebSearchResponse(
+        query="q",
+        provider="searxng",
+        raw={
+            "query": "q",
+            "results": [{"url": bad, "title": "bad"}, row, {"template": "key-value.html", "key": "Note: a value"}],
+            "answers": [{"answer": "42", "url": "vbscript:x"}, {"answer": "Note: 43", "url": good}],
+            "infoboxes": [{"infobox": "A", "id": bad, "urls": [{"title": "t", "url": bad}, {"title": "u", "url": good}]}],
+            "suggestions": ["more\x1b"],
+            "nested": {"a": [{"link": bad, "image": {"src": bad, "alt": "b"}}]},
+        },
+    )
+    answer = (await client.get("/search", params={"q": "q"})).json()
+    assert answer["results"] == [
+        {
+            "url": good,
+            "title": "A [31mred title",
+            "engine": "e",
+            "parsed_url": ["https", "example.org", "/a", "", "", ""],
+            "magnetlink": "magnet:?xt=1",
+            "pubdate": None,
+        },
+        {"template": "key-value.html", "key": "Note: a value"},
+    ]
+    assert answer["answers"] == [{"answer": "42"}, {"answer": "Note: 43", "url": good}]
+    assert answer["infoboxes"] == [{"infobox": "A", "urls": [{"title": "u", "url": good}]}]
+    assert (answer["suggestions"], answer["nested"]) == (["more"], {"a": [{"image": {"alt": "b"}}]})
+
+
 async def test_lone_surrogate_is_passed_on(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """A lone surrogate from upstream is escaped in JSON, not a 500."""
     services.found = WebSearchResponse(query="q", raw={"results": [{"title": "a\ud800b"}]})

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.untrusted_text import without_controls
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,8 @@ class PageService(IPageReader):
             "page read",
             extra={"reader": page.reader, "duration_ms": self._ms_since(began), "chars": len(page.text)},
         )
-        return page
+        title = without_controls(page.title)
+        return page if title == page.title else page.model_copy(update={"title": title})
 
     def _ms_since(self, began: float) -> float:
         return round((self._clock() - began) * 1000, 1)

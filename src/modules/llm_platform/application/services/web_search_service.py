@@ -5,14 +5,22 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from modules.llm_platform.domain.canonical_url import is_openable
-from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.canonical_url import is_openable, without_userinfo
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    SourceKind,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
+from modules.llm_platform.domain.untrusted_text import one_line, without_controls
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
+MAX_SUGGESTIONS = 20
+MAX_SUGGESTION_CHARS = 500
 UNEXPECTED_ERROR = "The search provider raised an unexpected error: see the log"
 
 
@@ -42,7 +50,7 @@ class WebSearchService(IWebSearchProvider):
         """The results that can be opened. Raises only the web search errors of `domain.exceptions`."""
         began = self._clock()
         try:
-            answer = _without_unsafe_urls(await self._provider.search(request))
+            answer = _cleaned(await self._provider.search(request))
         except AppException as error:
             self._log_failure(request, began, error)
             raise
@@ -94,11 +102,29 @@ class WebSearchService(IWebSearchProvider):
         return fields | {"query": request.query} if self._log_queries else fields
 
 
-def _without_unsafe_urls(answer: WebSearchResponse) -> WebSearchResponse:
-    """The answer without results that must not be opened: a caller's own provider may not check its URLs."""
-    for item in answer.results:
-        if not is_openable(item.url):
-            break
-    else:
-        return answer
-    return answer.model_copy(update={"results": tuple(item for item in answer.results if is_openable(item.url))})
+def _cleaned(answer: WebSearchResponse) -> WebSearchResponse:
+    """The answer without what no reader should get: a caller's own provider, or a site, may write anything.
+
+    Results that cannot be opened are dropped; addresses lose their credentials, and texts their control characters.
+    """
+    changes: dict[str, object] = {
+        "results": tuple(_cleaned_item(item) for item in answer.results if is_openable(item.url))
+    }
+    if answer.correction is not None or answer.suggestions:
+        changes["correction"] = answer.correction and _hint(answer.correction)
+        changes["suggestions"] = tuple(map(_hint, answer.suggestions[:MAX_SUGGESTIONS]))
+    return answer.model_copy(update=changes)
+
+
+def _cleaned_item(item: WebSearchResultItem) -> WebSearchResultItem:
+    """The same object where nothing changes, which is the rule."""
+    texts = {
+        name: value if name == "url" else without_controls(value) for name, value in item if isinstance(value, str)
+    }
+    texts["url"] = without_userinfo(item.url)
+    changed = {name: value for name, value in texts.items() if value != getattr(item, name)}
+    return item.model_copy(update=changed) if changed else item
+
+
+def _hint(text: str) -> str:
+    return one_line(without_controls(text[:MAX_SUGGESTION_CHARS]))

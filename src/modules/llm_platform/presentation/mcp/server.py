@@ -148,7 +148,7 @@ class _Handlers:
                 types.Resource(
                     uri=REPORT_SCHEME + quote(topic.name, safe=""),
                     name=topic.name,
-                    title=topic.query,
+                    title=self._redacted_text(topic.query),
                     description=f"Report of {topic.newest:%Y-%m-%d}",
                     mime_type=MARKDOWN,
                 )

@@ -41,7 +41,6 @@ PAGE_CHARS: Final = 20_000  # of a page in one result, unless `max_chars` says o
 MAX_PAGE_CHARS: Final = 100_000
 MAX_SNIPPET_CHARS: Final = 2000
 MAX_REPORTED_ERRORS: Final = 10
-MAX_NAMED_CHARS: Final = 40  # of an unknown argument
 MAX_WAIT_S: Final = 50  # for the end of a background run: many hosts wait a minute for a tool
 WAIT_S: Final = 25  # unless `wait_s` says otherwise
 POLL_S: Final = 1.0
@@ -193,14 +192,14 @@ class ToolSpec:
         return [name for name in self.parameters if choices.models or name not in NEED_A_MODEL]
 
     def parse(self, arguments: Mapping[str, Any], choices: Choices) -> BaseModel:
-        """The request; an argument that is null is left out. Raises InvalidArgumentsError, whose message names each field
-        without its value.
+        """The request; an argument that is null is left out. Raises InvalidArgumentsError, whose message names each
+        field of the tool without its value.
         """
-        unknown = sorted(set(arguments) - set(self.parameters))
-        if unknown:
-            name = "".join(char for char in unknown[0][:MAX_NAMED_CHARS] if char.isalnum() or char in "_-")
+        if unknown := sorted(arguments.keys() - self.parameters.keys()):
+            # A name of our own is helpful, any other one is the sender's text.
+            name = next((name for name in unknown if name in self.request.model_fields), "a name")
             known = ", ".join(self.offered(choices))
-            raise InvalidArgumentsError(f"{name or 'an argument'}: is not an argument of this tool, which has {known}")
+            raise InvalidArgumentsError(f"{name}: is not an argument of this tool, which has {known}")
         arguments = {name: value for name, value in arguments.items() if value is not None}
         if "sources" in self.parameters:
             arguments = {"sources": default_sources(choices.kinds), **arguments}

@@ -1,5 +1,6 @@
 """The search format of SearXNG: its parameters and its JSON, for every provider."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -7,8 +8,10 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, WithJsonSchema
 from starlette.datastructures import QueryParams
 
+from modules.llm_platform.domain.canonical_url import without_userinfo
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.long_message import SearchQuery
+from modules.llm_platform.domain.untrusted_text import without_controls
 
 SOURCE_OF_CATEGORY: Mapping[str, dtos.SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4
@@ -19,6 +22,14 @@ TIME_RANGE: Mapping[str, Any] = {"enum": ["", "day", "week", "month", "year"]}
 TIME_RANGE_OR_NULL = WithJsonSchema({"enum": [*TIME_RANGE["enum"], None]})
 SAFESEARCH: Mapping[str, Any] = {"enum": ["", 0, 1, 2]}
 SAFESEARCH_OR_NULL: dict[str, Any] = {"enum": [*SAFESEARCH["enum"], None]}
+DOCUMENT_SCHEMES = frozenset({"http", "https", "doc"})
+SAFE_SCHEMES: Mapping[str, frozenset[str]] = {"magnetlink": DOCUMENT_SCHEMES | {"magnet"}}
+SCRIPT_SCHEMES = frozenset({"javascript", "vbscript"})
+LINK_LISTS = frozenset({"results", "urls"})  # whose items are nothing without their address
+MAX_SCHEME_CHARS = 100
+_ADDRESS_FIELD = re.compile(r"(?:^|_)(?:url|urls|src|href|link|links|image|images|thumbnail|favicon|id|uri)$|link$|file$")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):")
+_BLANK = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 ANY_LANGUAGE = frozenset({"all", "auto", ""})  # the same as leaving the field out
 
 
@@ -116,16 +127,55 @@ def _number(text: str) -> int | str:
 
 
 def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:
-    """Return the unchanged JSON of SearXNG, or the response of another provider in the same format.
+    """Return the JSON of SearXNG without unsafe addresses, or the response of another provider in the same format.
 
     `number_of_results`, which SearXNG removed in May 2026 and older clients read, is at least the number of results.
     """
     raw = response.raw
     if raw is None or not isinstance(raw.get("results"), list):
         raw = _in_searxng_format(response)
+    else:
+        raw = {name: _cleaned(value, name) for name, value in raw.items()}
     total = raw.get("number_of_results", response.total_matches)
     number = total if isinstance(total, int | float) and not isinstance(total, bool) else 0
     return {**raw, "number_of_results": max(number, len(raw["results"]))}
+
+
+def _cleaned(value: Any, name: str) -> Any:
+    """Return a value of the JSON without control characters, credentials in addresses, and addresses that run or read files.
+
+    A result or a link whose own address is unsafe is left out; of anything else the unsafe field is. `name` is that of the
+    field, of a list that of the list.
+    """
+    if isinstance(value, str):
+        return without_userinfo(without_controls(value))
+    if isinstance(value, list):
+        return [_cleaned(item, name) for item in value if not _is_unsafe_item(item, name)]
+    if not isinstance(value, dict):
+        return value
+    cleaned = {key: _cleaned(item, key) for key, item in value.items() if not _is_unsafe_address(item, key)}
+    if isinstance(cleaned.get("parsed_url"), list) and isinstance(url := cleaned.get("url"), str):
+        cleaned["parsed_url"] = _parsed_url(url)
+    return cleaned
+
+
+def _is_unsafe_item(item: Any, name: str) -> bool:
+    if isinstance(item, dict):
+        return name in LINK_LISTS and _is_unsafe_address(item.get("url"), "url")
+    return name != "parsed_url" and _is_unsafe_address(item, name)
+
+
+def _is_unsafe_address(value: Any, name: str) -> bool:
+    """Whether a field for addresses has another scheme than those of documents, or any field one that runs as a script.
+
+    Browsers ignore controls and blanks in a scheme.
+    """
+    if not isinstance(value, str) or (scheme := _SCHEME.match(_BLANK.sub("", value[:MAX_SCHEME_CHARS]))) is None:
+        return False
+    found = scheme[1].lower()
+    if found in SCRIPT_SCHEMES:
+        return True
+    return _ADDRESS_FIELD.search(name) is not None and found not in SAFE_SCHEMES.get(name, DOCUMENT_SCHEMES)
 
 
 def _in_searxng_format(response: dtos.WebSearchResponse) -> dict[str, Any]:

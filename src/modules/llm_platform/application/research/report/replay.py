@@ -27,6 +27,7 @@ from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.store_key import store_key
+from modules.llm_platform.domain.untrusted_text import without_controls
 
 # A stored report may have been imported from another machine, so a replay applies the same rules as a new report.
 # They change nothing in a report that was made here.
@@ -41,6 +42,7 @@ MAX_CHARS: Final = {
     "text": MAX_SOURCE_CHARS,
 }  # by field
 ADDRESSES: Final = frozenset({"url"})  # they are dropped if they cannot be opened
+QUOTED: Final = frozenset({"text", "content"})
 MAX_NOTES: Final = 500
 MAX_UNCITED: Final = 5000
 
@@ -186,9 +188,13 @@ def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[
 
 
 def _shortened(value: Model) -> Model:
-    """The value with its texts within the limits; addresses stay whole."""
+    """The value with its texts within the limits and labels without control characters; addresses stay whole.
+
+    A text that quotes point into keeps its characters.
+    """
     texts = {name: text for name, text in value if isinstance(text, str) and name not in ADDRESSES}
     cut = {name: text[: MAX_CHARS.get(name, MAX_LABEL_CHARS)] for name, text in texts.items()}
+    cut |= {name: without_controls(text) for name, text in cut.items() if name not in QUOTED}
     return value.model_copy(update=cut) if cut != texts else value
 
 
