@@ -31,6 +31,7 @@ WEB = "https://elsewhere.example.net"
 
 
 class Folder(WebSearchProviderContract):
+    is_remote = False
     embedder: type[IEmbedder]
 
     @pytest.fixture

@@ -74,6 +74,8 @@ def provider(store: MemoryVectorStore) -> DocumentWebSearch:
 
 
 class TestIndexWebSearch(WebSearchProviderContract):
+    is_remote = False
+
     @pytest.fixture
     def provider(self, store: MemoryVectorStore) -> DocumentWebSearch:
         return over(store)

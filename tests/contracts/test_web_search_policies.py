@@ -39,6 +39,8 @@ WRAPPED: dict[str, Wrap] = {
 
 
 class TestPolicies(WebSearchProviderContract):
+    is_remote = False
+
     @pytest.fixture(params=list(WRAPPED))
     def wrap(self, request: pytest.FixtureRequest) -> Wrap:
         return WRAPPED[request.param]

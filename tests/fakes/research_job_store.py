@@ -192,6 +192,15 @@ class ResearchJobStoreContract:
         runs = {owner: [(each.id, each.runs, each.running) for each in await store.threads(owner, 9)] for owner in OWNERS}
         assert runs == {"owner": [("c", 1, 1), ("b", 1, 1)], "other": [("c", 2, 2), ("a", 2, 1), ("b", 1, 1)]}
 
+    async def test_a_run_joins_no_thread_of_another_owner(self, store: IResearchJobStore) -> None:
+        """A follow-up of a run whose id another owner has, too, joins the thread of its own owner."""
+        await store.add(new_job("a", "other"), MANY)
+        await store.add(follow_up("b", "a", "other"), MANY)
+        await store.add(new_job("b", "owner"), MANY)
+        await store.add(follow_up("c", "b"), MANY)
+        assert [(each.id, each.runs) for each in await store.threads("owner", 9)] == [("b", 2)]
+        assert [(each.id, each.runs) for each in await store.threads("other", 9)] == [("a", 2)]
+
     async def test_threads_of_compatible_apis_are_not_listed(self, store: IResearchJobStore) -> None:
         """Their clients hold their addresses, by which they are found; one that was continued without such an API is listed."""
         runs = (("a", None, ""), ("b", None, "openai"), ("c", None, "tavily"), ("d", "c", ""), ("e", "b", "openai"))

@@ -101,6 +101,7 @@ VIOLATIONS: dict[str, Callable[[], Any]] = {
     "swallows failures": lambda: CONTRACT.test_failed_search_is_an_error(SearchCase(FakeWebSearch(), REQUEST)),
     "ignores count": lambda: CONTRACT.test_count_limits_the_results_and_keeps_the_best(InvalidProvider(), REQUEST),
     "bad addresses": lambda: CONTRACT.test_result_urls_can_be_opened(with_changes(results=BAD_ADDRESS), REQUEST),
+    "leaves no trace of a query": lambda: CONTRACT.test_egress_log_has_each_query(FakeWebSearch(FOUND), REQUEST),
     "mixes answers": lambda: CONTRACT.test_searches_can_run_concurrently(
         with_changes(query="other"), REQUEST, SearchCase(InvalidProvider(), REQUEST)
     ),

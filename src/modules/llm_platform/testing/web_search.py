@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.egress_log import record_sent
 from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.testing import waiting
@@ -26,6 +27,7 @@ WEB_SEARCH_ERRORS: Final = (
     exceptions.WebSearchError,
 )
 
+NOT_LOGGED: Final = "the egress log must have the query of a search, and nothing else"
 TOO_FEW_RESULTS: Final = "the fixture `findable` must find at least two results"
 
 Outcome: TypeAlias = Sequence[WebSearchResultItem] | WebSearchResponse | AppException
@@ -104,7 +106,11 @@ class WebSearchProviderContract:
 
     `provider`: an IWebSearchProvider · `findable`: a WebSearchRequest with at least two results · `nothing_to_find`: a
     SearchCase without results · `unreachable`: a SearchCase whose upstream is unreachable · `slow`: a SlowSearch.
+
+    `is_remote`: the provider sends queries to another host. Only one that searches in this process sets it to False.
     """
+
+    is_remote: bool = True
 
     async def test_response_has_results_provider_and_query(
         self, provider: IWebSearchProvider, findable: WebSearchRequest
@@ -143,6 +149,17 @@ class WebSearchProviderContract:
         """Every URL is http, https or doc, without white space."""
         answer = await provider.search(findable)
         assert all(re.fullmatch(r"(?:https?://|doc:)\S+", item.url) for item in answer.results)
+
+    async def test_egress_log_has_each_query(self, provider: IWebSearchProvider, findable: WebSearchRequest) -> None:
+        """The egress log of a search names the host that got the query, and the kind of data; nothing for a local provider.
+
+        Readers see it in `sent_to`. An adapter passes `sent_kind="query"` to `Upstream`, or calls `log_sent` itself.
+        """
+        with record_sent() as egress_log:
+            await provider.search(findable)
+        sent = egress_log.sent()
+        assert all(entry.host for entry in sent)
+        assert {entry.kind for entry in sent} == ({"query"} if self.is_remote else set()), NOT_LOGGED
 
     async def test_searches_can_run_concurrently(
         self, provider: IWebSearchProvider, findable: WebSearchRequest, nothing_to_find: SearchCase

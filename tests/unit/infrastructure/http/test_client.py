@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from importlib import metadata
 
 import httpx2
@@ -28,7 +29,7 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     async with serving(json_reply({"a": 1})) as server, make_client(server.url) as client:
         upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
-        assert upstream.json_object(await upstream.get("/x?y=1")) == {"a": 1}
+        assert upstream.json_object(await upstream.get("/x?y=1", sent_kind=None)) == {"a": 1}
     assert server.requests[0].path == "/x?y=1"
 
 
@@ -36,7 +37,7 @@ async def test_a_configured_proxy_is_used() -> None:
     """It gets the complete address."""
     async with serving(json_reply({"a": 1})) as proxy, make_client("http://search.invalid", proxy=proxy.url) as client:
         upstream = Upstream("Test", "http://search.invalid", setting="TEST_URL", timeout=5, client=client)
-        assert upstream.json_object(await upstream.get("/x")) == {"a": 1}
+        assert upstream.json_object(await upstream.get("/x", sent_kind=None)) == {"a": 1}
     assert proxy.requests[0].path == "http://search.invalid/x"
     assert proxy.requests[0].headers["host"] == "search.invalid"
 
@@ -45,8 +46,8 @@ async def test_an_upstream_without_a_client_creates_one() -> None:
     """For users who build an adapter themselves."""
     async with serving(json_reply({"a": 1})) as server:
         upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5)
-        assert (await upstream.post_json("/x", {"q": "é"})).status == 200
-        assert (await upstream.post_form("/x", {"q": "é &="})).status == 200
+        assert (await upstream.post_json("/x", {"q": "é"}, sent_kind=None)).status == 200
+        assert (await upstream.post_form("/x", {"q": "é &="}, sent_kind=None)).status == 200
         await upstream._client.aclose()
     assert (server.requests[0].json, server.requests[1].form) == ({"q": "é"}, {"q": "é &="})
 
@@ -55,7 +56,7 @@ async def test_json_is_sent_as_compact_utf8() -> None:
     """Half of a surrogate pair, which UTF-8 cannot hold, is replaced."""
     async with serving(json_reply({})) as server, make_client(server.url) as client:
         upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
-        await upstream.post_json("/x", {"q": "é\ud83d", "n": [1, 2]})
+        await upstream.post_json("/x", {"q": "é\ud83d", "n": [1, 2]}, sent_kind=None)
     assert server.requests[0].body == '{"q":"é?","n":[1,2]}'.encode()
 
 
@@ -71,7 +72,7 @@ async def test_an_opened_response_of_any_status_is_unread(status: int) -> None:
     transport = httpx2.MockTransport(respond)
     async with httpx2.AsyncClient(transport=transport, timeout=1, follow_redirects=True) as client:
         upstream = Upstream("Test", "http://a.test", setting="TEST_URL", timeout=5, client=client)
-        responses = [await upstream.open("/x"), await upstream.open("/x", {"q": 1})]
+        responses = [await upstream.open("/x", sent_kind=None), await upstream.open("/x", {"q": 1}, sent_kind=None)]
         assert [(response.status_code, response.is_closed) for response in responses] == [(status, False)] * 2
         assert [await read_body(response, limit) for response, limit in zip(responses, (3, 4), strict=True)] == [None, b"body"]
         assert all(response.is_closed for response in responses)
@@ -82,7 +83,7 @@ async def test_an_opened_response_of_any_status_is_unread(status: int) -> None:
 async def test_an_unusable_address_is_a_transport_error_of_an_opened_request() -> None:
     """The caller translates it like the others."""
     with pytest.raises(TRANSPORT_ERRORS):
-        await Upstream("Test", "nothing://here", setting="TEST_URL", timeout=5).open("/x")
+        await Upstream("Test", "nothing://here", setting="TEST_URL", timeout=5).open("/x", sent_kind=None)
 
 
 async def test_cookies_are_not_stored() -> None:
@@ -90,7 +91,7 @@ async def test_cookies_are_not_stored() -> None:
     async with serving(json_reply({}, "Set-Cookie: who=me")) as server, make_client(server.url) as client:
         upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
         for _ in range(2):
-            await upstream.get("/")
+            await upstream.get("/", sent_kind=None)
     assert "cookie" not in server.requests[1].headers
 
 
@@ -144,7 +145,7 @@ async def test_a_given_client_follows_no_redirect() -> None:
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(elsewhere), follow_redirects=True) as client:
         upstream = Upstream("Test", "https://search.test", setting="TEST_URL", timeout=5, client=client)
         with pytest.raises(WebSearchConfigError, match=r"redirects.*TEST_URL"):
-            upstream.json_object(await upstream.get("/x"))
+            upstream.json_object(await upstream.get("/x", sent_kind=None))
 
 
 async def test_a_created_client_keeps_no_connection() -> None:
@@ -152,7 +153,7 @@ async def test_a_created_client_keeps_no_connection() -> None:
     async with serving(json_reply({"a": 1})) as server:
         upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5)
         for _ in range(2):
-            assert upstream.json_object(await upstream.get("/x")) == {"a": 1}
+            assert upstream.json_object(await upstream.get("/x", sent_kind=None)) == {"a": 1}
         assert server.connections == 2
 
 
@@ -165,7 +166,7 @@ async def test_an_oserror_is_a_connection_error() -> None:
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(broken)) as client:
         upstream = Upstream("Test", "https://search.test", setting="TEST_URL", timeout=5, client=client)
         with pytest.raises(WebSearchConnectionError, match="broke off"):
-            await upstream.get("/x")
+            await upstream.get("/x", sent_kind=None)
 
 
 async def test_a_closed_connection_is_not_reused() -> None:
@@ -199,3 +200,10 @@ async def test_an_idle_connection_is_reused() -> None:
             await client.post("/search", content=b"q=1")
             await asyncio.sleep(0.03)
     assert upstream.connections == 1
+
+
+@for_each("method", ["get", "post_json", "post_form", "open"])
+def test_a_request_says_what_it_sends(method: str) -> None:
+    """The kind of data for the egress log has no default: an adapter that forgets it is a type error, and fails."""
+    kind = inspect.signature(getattr(Upstream, method)).parameters["sent_kind"]
+    assert (kind.kind, kind.default) == (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty)

@@ -166,24 +166,27 @@ class Upstream:
         self._step_timeouts = httpx2.Timeout(timeout).as_dict()
 
     async def post_form(
-        self, path: str, form: Mapping[str, str], deadline: float | None = None, sent_kind: SentKind | None = "query"
+        self, path: str, form: Mapping[str, str], deadline: float | None = None, *, sent_kind: SentKind | None
     ) -> Reply:
-        """POST a form. `sent_kind` is the kind of data for the egress log, None for a request without data of the user."""
+        """POST a form. `sent_kind` is the kind of data for the egress log, None for a request without data of the user.
+
+        It has no default: a request that forgets it would leave no trace.
+        """
         content = "&".join(map("{}={}".format, form, map(_quoted, form.values()))).encode()
         return await self._exchange("POST", path, content, FORM, deadline, sent_kind)
 
     async def post_json(
-        self, path: str, body: Mapping[str, Any], deadline: float | None = None, sent_kind: SentKind | None = "query"
+        self, path: str, body: Mapping[str, Any], deadline: float | None = None, *, sent_kind: SentKind | None
     ) -> Reply:
         """POST a JSON object; `sent_kind` as in `post_form`."""
         return await self._exchange("POST", path, _encoded(body), JSON, deadline, sent_kind)
 
-    async def get(self, path: str, deadline: float | None = None, sent_kind: SentKind | None = None) -> Reply:
+    async def get(self, path: str, deadline: float | None = None, *, sent_kind: SentKind | None) -> Reply:
         """GET a path; `sent_kind` as in `post_form`."""
         return await self._exchange("GET", path, b"", None, deadline, sent_kind)
 
     async def open(
-        self, path: str, body: Mapping[str, Any] | None = None, sent_kind: SentKind | None = None
+        self, path: str, body: Mapping[str, Any] | None = None, *, sent_kind: SentKind | None
     ) -> httpx2.Response:
         """POST a JSON object, or GET without one: the response of any status with its body unread. The caller closes it.
 

@@ -139,7 +139,7 @@ class KeyedWebSearch(IWebSearchProvider):
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """POST the body without its fields of None; the JSON object of the answer."""
         sent = {name: value for name, value in body.items() if value is not None}
-        return self.answer_of(await self._upstream.post_json(path, sent))
+        return self.answer_of(await self._upstream.post_json(path, sent, sent_kind="query"))
 
     def answer_of(self, reply: Reply) -> dict[str, Any]:
         """The JSON object of a successful reply; raises by the tables for any other reply."""

@@ -161,7 +161,7 @@ class OpenAIProvider(ILLMProvider):
         path = self._path("/chat/completions", self.model)
         while True:
             sent = {name: value for name, value in body.items() if name in request.extra or name not in self._refused}
-            response = await self._timed(self._connected().open(path, sent, request.data_kind), limit)
+            response = await self._timed(self._connected().open(path, sent, sent_kind=request.data_kind), limit)
             if response.is_success:
                 return response
             refusal = await self._timed(read_body(response, MAX_ERROR_BYTES), limit)
@@ -244,7 +244,7 @@ class OpenAIProvider(ILLMProvider):
 
     async def _models(self) -> list[dict[str, Any]] | None:
         """The entries of the list of models; None where the service has no such list."""
-        response = await self._connected().open(self._path("/models"))
+        response = await self._connected().open(self._path("/models"), sent_kind=None)
         if response.status_code == httpx2.codes.NOT_FOUND:
             await response.aclose()
             return None

@@ -136,7 +136,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         if refusal := self._last_outcome.refusal:
             raise refusal
         if self._last_outcome.has_recent_json:
-            reply = await self._upstream.get("/healthz")
+            reply = await self._upstream.get("/healthz", sent_kind=None)
             if reply.status == httpx2.codes.OK and not reply.is_html:
                 return REACHABLE
         try:
@@ -149,7 +149,8 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
     async def engine_lists(self) -> tuple[EngineListCheck, ...]:
         """Compare the engine lists of the settings with /config; no engine is called."""
         try:
-            config = SearXNGConfig(self._upstream.json_object(await self._upstream.get("/config")))
+            reply = await self._upstream.get("/config", sent_kind=None)
+            config = SearXNGConfig(self._upstream.json_object(reply))
         except (exceptions.WebSearchConfigError, exceptions.WebSearchError) as error:  # their messages are about searches
             raise exceptions.WebSearchError(NO_CONFIG) from error
         if not config.engines():
@@ -211,7 +212,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return self._suspensions.degraded(self.name, failed)
 
     async def _send(self, form: dict[str, str], deadline: float, finite: bool) -> SearXNGAnswer:
-        reply = await self._upstream.post_form(SEARCH, form, deadline)
+        reply = await self._upstream.post_form(SEARCH, form, deadline, sent_kind="query")
         self._check_limiter(reply)
         if reply.status == httpx2.codes.BAD_REQUEST:
             raise refusals.form_error(reply.body) or self._upstream.status_error(reply.status)
