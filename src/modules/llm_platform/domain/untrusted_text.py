@@ -9,7 +9,7 @@ _ROLE_LIKE = re.compile(r"<(?=[|/]|(?:system|user|assistant|tool|source|search_r
 # Tag characters and direction marks: a page can hide instructions in them that no reader sees.
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 # What a terminal obeys (C0, C1) and what turns the order of the characters around it; tabs and line ends stay.
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FENCE_CHARS = 16
 
 
@@ -28,7 +28,7 @@ def neutralised(text: str) -> str:
 
 def without_controls(text: str) -> str:
     """The text without control characters, except tabs and line ends, and without bidirectional overrides."""
-    return text if text.isprintable() else _CONTROL.sub("", text)
+    return text if text.isprintable() else CONTROL_CHARACTERS.sub("", text)
 
 
 def one_line(text: str) -> str:

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
-from modules.llm_platform.domain.untrusted_text import one_line, without_controls
+from modules.llm_platform.domain.untrusted_text import CONTROL_CHARACTERS, one_line, without_controls
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -107,23 +107,25 @@ def _cleaned(answer: WebSearchResponse) -> WebSearchResponse:
 
     Results that cannot be opened are dropped; addresses lose their credentials, and texts their control characters.
     """
-    changes: dict[str, object] = {
-        "results": tuple(_cleaned_item(item) for item in answer.results if is_openable(item.url))
-    }
+    changes: dict[str, object] = {}
+    results: list[WebSearchResultItem] = []
+    for item in answer.results:
+        if is_openable(item.url):
+            optional = (item.summary, item.site_name, item.source, item.published_date)
+            texts = "\n".join((item.title, item.snippet, *filter(None, optional)))
+            is_clean = "@" not in item.url and CONTROL_CHARACTERS.search(texts) is None
+            results.append(item if is_clean else _cleaned_item(item))
+    if results != list(answer.results):
+        changes["results"] = tuple(results)
     if answer.correction is not None or answer.suggestions:
         changes["correction"] = answer.correction and _hint(answer.correction)
         changes["suggestions"] = tuple(map(_hint, answer.suggestions[:MAX_SUGGESTIONS]))
-    return answer.model_copy(update=changes)
+    return answer.model_copy(update=changes) if changes else answer
 
 
 def _cleaned_item(item: WebSearchResultItem) -> WebSearchResultItem:
-    """The same object where nothing changes, which is the rule."""
-    texts = {
-        name: value if name == "url" else without_controls(value) for name, value in item if isinstance(value, str)
-    }
-    texts["url"] = without_userinfo(item.url)
-    changed = {name: value for name, value in texts.items() if value != getattr(item, name)}
-    return item.model_copy(update=changed) if changed else item
+    texts = {name: without_controls(value) for name, value in item if isinstance(value, str)}
+    return item.model_copy(update={**texts, "url": without_userinfo(item.url)})
 
 
 def _hint(text: str) -> str:
