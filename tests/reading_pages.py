@@ -8,8 +8,8 @@ from typing import Any
 
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader, DirectSiteReader
-from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed, parsed
+from modules.llm_platform.infrastructure.documents.parsing import html_page
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
 from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
@@ -38,10 +38,10 @@ class InProcess:
     """The parser without its process: quick, and trusted to end."""
 
     async def html(self, html: str) -> Parsed:
-        return parsed(parse_child.html_text(html))
+        return parsed(html_page.html_text(html))
 
     async def linked_html(self, html: str) -> Parsed:
-        return parsed(parse_child.linked_page_text(html))
+        return parsed(html_page.linked_page_text(html))
 
     async def pdf(self, data: bytes) -> Parsed:
         return Parsed(f"{len(data)} bytes of PDF")

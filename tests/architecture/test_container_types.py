@@ -31,7 +31,7 @@ def names() -> Mapping[str, Any]:
     found: dict[str, Any] = {**vars(typing), **vars(collections.abc)}
     for package in (modules.llm_platform, shared):
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not each.name.endswith(("__main__", ".asgi", "parse_child")) and ".testing" not in each.name:
+            if not each.name.endswith(("__main__", ".asgi", ".parsing.child")) and ".testing" not in each.name:
                 found |= {name: value for name, value in vars(importlib.import_module(each.name)).items() if name[0].isupper()}
     return found
 

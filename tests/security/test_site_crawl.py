@@ -13,8 +13,8 @@ from tests.virtual_time import in_virtual_time
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawl, SiteCrawlRequest
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageRequestError
-from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.parser_process import parsed
+from modules.llm_platform.infrastructure.documents.parsing import html_page
 
 ROOT = "https://a.example.net/"
 
@@ -235,9 +235,9 @@ async def test_unreachable_site_is_an_error_of_the_site() -> None:
 def test_number_of_links_of_a_page_is_bounded() -> None:
     """A page with a hundred thousand links neither fills the memory nor takes minutes."""
     many = page(*(f"/{number}" for number in range(100_000))).decode()
-    found = parsed(parse_child.linked_page_text(many)).hyperlinks
+    found = parsed(html_page.linked_page_text(many)).hyperlinks
     assert found is not None
-    assert len(found.links) == parse_child.MAX_LINKS
+    assert len(found.links) == html_page.MAX_LINKS
 
 
 async def test_menu_without_text_still_leads_on() -> None:

@@ -194,10 +194,10 @@ class _InProcessParsers:
         return
 
     async def html(self, html: str) -> Parsed:
-        from modules.llm_platform.infrastructure.documents import parse_child
         from modules.llm_platform.infrastructure.documents.parser_process import parsed
+        from modules.llm_platform.infrastructure.documents.parsing.html_page import page_text
 
-        return parsed(await asyncio.to_thread(parse_child.page_text, html))
+        return parsed(await asyncio.to_thread(page_text, html))
 
     async def linked_html(self, html: str) -> Parsed:
         return await self.html(html)  # a probe reads one page

@@ -13,8 +13,8 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import list_folder
-from modules.llm_platform.infrastructure.documents.parse_child import MAX_UNPACKED_BYTES, docx_text
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserProcess
+from modules.llm_platform.infrastructure.documents.parsing.archives import MAX_UNPACKED_BYTES, docx_text
 from modules.llm_platform.infrastructure.documents.reading import read_text
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
-from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.documents.parser_process import ParserProcess
+from modules.llm_platform.infrastructure.documents.parser_process import SCRIPT, ParserProcess
 
 PATIENCE_S = 30.0  # of a busy machine; what is not given up takes minutes
 
@@ -87,7 +86,7 @@ def test_orphan_ends_by_itself(tmp_path: Path) -> None:
     pipe = tmp_path / "a.ipynb"
     os.mkfifo(pipe)
     orphan = subprocess.Popen(
-        [sys.executable, "-P", parse_child.__file__, "10", "0.1"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        [sys.executable, "-P", str(SCRIPT), "10", "0.1"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     orphan.communicate(json.dumps({"ipynb": str(pipe)}).encode() + b"\n", timeout=PATIENCE_S)
     assert orphan.returncode == -signal.SIGALRM

@@ -1,4 +1,4 @@
-"""Runs `parse_child` as a child process with limits of time, and restarts it after a crash."""
+"""Runs the parsers as a child process with limits of time, and restarts it after a crash."""
 
 import json
 import signal
@@ -11,9 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.parsing import child as parser_child
 
+SCRIPT = Path(parser_child.__file__).with_name("__main__.py")
 FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
 
 
@@ -51,13 +52,13 @@ class ParserProcess:
 
     def __init__(
         self,
-        cpu_seconds: float = parse_child.CPU_SECONDS,
-        wall_seconds: float = parse_child.WALL_SECONDS,
+        cpu_seconds: float = parser_child.CPU_SECONDS,
+        wall_seconds: float = parser_child.WALL_SECONDS,
         script: Path | None = None,
     ) -> None:
         """The limits hold for one document: of the child's CPU time, and of time, which ends a child that hangs."""
         self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
-        self._script = script or Path(parse_child.__file__)
+        self._script = script or SCRIPT
         self._child: subprocess.Popen[str] | None = None
         self.stopped = False
 

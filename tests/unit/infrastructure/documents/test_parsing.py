@@ -1,4 +1,4 @@
-"""infrastructure/documents/parse_child.py, in this process."""
+"""infrastructure/documents/parsing, in this process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tests.cases import for_each
 from tests.growth import is_linear
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
-from modules.llm_platform.infrastructure.documents import parse_child
-from modules.llm_platform.infrastructure.documents.parse_child import html_text, page_text, pdf_text, serve
+from modules.llm_platform.infrastructure.documents.parsing import pdf as pdf_parser
+from modules.llm_platform.infrastructure.documents.parsing.child import serve
+from modules.llm_platform.infrastructure.documents.parsing.html_page import html_text, page_text
+from modules.llm_platform.infrastructure.documents.parsing.pdf import pdf_text
 
 HIDDEN = [
     "<p hidden>SECRET</p>",
@@ -152,7 +154,7 @@ def test_a_broken_pdf_is_named(tmp_path: Path, data: bytes, word: str) -> None:
 
 def test_a_long_pdf_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages beyond the limit are left out with a word."""
-    monkeypatch.setattr(parse_child, "MAX_PAGES", 2)
+    monkeypatch.setattr(pdf_parser, "MAX_PAGES", 2)
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf("One.", "Two.", "Three."))
     answer = pdf_text(str(path))
@@ -216,22 +218,22 @@ def test_heads_and_numbers_of_pages_are_no_text() -> None:
         f"Chapter {1 + number // 2}: Pumps {number + 9}\n4.{number} Filters . . . . . . 31\n{word} go\nwith {word}"
         for number, word in enumerate(words)
     ]
-    text = parse_child._running_text([*pages, "Chapter 3: Pumps 13\n3.1 Fine filters\nThey clog."])
+    text = pdf_parser._running_text([*pages, "Chapter 3: Pumps 13\n3.1 Fine filters\nThey clog."])
     assert text == "\n".join(f"{word} go\nwith {word}" for word in words) + "\n\n## 3.1 Fine filters\n\nThey clog."
 
 
 def test_terms_of_a_manual_become_definitions() -> None:
     """No sentence begins with a small letter: what stands there is what the sentence explains."""
-    text = parse_child._running_text(["It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."])
+    text = pdf_parser._running_text(["It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."])
     assert text == "It is so.\n\nglobstar\n: If set, it matches.\n\ndirexpand\n: If set, Bash replaces."
 
 
 def test_narrow_gaps_of_a_pdf_separate_words() -> None:
     """A gap that moves the pen by a sixth of an em is one, and leaves the pen where it was."""
     shown = ["in", -170, "a", -40, "t", -1200, "box"]
-    parse_child._keep_blanks(b"TJ", [shown])
+    pdf_parser._keep_blanks(b"TJ", [shown])
     assert sum(each for each in shown if isinstance(each, (int, float))) == -170 - 40 - 1200
-    assert [each for each in shown if isinstance(each, (int, float)) and each <= parse_child.CERTAIN_GAP] == [-1000, -1000]
+    assert [each for each in shown if isinstance(each, (int, float)) and each <= pdf_parser.CERTAIN_GAP] == [-1000, -1000]
 
 
 ARTICLE = """<html><head><title>Heat pumps</title></head><body>

@@ -1,0 +1,31 @@
+"""What the parsers of all formats share: their answers, and how a file is opened and a long text cut."""
+
+import base64
+import io
+import re
+from typing import IO, Any
+
+Answer = dict[str, Any]
+File = str | dict[str, str]  # a path, or the content as base64
+
+MAX_CHARS = 5_000_000
+
+NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
+BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
+_GENERATED_TITLE = re.compile(r"^(?:Microsoft Word|untitled|PowerPoint)|\.(?:docx?|odt|tex|dvi|indd|pptx?|rtf)$", re.I)
+
+
+def opened_file(file: File) -> IO[bytes]:
+    return open(file, "rb") if isinstance(file, str) else io.BytesIO(base64.b64decode(file["base64"]))  # noqa: PTH123
+
+
+def own_title(title: Any) -> str | None:
+    """A document's title, unless a program generated it."""
+    title = " ".join(str(title or "").split())
+    return title if title and not _GENERATED_TITLE.search(title) else None
+
+
+def bounded_text(pieces: list[str]) -> Answer:
+    text = "\n\n".join(filter(None, pieces))
+    cut = f"only its first {MAX_CHARS:,} characters were read" if len(text) > MAX_CHARS else None
+    return {"text": text[:MAX_CHARS], "note": cut}

@@ -1,0 +1,246 @@
+"""The text of files that are archives of XML: Word documents and EPUB books."""
+
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+from xml.parsers import expat
+
+from modules.llm_platform.infrastructure.documents.parsing.answer import (
+    MAX_CHARS,
+    Answer,
+    File,
+    bounded_text,
+    opened_file,
+    own_title,
+)
+from modules.llm_platform.infrastructure.documents.parsing.html_page import html_text
+
+MAX_UNPACKED_BYTES = 100_000_000  # of all that is read from one archive
+MAX_CHAPTERS = 5000  # of a book
+
+_HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
+
+
+class _TooLargeError(Exception):
+    """An archive unpacks to more than is read."""
+
+
+class _Archive:
+    """A zip file that unpacks at most MAX_UNPACKED_BYTES, whatever sizes its directory declares."""
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self._file = file
+        self._left = MAX_UNPACKED_BYTES
+
+    def part(self, name: str) -> bytes | None:
+        """The unpacked bytes of a part; None where it is missing. Raises _TooLargeError."""
+        try:
+            with self._file.open(name) as part:
+                data = part.read(self._left + 1)
+        except KeyError:
+            return None
+        self._left -= len(data)
+        if self._left < 0:
+            raise _TooLargeError
+        return data
+
+
+def _unpacked(file: File, read: Callable[[_Archive], Answer], broken: str) -> Answer:
+    try:
+        with opened_file(file) as opened, zipfile.ZipFile(opened) as archive:
+            return read(_Archive(archive))
+    except OSError:
+        return {"error": "it cannot be opened"}
+    except _TooLargeError:
+        return {"error": f"it unpacks to more than {MAX_UNPACKED_BYTES // 1_000_000} MB"}
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):  # RuntimeError: encrypted
+        return {"error": broken}
+
+
+class _Xml:
+    """A SAX parser. Names come without namespaces. Raises ValueError for malformed XML and for entity declarations, which can
+    expand to gigabytes or name local files.
+    """
+
+    def __init__(self) -> None:
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = lambda name: self.end(_local(name))
+        self._parser.CharacterDataHandler = self.text
+        self._parser.EntityDeclHandler = _refused
+
+    def read(self, data: bytes | None) -> None:
+        try:
+            self._parser.Parse(data or b"<none/>", True)
+        except expat.ExpatError as error:
+            raise ValueError from error
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self.start(_local(name), {_local(key): value for key, value in attributes.items()})
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """An element begins."""
+
+    def end(self, name: str) -> None:
+        """An element ends."""
+
+    def text(self, text: str) -> None:
+        """Character data."""
+
+
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2]
+
+
+def _refused(*_: Any) -> None:
+    raise ValueError
+
+
+class _Elements(_Xml):
+    """All elements of a small file: name, attributes, and the text behind the start tag."""
+
+    def __init__(self, data: bytes | None) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str], list[str]]] = []
+        self.read(data)
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.found.append((name, attributes, []))
+
+    def end(self, name: str) -> None:
+        self.found.append(("", {}, []))
+
+    def text(self, text: str) -> None:
+        self.found[-1][2].append(text)
+
+    @property
+    def title(self) -> str:
+        """The first title in a document's metadata."""
+        return next((title for name, _, text in self.found if name == "title" and (title := "".join(text))), "")
+
+
+def _heading_levels(styles: _Elements) -> dict[str, int]:
+    """Heading levels of a Word document's paragraph styles by id. Style names are English in every language."""
+    levels: dict[str, int] = {}
+    style = ""
+    for name, attributes, _ in styles.found:
+        value = attributes.get("val", "")
+        if name == "style":
+            style = attributes.get("styleId", "")
+        elif name == "name" and (found := _HEADING_STYLE.fullmatch(value)):
+            levels[style] = int(found[1] or 1)
+        elif name == "outlineLvl" and value.isdigit() and int(value) < 6:
+            levels.setdefault(style, int(value) + 1)
+    return levels
+
+
+class _Paragraphs(_Xml):
+    """The paragraphs of a Word document: headings as `#`, list items as `-`, a table row as one line."""
+
+    def __init__(self, levels: dict[str, int]) -> None:
+        super().__init__()
+        self.paragraphs: list[str] = []
+        self._levels = levels
+        self._pieces: list[str] = []
+        self._cells: list[str] = []
+        self._in_text = self._hidden = False
+        self._skipped = self._tables = 0  # depth in duplicated text; depth in tables
+        self._mark = ""
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if name in ("Fallback", "txbxContent"):
+            self._skipped += 1
+        elif name == "tbl":
+            self._tables += 1
+        elif name == "p":
+            self._mark = ""
+        elif name == "pStyle" and attributes.get("val") in self._levels:
+            self._mark = "#" * self._levels[attributes["val"]] + " "
+        elif name == "numPr":
+            self._mark = self._mark or "- "
+        elif name == "r":
+            self._hidden = False
+        elif name == "vanish":
+            self._hidden = attributes.get("val") not in ("0", "false")
+        elif name == "t":
+            self._in_text = True
+        elif name in ("tab", "br", "cr") and not self._skipped:
+            self._pieces.append(" ")
+
+    def end(self, name: str) -> None:
+        if name in ("Fallback", "txbxContent"):
+            self._skipped -= 1
+        elif name == "t":
+            self._in_text = False
+        elif name == "p" and not self._skipped:
+            self._end_paragraph()
+        elif name == "tr" and self._cells:
+            self.paragraphs.append(" | ".join(self._cells))
+            self._cells = []
+        elif name == "tbl":
+            self._tables -= 1
+
+    def text(self, text: str) -> None:
+        if self._in_text and not self._hidden and not self._skipped:
+            self._pieces.append(text)
+
+    def _end_paragraph(self) -> None:
+        text = " ".join("".join(self._pieces).split())
+        self._pieces = []
+        if text and self._tables:
+            self._cells.append(text)
+        elif text:
+            self.paragraphs.append(self._mark + text)
+
+
+def docx_text(file: File) -> Answer:
+    """The body of a Word document, without notes, comments and deleted text."""
+    return _unpacked(file, _docx, "it is not a Word document that can be read (an encrypted one is not)")
+
+
+def _docx(archive: _Archive) -> Answer:
+    body = archive.part("word/document.xml")
+    if body is None:
+        return {"error": "it is not a Word document"}
+    reader = _Paragraphs(_heading_levels(_Elements(archive.part("word/styles.xml"))))
+    title = own_title(_Elements(archive.part("docProps/core.xml")).title)
+    reader.read(body)
+    return {"title": title, **bounded_text(reader.paragraphs)}
+
+
+def epub_text(file: File) -> Answer:
+    """The chapters of a book in reading order."""
+    return _unpacked(file, _epub, "it is not a book that can be read")
+
+
+def _epub(archive: _Archive) -> Answer:
+    container = _Elements(archive.part("META-INF/container.xml"))
+    path = next((found["full-path"] for name, found, _ in container.found if name == "rootfile" and "full-path" in found), "")
+    folder, package = posixpath.dirname(path), _Elements(archive.part(path))
+    chapters: list[str] = []
+    for href in _reading_order(package)[:MAX_CHAPTERS]:
+        data = archive.part(posixpath.normpath(posixpath.join(folder, unquote(href))))
+        answer = html_text((data or b"").decode("utf-8", "replace"))
+        if "error" in answer:
+            return answer
+        chapters.append(answer["text"] or "")
+        if sum(map(len, chapters)) > MAX_CHARS:
+            break
+    return {"title": " ".join(package.title.split()) or None, **bounded_text(chapters)}
+
+
+def _reading_order(package: _Elements) -> list[str]:
+    """The paths of a book's files."""
+    files: dict[str, str] = {}
+    order: list[str] = []
+    for name, attributes, _ in package.found:
+        if name == "item" and "html" in attributes.get("media-type", ""):
+            files[attributes.get("id", "")] = attributes.get("href", "")
+        elif name == "itemref" and attributes.get("idref") in files:
+            order.append(files[attributes["idref"]])
+    return order
