@@ -1,6 +1,7 @@
 """Runs the parsers as a child process with limits of time, and restarts it after a crash."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.documents.parsing import child as parser_child
+from modules.llm_platform.infrastructure.documents.parsing import limits
 
-SCRIPT = Path(parser_child.__file__).with_name("__main__.py")
+SCRIPT = Path(limits.__file__).with_name("__main__.py")
+# Of the environment: what another Python needs to find its libraries. The rest may hold secrets.
+INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
 
 
@@ -52,8 +55,8 @@ class ParserProcess:
 
     def __init__(
         self,
-        cpu_seconds: float = parser_child.CPU_SECONDS,
-        wall_seconds: float = parser_child.WALL_SECONDS,
+        cpu_seconds: float = limits.CPU_SECONDS,
+        wall_seconds: float = limits.WALL_SECONDS,
         script: Path | None = None,
     ) -> None:
         """The limits hold for one document: of the child's CPU time, and of time, which ends a child that hangs."""
@@ -122,9 +125,10 @@ class ParserProcess:
     def _ensure_child(self) -> subprocess.Popen[str]:
         if self._child is None:
             self._child = subprocess.Popen(  # noqa: S603  a fixed script and interpreter
-                [sys.executable, "-P", str(self._script), f"{self._cpu_seconds}", f"{self._wall_seconds}"],
+                [sys.executable, "-P", "-X", "utf8", str(self._script), f"{self._cpu_seconds}", f"{self._wall_seconds}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 encoding="utf-8", errors="replace",
+                env={name: value for name, value in os.environ.items() if name in INHERITED},  # noqa: TID251  no setting
             )
         return self._child
 

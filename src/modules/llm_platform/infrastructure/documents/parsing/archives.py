@@ -1,11 +1,12 @@
 """The text of files that are archives of XML: Word documents and EPUB books."""
 
+import io
 import posixpath
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any
 from urllib.parse import unquote
 from xml.parsers import expat
 
@@ -20,13 +21,25 @@ from modules.llm_platform.infrastructure.documents.parsing.answer import (
 from modules.llm_platform.infrastructure.documents.parsing.html_page import html_text
 
 MAX_UNPACKED_BYTES = 100_000_000  # of all that is read from one archive
+MAX_PART_BYTES = 5_000_000  # of a chapter, of the styles, or of what else is read whole
+CHUNK_BYTES = 64_000  # of a part that is read piece by piece
+MAX_TAG_BYTES = 1_000_000  # a parser keeps a tag until its end, and takes several times its length
+MAX_XML_DEPTH = 1000  # elements within each other; 50 tables, each in a cell of the one before, need 300
+MAX_ELEMENTS = 50_000  # of a file that says what the others are
+MAX_PARAGRAPHS = 300_000
+MAX_DIRECTORY_BYTES = 5_000_000  # of the list of an archive's files: 50,000 of them
 MAX_CHAPTERS = 5000  # of a book
 
+_MAX_END_BYTES = 66_000
 _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 
 
 class _TooLargeError(Exception):
     """An archive unpacks to more than is read."""
+
+
+class _TooComplexError(Exception):
+    """XML takes more memory than a document's would."""
 
 
 class _Archive:
@@ -37,26 +50,53 @@ class _Archive:
         self._left = MAX_UNPACKED_BYTES
 
     def part(self, name: str) -> bytes | None:
-        """The unpacked bytes of a part; None where it is missing. Raises _TooLargeError."""
+        """The unpacked bytes of a part; None where it is missing. Raises _TooLargeError beyond MAX_PART_BYTES."""
+        chunks: list[bytes] = []
         try:
-            with self._file.open(name) as part:
-                data = part.read(self._left + 1)
+            for chunk in self.chunks(name):
+                chunks.append(chunk)
+                if len(chunks) * CHUNK_BYTES > MAX_PART_BYTES:
+                    raise _TooLargeError("a part of it", MAX_PART_BYTES)
         except KeyError:
             return None
-        self._left -= len(data)
-        if self._left < 0:
-            raise _TooLargeError
-        return data
+        return b"".join(chunks)
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """As `part`, of any length. Raises KeyError where it is missing."""
+        if self._file.getinfo(name).file_size > self._left:
+            raise _TooLargeError("it", MAX_UNPACKED_BYTES)
+        with self._file.open(name) as part:
+            while chunk := part.read(CHUNK_BYTES):
+                self._left -= len(chunk)
+                if self._left < 0:
+                    raise _TooLargeError("it", MAX_UNPACKED_BYTES)
+                yield chunk
+
+
+def _directory_bytes(file: IO[bytes]) -> int:
+    """The length of an archive's list of files, as its end declares it. zipfile reads that much before it returns."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - _MAX_END_BYTES))
+    end = file.read()
+    at = end.rfind(b"PK\5\6")
+    is_large = b"PK\6\7" in end[max(0, at - 20) : at]  # with a second end, for archives of over 4 GB
+    file.seek(0)
+    return size if is_large else int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
 
 
 def _unpacked(file: File, read: Callable[[_Archive], Answer], broken: str) -> Answer:
     try:
-        with opened_file(file) as opened, zipfile.ZipFile(opened) as archive:
-            return read(_Archive(archive))
+        with opened_file(file) as opened:
+            if _directory_bytes(opened) > MAX_DIRECTORY_BYTES:
+                return {"error": "it is an archive of too many files"}
+            with zipfile.ZipFile(opened) as archive:
+                return read(_Archive(archive))
     except OSError:
         return {"error": "it cannot be opened"}
-    except _TooLargeError:
-        return {"error": f"it unpacks to more than {MAX_UNPACKED_BYTES // 1_000_000} MB"}
+    except _TooLargeError as error:
+        return {"error": f"{error.args[0]} unpacks to more than {error.args[1] // 1_000_000} MB"}
+    except _TooComplexError:
+        return {"error": f"its XML is nested more than {MAX_XML_DEPTH} deep, or has too many or too long tags"}
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):  # RuntimeError: encrypted
         return {"error": broken}
 
@@ -70,18 +110,39 @@ class _Xml:
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = lambda name: self.end(_local(name))
+        self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self.text
         self._parser.EntityDeclHandler = _refused
+        self._depth = 0
 
-    def read(self, data: bytes | None) -> None:
+    def read(self, chunks: Iterable[bytes]) -> None:
+        size = 0
         try:
-            self._parser.Parse(data or b"<none/>", True)
+            for chunk in chunks:
+                self._parser.Parse(chunk)
+                size += len(chunk)
+                if size - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
+                    raise _TooComplexError
+                if self.is_full:
+                    return
+            self._parser.Parse(b"", True)
         except expat.ExpatError as error:
             raise ValueError from error
 
+    @property
+    def is_full(self) -> bool:
+        """Whether what follows is not needed."""
+        return False
+
     def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_XML_DEPTH:
+            raise _TooComplexError
         self.start(_local(name), {_local(key): value for key, value in attributes.items()})
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        self.end(_local(name))
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """An element begins."""
@@ -101,22 +162,32 @@ def _refused(*_: Any) -> None:
     raise ValueError
 
 
+def _pieces(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
+
+
 class _Elements(_Xml):
     """All elements of a small file: name, attributes, and the text behind the start tag."""
 
     def __init__(self, data: bytes | None) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str], list[str]]] = []
-        self.read(data)
+        self._has_ended = True
+        if data:
+            self.read(_pieces(data))
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self.found) == MAX_ELEMENTS:
+            raise _TooComplexError
         self.found.append((name, attributes, []))
+        self._has_ended = False
 
     def end(self, name: str) -> None:
-        self.found.append(("", {}, []))
+        self._has_ended = True
 
     def text(self, text: str) -> None:
-        self.found[-1][2].append(text)
+        if not self._has_ended:
+            self.found[-1][2].append(text)
 
     @property
     def title(self) -> str:
@@ -146,6 +217,7 @@ class _Paragraphs(_Xml):
         super().__init__()
         self.paragraphs: list[str] = []
         self._levels = levels
+        self._chars = 0
         self._pieces: list[str] = []
         self._cells: list[str] = []
         self._in_text = self._hidden = False
@@ -188,6 +260,11 @@ class _Paragraphs(_Xml):
     def text(self, text: str) -> None:
         if self._in_text and not self._hidden and not self._skipped:
             self._pieces.append(text)
+            self._chars += len(text)
+
+    @property
+    def is_full(self) -> bool:
+        return self._chars > MAX_CHARS or len(self.paragraphs) + len(self._cells) > MAX_PARAGRAPHS
 
     def _end_paragraph(self) -> None:
         text = " ".join("".join(self._pieces).split())
@@ -204,13 +281,17 @@ def docx_text(file: File) -> Answer:
 
 
 def _docx(archive: _Archive) -> Answer:
-    body = archive.part("word/document.xml")
-    if body is None:
-        return {"error": "it is not a Word document"}
     reader = _Paragraphs(_heading_levels(_Elements(archive.part("word/styles.xml"))))
     title = own_title(_Elements(archive.part("docProps/core.xml")).title)
-    reader.read(body)
-    return {"title": title, **bounded_text(reader.paragraphs)}
+    try:
+        reader.read(archive.chunks("word/document.xml"))
+    except KeyError:
+        return {"error": "it is not a Word document"}
+    reader.end("p")
+    answer = bounded_text(reader.paragraphs)
+    if reader.is_full:
+        answer["note"] = f"only its first {len(answer['text']):,} characters were read"
+    return {"title": title, **answer}
 
 
 def epub_text(file: File) -> Answer:

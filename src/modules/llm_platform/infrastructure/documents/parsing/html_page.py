@@ -6,10 +6,13 @@ from html import escape
 from typing import Any
 
 from modules.llm_platform.infrastructure.documents.parsing.answer import BLANK_LINES, MAX_CHARS, NEEDS_EXTRA, Answer
+from modules.llm_platform.infrastructure.documents.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
+from modules.llm_platform.infrastructure.documents.parsing.limits import OutOfTimeError, cpu_limit
 
 MIN_MAIN_SHARE = 0.5  # of a file's text; a main content with less was detected wrongly
 MIN_ARTICLE_SHARE = 0.05  # of a page's text; an article with less was detected wrongly, as on an index page
 MAX_ARTICLE_HTML_CHARS = 2_000_000  # a longer page is not searched for its article
+ARTICLE_CPU_SECONDS = 1.2  # to find a page's article; after that the page is read without
 MIN_LINE_SHARE = 0.5  # of the three-word runs of a line, that the article must have
 MIN_LINE_WORDS = 4  # of a line that can begin or end the article; shorter ones occur in menus too
 MAX_BLOCKS = 500  # code blocks, lists of definitions and tables of a page
@@ -81,16 +84,19 @@ def _visible_text(
     try:
         from resiliparse.parse.html import HTMLTree
 
+        html, note = bounded_html(html)
         tree = HTMLTree.parse(_with_structure(html))
         title = tree.title
         if tree.body is None:
-            return {"title": title, "text": "", "note": None}
+            return {"title": title, "text": "", "note": note}
         more = {} if hyperlinks_of is None else {"hyperlinks": hyperlinks_of(tree)}
         _remove_hidden(tree)
         _set_tables(tree)
-        return {"title": " ".join((title or "").split()), "text": text_of(tree)[:MAX_CHARS], "note": None, **more}
+        return {"title": " ".join((title or "").split()), "text": text_of(tree)[:MAX_CHARS], "note": note, **more}
     except ImportError:
         return {"error": NEEDS_EXTRA}
+    except TooDeepError:
+        return {"error": f"its elements are nested more than {MAX_DEPTH} deep"}
 
 
 def _hyperlinks(tree: Any) -> Answer:
@@ -215,8 +221,10 @@ def _article_text(tree: Any) -> str:
     if len(html) > MAX_ARTICLE_HTML_CHARS:
         return _main_text(tree)
     try:
-        article = trafilatura.extract(html, favor_precision=True, include_comments=False) or ""
-    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):  # of a page that it cannot read
+        with cpu_limit(ARTICLE_CPU_SECONDS):
+            article = trafilatura.extract(html, favor_precision=True, include_comments=False) or ""
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError, OutOfTimeError):
+        # A page that it cannot read, or not in time.
         return _main_text(tree)
     page = _plain(tree, main_content=False)
     text = _lines_of_article(page, article, _block_lines(tree))

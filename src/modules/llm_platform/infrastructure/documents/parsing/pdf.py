@@ -14,8 +14,10 @@ from modules.llm_platform.infrastructure.documents.parsing.answer import (
     opened_file,
     own_title,
 )
+from modules.llm_platform.infrastructure.documents.parsing.limits import cpu_seconds_left
 
 MAX_PAGES = 2000
+SPARE_CPU_SECONDS = 1.0  # of the time for a document, for its last page and for what joins the pages
 WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a blank is wider
 CERTAIN_GAP = -1000  # wider than any font's blank
 EDGE_LINES = 2  # at the top and bottom of a page, with its header and number
@@ -58,7 +60,7 @@ def _pages(reader: Any) -> Answer:
     pages: list[str] = []
     note = None
     for number, page in enumerate(reader.pages):
-        if number >= MAX_PAGES or sum(map(len, pages)) > MAX_CHARS:
+        if number >= MAX_PAGES or sum(map(len, pages)) > MAX_CHARS or (number and cpu_seconds_left() < SPARE_CPU_SECONDS):
             note = f"only its first {number} pages were read"
             break
         pages.append((page.extract_text(visitor_operand_before=_keep_blanks) or "").strip())

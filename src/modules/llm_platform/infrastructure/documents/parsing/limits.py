@@ -1,0 +1,90 @@
+"""Limits of this process: of CPU time and time for one document, of memory and files, and no environment and no network."""
+
+import contextlib
+import ctypes
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+CPU_SECONDS = 10.0  # for one document; on a busy machine it takes a multiple of that by the clock
+WALL_SECONDS = 60.0  # for one document; only one that waits, and computes nothing, takes that long
+MEMORY_BYTES = 380_000_000  # of address space, in which a page of 5 MB with 300,000 tags fits
+MAX_WRITTEN_BYTES = 1_000_000  # of one file: a compiled module of a library is one
+MAX_OPEN_FILES = 64
+OOM_SCORE = 900  # of 1000: where memory runs out, the kernel ends a parser before the server
+
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_PR_SET_NO_NEW_PRIVS = 38
+
+
+class OutOfTimeError(BaseException):
+    """`cpu_limit` was exceeded. No Exception: libraries catch those of their own work."""
+
+
+@contextlib.contextmanager
+def document_limits(cpu_seconds: float, wall_seconds: float) -> Iterator[None]:
+    """End this process when a document takes too long, even if the parent has ended.
+
+    SIGPROF comes after CPU time of this process, and unlike the SIGXCPU of RLIMIT_CPU it writes no core dump and starts anew
+    with each document. The parent's own limit comes before SIGALRM. Windows has neither.
+    """
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+    signal.setitimer(signal.ITIMER_REAL, wall_seconds + 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def cpu_seconds_left() -> float:
+    """The CPU time that `document_limits` leaves; infinite outside of it."""
+    left = signal.getitimer(signal.ITIMER_PROF)[0] if hasattr(signal, "getitimer") else 0.0
+    return left or float("inf")
+
+
+@contextlib.contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """Raise OutOfTimeError when work in Python takes longer than this. Only in the parser's process, which has one thread."""
+    if cpu_seconds_left() == float("inf"):
+        yield
+        return
+    signal.signal(signal.SIGVTALRM, _out_of_time)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _out_of_time(number: int, frame: FrameType | None) -> None:
+    raise OutOfTimeError
+
+
+def confine() -> None:
+    """Give up what a parser does not need, for this process. What the system does not have or permit is left out.
+
+    The process can start no program with more rights, no other process, and reach no network where it may have a network
+    namespace of its own: as root, or where users may make namespaces.
+    """
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write(str(OOM_SCORE))
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # of another system than Linux
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        if libc.unshare(_CLONE_NEWNET) != 0:  # only root may; the user namespace would take root's right to read all files
+            libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limits = {
+        "RLIMIT_AS": MEMORY_BYTES, "RLIMIT_CORE": 0, "RLIMIT_FSIZE": MAX_WRITTEN_BYTES,
+        "RLIMIT_NOFILE": MAX_OPEN_FILES, "RLIMIT_NPROC": 0,
+    }
+    for name, most in limits.items():
+        with contextlib.suppress(AttributeError, ValueError, OSError):  # not everywhere on macOS; a lower one stays
+            resource.setrlimit(getattr(resource, name), (most, most))

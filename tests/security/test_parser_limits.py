@@ -1,0 +1,163 @@
+"""What a parser's process may do, and how much memory hostile documents take in it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cases import for_each
+from tests.security.hostile_documents import DOCX, PAGES
+
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.parser_process import SCRIPT, ParserProcess
+from modules.llm_platform.infrastructure.documents.parsing import html_limits, limits
+from modules.llm_platform.infrastructure.documents.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
+
+MAX_RESIDENT_MB = 400
+PATIENCE_S = 120.0
+# A program that gives up what a parser gives up, then tries to use it.
+CONFINED = """
+import importlib.util, os, socket, sys
+def bootstrap(path):
+    spec = importlib.util.spec_from_file_location("bootstrap", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.import_child()
+bootstrap(sys.argv[1])
+from modules.llm_platform.infrastructure.documents.parsing.limits import confine
+before = os.readlink("/proc/self/ns/net")
+confine()
+print("namespace" if os.readlink("/proc/self/ns/net") != before else "none")
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[2])), 5).close()
+    print("connected")
+except OSError:
+    print("refused")
+try:
+    with open(sys.argv[3], "wb", buffering=0) as file:
+        file.write(b"a" * 900_000)
+        file.write(b"a" * 900_000)
+        file.write(b"a" * 900_000)
+    print("written")
+except OSError:
+    print("not written")
+"""
+
+
+class WatchedParser(ParserProcess):
+    """Knows the number of its child."""
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None
+        return self._child.pid
+
+    def status(self, name: str) -> str:
+        found = re.search(rf"^{name}:\s+(\S+)", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE)
+        return found[1] if found else ""
+
+
+def test_a_parser_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """API keys are in the server's environment. What reads hostile files has none of it, and still finds its libraries."""
+    monkeypatch.setenv("LLM_API_KEY", "a-secret-of-the-server")
+    with WatchedParser() as parser:
+        assert parser.page("<p>Grüße an alle.").text == "Grüße an alle."
+        assert b"secret" not in Path(f"/proc/{parser.pid}/environ").read_bytes()
+
+
+def test_a_parser_gives_up_what_it_does_not_need() -> None:
+    """It starts no process, writes no core and few bytes, gains no rights, and is what the kernel ends first."""
+    with WatchedParser() as parser:
+        parser.html("<p>text")
+        lines = Path(f"/proc/{parser.pid}/limits").read_text().splitlines()
+        found = {line[:26].strip(): line[26:].split()[:2] for line in lines}
+        for name, most in {
+            "Max address space": limits.MEMORY_BYTES, "Max core file size": 0, "Max processes": 0,
+            "Max file size": limits.MAX_WRITTEN_BYTES, "Max open files": limits.MAX_OPEN_FILES,
+        }.items():
+            assert found[name] == [str(most), str(most)], name
+        assert parser.status("NoNewPrivs") == "1"
+        assert Path(f"/proc/{parser.pid}/oom_score_adj").read_text() == f"{limits.OOM_SCORE}\n"
+
+
+def test_a_parser_reaches_no_network(tmp_path: Path) -> None:
+    """Where the system permits a network namespace, even this machine's own ports are out of reach."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        arguments = [str(SCRIPT), str(server.getsockname()[1]), str(tmp_path / "written")]
+        command = [sys.executable, "-P", "-c", CONFINED, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    namespace, connection, file = done.stdout.split("\n")[:3]
+    assert file == "not written"
+    if namespace == "none":
+        pytest.skip("no namespace may be made here")
+    assert connection == "refused"
+
+
+@for_each("name", [*DOCX, *PAGES])
+def test_no_document_takes_a_gigabyte(name: str) -> None:
+    """Files of 87 kB and pages below the limit of bytes end as text or as an error, in 400 MB, and the next one is read."""
+    with WatchedParser() as parser:
+        parser.html("<p>warm")
+        before = parser.pid
+        try:
+            parsed = parser.file("docx", DOCX[name]()) if name in DOCX else parser.page(PAGES[name]())
+            outcome = parsed.note or parsed.text
+        except UnreadableDocument as error:
+            outcome = str(error)
+        assert outcome != "its parser crashed"
+        after = parser.html("<p>next")
+        assert after.text == "next"
+        if parser.pid == before:  # else its address space, which is limited, was what it could take
+            assert int(parser.status("VmHWM")) < MAX_RESIDENT_MB * 1000
+
+
+def test_a_page_as_deep_as_browsers_draw_is_read() -> None:
+    """Nesting is refused beyond it, before a parser has seen the page."""
+    inner = "<p>text</p>" * 300
+    page = "<div>" * (MAX_DEPTH - 2) + inner
+    assert bounded_html(page) == (page, None)
+    with pytest.raises(TooDeepError):
+        bounded_html("<div>" + page + "<p><b>")
+
+
+FLAT = [
+    "<p>text", "<li>item", "<a name=x>", "<br>", "<img src=x>", "<dt>term<dd>text", "<tr><td>a<td>b", "<option>a",
+    "<p><span>text</p>", "<!--><p>text", "<!-- a --!><p>text", "<p><b>a<i>b</b>c</i></p>", "<!-- <div> -->",
+    "<div><p>text</div>",
+    "<script>'<div>'</script>",
+    "<table><tr><td><b>x</table>", "<svg><path d=x /><g><path/></g></svg>", "<DIV>text</Div>", "<h2><a>x</h2>",
+]  # fmt: skip
+
+
+@for_each("part", FLAT)
+def test_a_long_page_is_not_taken_for_a_deep_one(part: str) -> None:
+    """Tags that HTML lets authors leave out, and those that hold no others, nest nothing."""
+    page = "<table><tr><td>" * 3 + part * 2000
+    assert bounded_html(page) == (page, None)
+
+
+EVASIONS = [
+    "<div></x>", "<div></b>", "<p><div></p>", "<!--><div>", "<b><div></b>", "<table><tr><td></b>", "<svg><style><g>",
+    "<select><style></select><div>", "<span><div></span>", "<ul><li>", "<button><p>", "<i x><p>",
+]  # fmt: skip
+
+
+@for_each("part", EVASIONS)
+def test_ends_that_end_nothing_hide_no_depth(part: str) -> None:
+    """A parser ignores such an end tag, so it is not counted here."""
+    with pytest.raises(TooDeepError):
+        bounded_html(part * 2000)
+
+
+def test_a_page_of_too_many_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read is said."""
+    monkeypatch.setattr(html_limits, "MAX_TAGS", 1000)
+    cut, note = bounded_html("<p>a</p>" * 1000)
+    assert cut.startswith("<p>a</p>" * 499)
+    assert note == "only its first 1,000 tags were read"
