@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from modules.llm_platform.infrastructure.documents.parser_pool import POOL_BYTES
 from modules.llm_platform.presentation.kafka.contract.requests import FAILED_TOPIC, REQUEST_TOPICS, RESULT_TOPICS
 from shared.config import Settings, variable_names
 
@@ -23,6 +24,8 @@ PLATFORM = ("api", "worker", "migrate")  # what runs our image
 ONE_SHOT = ("migrate", "topics")
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)")
 TAG = re.compile(r"docker\.io/[a-z]+/[a-z-]+:v?\d+\.\d+[\w.-]*")
+MB = 1 << 20  # m in compose
+PROGRAM_BYTES = 512 * MB  # of a server or a worker under load, without its parsers
 DRAIN_S = Settings.model_fields["DRAIN_TIMEOUT_S"].default
 
 
@@ -180,3 +183,12 @@ def test_prometheus_finds_servers_and_workers() -> None:
     ports = [Settings.model_fields[name].default for name in ("LLM_PLATFORM_PORT", "WORKER_HTTP_PORT")]
     assert targets == {("api", ports[0]), ("worker", ports[1])}
     assert all(job["job_name"].startswith("llm-platform") for job in jobs)
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+def test_the_memory_limit_has_room_for_the_parsers(compose: dict[str, Any], name: str) -> None:
+    """The program, all its parsers at the limit of their memory, and what it writes to tmpfs, which counts as memory."""
+    service = compose["services"][name]
+    written = sum(int(found[1]) * MB for each in service["tmpfs"] if (found := re.search(r"size=(\d+)m", each)))
+    limit = int(service["deploy"]["resources"]["limits"]["memory"].removesuffix("m")) * MB
+    assert limit >= PROGRAM_BYTES + POOL_BYTES + written

@@ -13,6 +13,7 @@ import yaml
 from tests.cases import for_each
 
 from modules.llm_platform.domain.metrics import WORKER_LAG
+from modules.llm_platform.infrastructure.documents.parser_pool import POOL_BYTES
 from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS
 from shared.config import Settings, variable_names
 
@@ -20,6 +21,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 VERSIONS = ("1.30", "1.34")
 NOT_MANIFESTS = {"kustomization.yaml", "prometheus-adapter-values.yaml"}
 PRESTOP_S = 5
+PROGRAM_MB = 512  # of a server or a worker under load, without its parsers
 PORTS = {"server": "LLM_PLATFORM_PORT", "worker": "WORKER_HTTP_PORT"}
 
 
@@ -130,3 +132,11 @@ def test_policies_select_the_deployments(kind: str, component: str) -> None:
         assert spec["scaleTargetRef"]["name"] == f"llm-platform-{component}"
     else:
         assert spec["podSelector" if kind == "NetworkPolicy" else "selector"]["matchLabels"].items() <= labels.items()
+
+
+@for_each("component", PORTS)
+def test_the_memory_limit_has_room_for_the_parsers(component: str) -> None:
+    """The program, and all its parsers at the limit of their memory."""
+    (container,) = one("Deployment", f"llm-platform-{component}")["spec"]["template"]["spec"]["containers"]
+    limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
+    assert limit >= PROGRAM_MB + POOL_BYTES / (1 << 20)

@@ -113,7 +113,7 @@ def build_document_source(settings: Settings, resources: Resources) -> FileDocum
     from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 
     states = _folder_states(settings) if settings.QDRANT_URL is None else None
-    return FileDocumentSource(settings.DOCUMENTS_BASE_URL, resources.redactor, states=states)
+    return FileDocumentSource(settings.DOCUMENTS_BASE_URL, resources.redactor, states, resources.parsers())
 
 
 def _folder_states(settings: Settings) -> FolderStates:
@@ -181,7 +181,7 @@ def build_open_files(resources: Resources, embedder: IEmbedder) -> OpenFiles:
         from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteMemoryVectorStore
         from modules.llm_platform.infrastructure.adapters.uploaded_files import opened_files
 
-        return opened_files(files, embedder, SqliteMemoryVectorStore, resources.redactor)
+        return opened_files(files, embedder, SqliteMemoryVectorStore, resources.redactor, resources.parsers())
 
     return open_files
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 JINA_RPS_WITH_KEY = 5.0  # requirement MS9
 JINA_RPS_WITHOUT_KEY = 0.33  # Jina serves about twenty pages per minute without a key
 MAX_CONCURRENT_PAGES = 5  # of Jina; a higher rate raises it
-MAX_DIRECT_READS = 20  # at once, of all hosts
+MAX_DIRECT_READS = 32  # at once, of all hosts and callers; half of them for a caller that is alone
 MAX_CRAWL_READS = 1000  # that run or wait for their turn at their site; the reader itself reads few at once
 PAGE_TIMEOUT_S = 20.0  # of one reader for one page, redirects included
 JINA = "jina"
@@ -142,7 +142,7 @@ def build_direct_parts(settings: Settings, resources: Resources) -> Callable[[],
         from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
         from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 
-        parsers = PageParsers()
+        parsers = PageParsers(resources.parsers())
         resources.on_close(parsers.aclose)
         fetcher = SafeFetcher(_guard(settings, resources), PinnedConnections())
         robots = Robots(fetcher)
@@ -184,7 +184,8 @@ def _direct_reader(resources: Resources, parts: Callable[[], DirectParts], metri
 
     fetcher, parsers, _, robots = parts()
     reader = DirectPageReader(fetcher, parsers, timeout=PAGE_TIMEOUT_S, robots=robots, redactor=resources.redactor)
-    return UpstreamPageReader(reader, _direct_guard(MAX_DIRECT_READS, PAGE_TIMEOUT_S, metrics))
+    guarded = UpstreamPageReader(reader, _direct_guard(MAX_DIRECT_READS, PAGE_TIMEOUT_S, metrics))
+    return page_readers.TurnsPageReader(guarded, MAX_DIRECT_READS, PAGE_TIMEOUT_S)
 
 
 def _direct_guard(max_concurrent: int, max_wait_s: float, metrics: IMetrics) -> UpstreamGuard:

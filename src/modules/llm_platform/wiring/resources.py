@@ -21,6 +21,8 @@ from shared.config import LOOPBACK_HOSTS, Settings
 if TYPE_CHECKING:
     import httpx2
 
+    from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool
+
 MAX_CALLS_IN_FLIGHT = 250  # to one upstream outside of reports; its HTTP client opens as many connections
 
 
@@ -63,6 +65,7 @@ class Resources:
         self.redactor = Redactor(settings.secrets())
         self._proxy = settings.UPSTREAM_PROXY
         self._stack = AsyncExitStack()
+        self._parsers: ParserPool | None = None
 
     def client(self, base_url: str, timeout_s: float, **options: Any) -> httpx2.AsyncClient:
         """Return a pooled client for one upstream. It uses UPSTREAM_PROXY unless the upstream is on loopback."""
@@ -71,6 +74,15 @@ class Resources:
         client = make_client(base_url, timeout_s, proxy=None if is_loopback(base_url) else self._proxy, **options)
         self._stack.push_async_callback(client.aclose)
         return client
+
+    def parsers(self) -> ParserPool:
+        """Return the processes that parse pages and files, all of them together. The first document starts one."""
+        if self._parsers is None:
+            from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool
+
+            self._parsers = ParserPool()
+            self._stack.callback(self._parsers.close)
+        return self._parsers
 
     def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
         self._stack.push_async_callback(close)

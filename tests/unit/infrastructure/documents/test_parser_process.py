@@ -49,8 +49,8 @@ def test_one_child_reads_many_documents(tmp_path: Path) -> None:
     with ParserProcess() as parser:
         assert parser.html("<title>T</title><p>Grüße</p>").text == "Grüße"
         with pytest.raises(UnreadableDocument, match="not a PDF"):
-            parser.pdf(tmp_path / "b.pdf")
-        parsed = parser.pdf(tmp_path / "a.pdf")
+            parser.file("pdf", tmp_path / "b.pdf")
+        parsed = parser.file("pdf", tmp_path / "a.pdf")
     assert (parsed.text, parsed.title, parsed.note) == ("Page.", "Manual", None)
 
 

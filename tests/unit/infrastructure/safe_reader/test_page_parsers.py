@@ -11,6 +11,7 @@ import pytest
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
 from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
 from modules.llm_platform.testing import probe_reader
@@ -35,7 +36,7 @@ class FakeParser:
             raise UnreadableDocument("no")
         return Parsed(html.upper())
 
-    def pdf(self, path: Path) -> Parsed:
+    def pdf_page(self, path: Path) -> Parsed:
         self.path = path
         return Parsed(path.read_bytes().decode())
 
@@ -55,7 +56,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeParser]:
 
 async def test_a_child_is_used_again(fake: Any) -> None:
     """One page after the other needs one child, a bad page in between changes nothing."""
-    parsers = PageParsers(parser=fake)
+    parsers = PageParsers(ParserPool(parser=fake))
     assert (await parsers.html("a")).text == "A"
     with pytest.raises(UnreadableDocument):
         await parsers.html("bad")
@@ -68,7 +69,7 @@ async def test_a_child_is_used_again(fake: Any) -> None:
 
 async def test_two_at_once_and_no_more(fake: Any) -> None:
     """The third page waits."""
-    parsers = PageParsers(2, fake)
+    parsers = PageParsers(ParserPool(2, fake))
     assert [found.text for found in await asyncio.gather(*(parsers.html(letter) for letter in "abcde"))] == list(
         "ABCDE"
     )
@@ -78,7 +79,7 @@ async def test_two_at_once_and_no_more(fake: Any) -> None:
 
 async def test_a_child_whose_caller_left_is_killed_after_a_while(fake: Any) -> None:
     """Cancelling returns at once, and a page that never ends holds its place for the grace time only."""
-    parsers = PageParsers(1, fake, grace_s=0.05)
+    parsers = PageParsers(ParserPool(1, fake), grace_s=0.05)
     task = asyncio.create_task(parsers.html("hang"))
     assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
     task.cancel()
@@ -92,7 +93,7 @@ async def test_a_child_whose_caller_left_is_killed_after_a_while(fake: Any) -> N
 
 async def test_a_child_that_finishes_after_its_caller_left_is_used_again(fake: Any) -> None:
     """A page that was late costs the next one no start."""
-    parsers = PageParsers(1, fake)
+    parsers = PageParsers(ParserPool(1, fake))
     task = asyncio.create_task(parsers.html("hang"))
     assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
     task.cancel()
@@ -105,7 +106,7 @@ async def test_a_child_that_finishes_after_its_caller_left_is_used_again(fake: A
 
 async def test_preparing_starts_one_child(fake: Any) -> None:
     """The first page finds a child; preparing again starts no other."""
-    parsers = PageParsers(parser=fake)
+    parsers = PageParsers(ParserPool(parser=fake))
     await parsers.prepare()
     await parsers.prepare()
     assert (await parsers.html("a")).text == "A"
@@ -115,7 +116,7 @@ async def test_preparing_starts_one_child(fake: Any) -> None:
 
 async def test_closing_ends_the_work(fake: Any) -> None:
     """A page that is being parsed fails."""
-    parsers = PageParsers(1, fake)
+    parsers = PageParsers(ParserPool(1, fake))
     task = asyncio.create_task(parsers.html("hang"))
     assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
     await parsers.aclose()
@@ -126,7 +127,7 @@ async def test_closing_ends_the_work(fake: Any) -> None:
 @pytest.mark.parametrize("closed", [False, True])
 async def test_a_child_that_is_stopped_after_its_answer_is_ended(fake: Any, closed: bool) -> None:
     """It cannot be used again, and a child that nobody waits for stays in the list of processes."""
-    parsers = PageParsers(1, fake)
+    parsers = PageParsers(ParserPool(1, fake))
     task = asyncio.create_task(parsers.html("hang"))
     assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
     if closed:
@@ -141,7 +142,7 @@ async def test_a_child_that_is_stopped_after_its_answer_is_ended(fake: Any, clos
 
 async def test_a_pdf_leaves_no_file_behind(fake: Any) -> None:
     """The child reads it from a file that lives as long as the call."""
-    parsers = PageParsers(parser=fake)
+    parsers = PageParsers(ParserPool(parser=fake))
     assert (await parsers.pdf(b"%PDF")).text == "%PDF"
     assert fake.made[0].path is not None
     assert not fake.made[0].path.exists()

@@ -13,6 +13,7 @@ from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.api_key_label import set_api_key_label
+from modules.llm_platform.domain.current_caller import set_current_caller
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources, Source
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
 from modules.llm_platform.domain.exceptions import ResearchInterruptedError, StoreError
@@ -165,6 +166,7 @@ class ResearchJobWorker:
 
     async def _run(self, job: ClaimedJob) -> None:
         set_api_key_label(job.label)
+        set_current_caller(job.owner)
         changed = partial(self._changed, (job.owner, job.id))
         attempt = _Attempt(job, self._research, self._store, self._options, changed, self._metrics)
         log.info("background run started", extra={"research": job.id, "attempt": job.attempts})

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.documents.parser_process import Hyperlinks
+from modules.llm_platform.infrastructure.documents.parser_process import Hyperlinks, ParserEndedError
 from modules.llm_platform.infrastructure.safe_reader.content import (
     PAGE_REQUEST,
     Content,
@@ -71,10 +71,20 @@ class DirectPageReader(IPageReader):
         try:
             async with asyncio.timeout(self._timeout):
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, self._robots.check if self._robots else None)
-                content = await content_of(fetched, self._parsers)
+                content = await _content(self._fetcher, fetched, self._parsers)
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
         return _page(fetched, content, self._redactor, self._now())
+
+
+async def _content(fetcher: SafeFetcher, fetched: Fetched, parsers: Parsers, *, with_links: bool = False) -> Content:
+    """The content of a page. A host whose page ended its parser has to wait."""
+    try:
+        return await content_of(fetched, parsers, with_links=with_links)
+    except PageError as error:
+        if isinstance(error.__cause__, ParserEndedError):
+            fetcher.pause(fetched.address.host)
+        raise
 
 
 def _page(fetched: Fetched, content: Content, redactor: Redactor, now: datetime) -> Page:
@@ -173,7 +183,7 @@ class DirectSiteReader(ISiteReader):
                         limit.reschedule(loop.time() + self._timeout)
 
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, visit)
-                content = await content_of(fetched, self._parsers, with_links=True)
+                content = await _content(self._fetcher, fetched, self._parsers, with_links=True)
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
         found = content.hyperlinks or Hyperlinks()

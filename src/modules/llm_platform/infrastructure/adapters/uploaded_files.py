@@ -28,7 +28,7 @@ from modules.llm_platform.infrastructure.adapters.document_web_search import Doc
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, suffix_of
-from modules.llm_platform.infrastructure.documents.parser_process import ParserProcess
+from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool, PooledParser
 from modules.llm_platform.infrastructure.documents.reading import read_content
 
 MAX_TEXT_CHARS: Final = 10_000_000  # of all files of a request, in equal shares; indexing takes 1.3 s of CPU time a million
@@ -43,10 +43,10 @@ class UploadedFiles(IDocumentSource):
     """The files of one request. `bad` has the reason of each that cannot be read, `notes` what is missing of others."""
 
     def __init__(
-        self, files: Sequence[UploadedFile], redactor: Redactor, parser: Callable[[], ParserProcess] = ParserProcess
+        self, files: Sequence[UploadedFile], redactor: Redactor, parsers: ParserPool | None = None
     ) -> None:
         self._redactor = redactor
-        self._parser = parser
+        self._parsers = parsers
         self._max_chars = MAX_TEXT_CHARS // max(1, len(files))
         shown = [each.model_copy(update={"name": replace_surrogates(redactor.text(each.name))}) for each in files]
         self.files = {each.name: each for each in with_clean_names(shown)}  # two names may be equal without their secrets
@@ -59,9 +59,9 @@ class UploadedFiles(IDocumentSource):
         return frozenset(map(self.addresses.of, self.files))
 
     def walk(self, paths: Sequence[Path]) -> IDocumentWalk:
-        return _Walk(self, self._parser())
+        return _Walk(self, PooledParser(self._parsers))
 
-    def read(self, name: str, parser: ParserProcess) -> DocumentText | LeftOut:
+    def read(self, name: str, parser: PooledParser) -> DocumentText | LeftOut:
         """The text of a file, or why there is none."""
         try:
             if suffix_of(name) not in SUFFIXES:
@@ -86,7 +86,7 @@ class UploadedFiles(IDocumentSource):
 
 
 class _Walk(IDocumentWalk):
-    def __init__(self, source: UploadedFiles, parser: ParserProcess) -> None:
+    def __init__(self, source: UploadedFiles, parser: PooledParser) -> None:
         self._source = source
         self._parser = parser
         self.total_bytes = sum(len(each.content) for each in source.files.values())
@@ -135,9 +135,10 @@ async def opened_files(
     embedder: IEmbedder,
     open_store: Callable[[], IVectorStore],
     redactor: Redactor,
+    parsers: ParserPool,
 ) -> AsyncGenerator[OpenedFiles]:
     """The files, parsed and indexed. Raises UploadedFileError where one cannot be read."""
-    source, store = UploadedFiles(files, redactor), open_store()
+    source, store = UploadedFiles(files, redactor, parsers), open_store()
     try:
         async for _ in IndexingService(source, embedder, store, FILES).index([]):
             pass

@@ -18,7 +18,8 @@ from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, FoundFile, list_folder
 from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, Known
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, json_documents
-from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser, ParserProcess
+from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool, PooledParser
+from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser
 from modules.llm_platform.infrastructure.documents.reading import MAX_FILE_BYTES, read_text
 
 INDEXED: Final = (*SUFFIXES, *JSON_LINES)
@@ -81,17 +82,17 @@ class FileDocumentSource(IDocumentSource):
         self,
         base_url: str | None = None,
         redactor: Redactor | None = None,
-        parser: Callable[[], ParserProcess] = ParserProcess,
         states: FolderStates | None = None,
+        parsers: ParserPool | None = None,
     ) -> None:
         self.redactor = redactor or Redactor()
         self.addresses = DocumentAddresses(base_url, redactor)
         self.states = states
-        self._parser = parser
+        self._parsers = parsers
 
     def walk(self, paths: Sequence[Path], reading: FolderReading | None = None) -> IDocumentWalk:
         """`reading` is that of the only path; None: the states are read and, when all is stored, written."""
-        return FileWalk(self, paths, self._parser(), reading)
+        return FileWalk(self, paths, PooledParser(self._parsers), reading)
 
     def folder_name(self, folder: Path) -> str:
         """The name of the folder that `folder` really is, without secrets."""
@@ -117,7 +118,7 @@ class FileWalk(IDocumentWalk):
     """Lists all files at once; opens them one after the other."""
 
     def __init__(
-        self, source: FileDocumentSource, paths: Sequence[Path], parser: ParserProcess, reading: FolderReading | None
+        self, source: FileDocumentSource, paths: Sequence[Path], parser: PooledParser, reading: FolderReading | None
     ) -> None:
         self._source = source
         self._parser = parser

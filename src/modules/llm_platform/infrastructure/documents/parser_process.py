@@ -17,6 +17,8 @@ from modules.llm_platform.infrastructure.documents.parsing import limits
 
 SCRIPT = Path(limits.__file__).with_name("__main__.py")
 # Of the environment: what another Python needs to find its libraries. The rest may hold secrets.
+STOPPED = "reading was stopped"
+PAGE_CPU_SECONDS = 3.0  # of a page of the web, of which anybody may have many read
 INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
 
@@ -41,6 +43,10 @@ class Parsed:
     hyperlinks: Hyperlinks | None = None
 
 
+class ParserEndedError(UnreadableDocument):
+    """The document ended its parser: by its time, its memory or a crash."""
+
+
 class DocumentParser(Protocol):
     """Turns formats into text. Raises UnreadableDocument."""
 
@@ -61,6 +67,7 @@ class ParserProcess:
     ) -> None:
         """The limits hold for one document: of the child's CPU time, and of time, which ends a child that hangs."""
         self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
+        self._page_cpu_seconds = min(PAGE_CPU_SECONDS, cpu_seconds)
         self._script = script or SCRIPT
         self._child: subprocess.Popen[str] | None = None
         self.stopped = False
@@ -84,40 +91,43 @@ class ParserProcess:
 
     def page(self, html: str) -> Parsed:
         """The article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
-        return self._request({"page": html})
+        return self._request({"page": html}, self._page_cpu_seconds)
 
     def linked_page(self, html: str) -> Parsed:
         """As `page`, with the links."""
-        return self._request({"linked_page": html})
+        return self._request({"linked_page": html}, self._page_cpu_seconds)
+
+    def pdf_page(self, path: Path) -> Parsed:
+        """A PDF of the web, as far as it can be read in the time of a page."""
+        return self._request({"pdf": str(path)}, self._page_cpu_seconds)
 
     def file(self, kind: str, file: Path | bytes) -> Parsed:
         sent = {"base64": b64encode(file).decode("ascii")} if isinstance(file, bytes) else str(file)
         return self._request({kind: sent})
 
-    def pdf(self, path: Path) -> Parsed:
-        return self.file("pdf", path)
-
-    def _request(self, request: dict[str, Any]) -> Parsed:
+    def _request(self, request: dict[str, Any], cpu_seconds: float | None = None) -> Parsed:
+        cpu_seconds = cpu_seconds or self._cpu_seconds
         child = None if self.stopped else self._ensure_child()
         if child is None or self.stopped:  # by another thread while the child was started
             self._end()
-            raise UnreadableDocument("reading was stopped")
+            raise UnreadableDocument(STOPPED)
         timed_out = threading.Event()
         timer = threading.Timer(self._wall_seconds, _kill, (child, timed_out))
         timer.daemon = True
         timer.start()
         try:
-            answer = _exchange(child, json.dumps(request))
+            answer = _exchange(child, json.dumps({**request, "cpu_seconds": cpu_seconds}))
         finally:
             timer.cancel()
         if answer is None:
             self._end()
-            raise UnreadableDocument(self._why_it_ended(child.returncode, timed_out.is_set()))
+            error = UnreadableDocument if self.stopped else ParserEndedError
+            raise error(self._why_it_ended(child.returncode, cpu_seconds, timed_out=timed_out.is_set()))
         return parsed(answer)
 
-    def _why_it_ended(self, returncode: int, timed_out: bool) -> str:
+    def _why_it_ended(self, returncode: int, cpu_seconds: float, *, timed_out: bool) -> str:
         if returncode == -getattr(signal, "SIGPROF", 0):
-            return f"reading it took longer than {self._cpu_seconds:g} s of CPU time"
+            return f"reading it took longer than {cpu_seconds:g} s of CPU time"
         if timed_out or returncode == -getattr(signal, "SIGALRM", 0):
             return f"reading it took longer than {self._wall_seconds:g} s"
         return "its parser crashed"

@@ -1,14 +1,17 @@
 """Page readers around others: the address guard, the order of the readers, the documents, and a cache."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final
 
+from modules.llm_platform.domain.caller_turns import CallerTurns
 from modules.llm_platform.domain.canonical_url import canonical_url
+from modules.llm_platform.domain.current_caller import current_caller
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage
-from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
+from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError, PageTimeoutError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
@@ -25,6 +28,7 @@ log = logging.getLogger(__name__)
 MAX_PAGE_CHARS: Final = 100_000  # of a page for quick and deep answers
 NO_READER = "No page reader is configured: set READERS to jina, direct or both"
 DIRECT_ONLY = "Hosts of READER_ALLOWED_HOSTS are only read directly: add direct to READERS"
+MANY_PAGES = "The page was not read, since too many others are being read: try again"
 NO_DOCUMENTS_TO_READ = (
     "Documents need a folder or an index: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
 )
@@ -125,6 +129,39 @@ class RoutedPageReader(IPageReader):
             except PageError:
                 pass  # read from the web
         return await self._web.read(url)
+
+
+class TurnsPageReader(IPageReader):
+    """Reads at most `max_reads` pages at once, of which no caller has all, and equal addresses at once only once.
+
+    Raises PageTimeoutError for a page whose turn does not come within `max_wait_s`.
+    """
+
+    def __init__(self, reader: IPageReader, max_reads: int, max_wait_s: float) -> None:
+        self.name = reader.name
+        self._reader = reader
+        self._turns = CallerTurns(max_reads, keeps_room=True)
+        self._max_wait_s = max_wait_s
+        self._flights: SingleFlight[Page] = SingleFlight()
+
+    async def prepare(self) -> None:
+        await self._reader.prepare()
+
+    async def read(self, url: str) -> Page:
+        caller = current_caller()
+        page, _ = await self._flights.run((caller, url.partition("#")[0]), partial(self._read, caller, url))
+        return page
+
+    async def _read(self, caller: str, url: str) -> Page:
+        try:
+            async with asyncio.timeout(self._max_wait_s):
+                await self._turns.take(caller)
+        except TimeoutError as error:
+            raise PageTimeoutError(MANY_PAGES) from error
+        try:
+            return await self._reader.read(url)
+        finally:
+            self._turns.give_back(caller)
 
 
 class CachedPageReader(IPageReader):

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
+from modules.llm_platform.domain.current_caller import current_caller
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument, decode
+from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool, Work
 from modules.llm_platform.infrastructure.documents.parser_process import Hyperlinks, Parsed, ParserProcess
 from modules.llm_platform.infrastructure.safe_reader import bot_walls
 from modules.llm_platform.infrastructure.safe_reader.fetch import Fetched, PageRequest
@@ -127,38 +129,29 @@ def _heading(text: str) -> str:
     return found[1].strip() if found else ""
 
 
-# Parsing in child processes, off the event loop. Idle processes are reused.
+# Parsing in child processes, off the event loop.
 
 
-MAX_PARSERS: Final = 2
 GRACE_S: Final = 3.0
 SMALLEST_PAGE: Final = "<p>page</p>"
 
-Work = Callable[[ParserProcess], Parsed]
-
 
 class PageParsers:
-    """Converts HTML and PDF to text. Raises UnreadableDocument.
+    """Converts HTML and PDF to text. Raises UnreadableDocument. Callers take turns.
 
     A child whose caller has left gets `grace_s` seconds to finish: killed at once, the next page would wait for a new one.
     """
 
-    def __init__(
-        self,
-        max_parsers: int = MAX_PARSERS,
-        parser: Callable[[], ParserProcess] = ParserProcess,
-        grace_s: float = GRACE_S,
-    ) -> None:
-        self._parser = parser
+    def __init__(self, pool: ParserPool | None = None, grace_s: float = GRACE_S) -> None:
+        self._pool = pool or ParserPool()
         self._grace_s = grace_s
-        self._slots = asyncio.Semaphore(max_parsers)
-        self._threads = ThreadPoolExecutor(max_parsers, thread_name_prefix="page-parser")  # the first page starts one
-        self._idle: list[ParserProcess] = []
+        # The first page starts a thread.
+        self._threads = ThreadPoolExecutor(self._pool.max_parsers, thread_name_prefix="page-parser")
         self._running: dict[asyncio.Future[Parsed], ParserProcess] = {}
 
     async def prepare(self) -> None:
         """Start a child process and load what it needs, unless there is one."""
-        if not self._idle and not self._running:
+        if not self._pool.has_idle and not self._running:
             await self.html(SMALLEST_PAGE)
 
     async def html(self, html: str) -> Parsed:
@@ -171,25 +164,21 @@ class PageParsers:
         return await self._with_parser(lambda parser: _pdf(parser, data))
 
     async def aclose(self) -> None:
-        for parser in (*self._idle, *self._running.values()):
+        for parser in self._running.values():
             parser.stop()
         if self._running:
             await asyncio.wait(self._running)  # a killed child ends its thread
-        idle, self._idle = self._idle, []
-        for parser in idle:
-            self._end(parser)
+        await asyncio.to_thread(self._pool.close)
         self._threads.shutdown(wait=False)
 
-    def _end(self, parser: ParserProcess) -> None:
-        self._threads.submit(parser.__exit__, None, None, None)
-
     async def _with_parser(self, work: Work) -> Parsed:
-        await self._slots.acquire()
-        parser = self._idle.pop() if self._idle else self._parser()
+        caller = current_caller()
+        await self._pool.turns.take(caller)
+        parser = self._pool.take()
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, work, parser)
+        running = loop.run_in_executor(self._threads, self._work, work, parser, caller)
         self._running[running] = parser
-        running.add_done_callback(self._release)
+        running.add_done_callback(self._finished)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -197,18 +186,20 @@ class PageParsers:
             running.add_done_callback(lambda _: killing.cancel())
             raise
 
-    def _release(self, running: asyncio.Future[Parsed]) -> None:
+    def _work(self, work: Work, parser: ParserProcess, caller: str) -> Parsed:
+        try:
+            return work(parser)
+        finally:
+            self._pool.put(parser)
+            self._pool.turns.give_back(caller)
+
+    def _finished(self, running: asyncio.Future[Parsed]) -> None:
         running.exception()  # retrieved: its caller may have left
-        parser = self._running.pop(running)
-        if parser.stopped:  # perhaps after its answer, or while its child started
-            self._end(parser)
-        else:  # it restarts its child where needed
-            self._idle.append(parser)
-        self._slots.release()
+        del self._running[running]
 
 
 def _pdf(parser: ParserProcess, data: bytes) -> Parsed:
     with tempfile.TemporaryDirectory(prefix="llm-platform-") as folder:
         path = Path(folder) / "page.pdf"
         path.write_bytes(data)
-        return parser.pdf(path)
+        return parser.pdf_page(path)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from functools import cache
 from typing import Final, TypeAlias
 
 import httpx2
+from cachetools import TTLCache
 
-from modules.llm_platform.domain.exceptions import PageError
+from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
 from modules.llm_platform.infrastructure.http.client import user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
@@ -50,6 +52,10 @@ MIN_RATIO_BYTES: Final = 256_000  # a short page of one repeated line is no bomb
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 ENCODINGS: Final = ("gzip", "deflate")  # that Python decodes
 
+PAUSE_S: Final = 60.0  # of a host with a page that ended its parser
+MAX_PAUSED: Final = 10_000  # hosts
+
+PAUSED = f"A page of this host ended its parser, so no page of it is read for {PAUSE_S:g} s"
 TOO_LARGE = f"The page is larger than {MAX_BYTES // 1_000_000} MB"
 BOMB = "The page is compressed too strongly to be a page"
 WRONG_TYPE = "The address is not a page: only text and PDF are read"
@@ -99,10 +105,17 @@ class Fetched:
 class SafeFetcher:
     """Fetches untrusted addresses. Each hop is parsed, resolved and checked, and connected to at the checked IP address."""
 
-    def __init__(self, guard: Guard, connections: PinnedConnections) -> None:
+    def __init__(
+        self, guard: Guard, connections: PinnedConnections, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._guard = guard
         self._connections = connections
         self._limiter = PerHostLimiter()
+        self._paused: TTLCache[str, bool] = TTLCache(MAX_PAUSED, PAUSE_S, clock)
+
+    def pause(self, host: str) -> None:
+        """Read no pages of a host for PAUSE_S: each of them may take as much of a parser as the last one did."""
+        self._paused[host] = True
 
     async def get(self, address: PageAddress, request: PageRequest, before: Visit | None = None) -> Fetched:
         """The page. `before` is called with each address before it is opened, and may raise.
@@ -110,6 +123,8 @@ class SafeFetcher:
         Raises page errors. There is no deadline; the caller sets one.
         """
         for _ in range(MAX_REDIRECTS + 1):
+            if address.host in self._paused:
+                raise PageBlockedError(PAUSED, retry_after_s=PAUSE_S)
             checked = await self._guard.check(address)
             if before is not None:
                 await before(address)

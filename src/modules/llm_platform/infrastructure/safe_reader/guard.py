@@ -2,12 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Protocol
 
+from modules.llm_platform.domain.caller_turns import CallerTurns
+from modules.llm_platform.domain.current_caller import current_caller
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageRequestError
 from modules.llm_platform.infrastructure.safe_reader.url import (
     IPAddress,
@@ -26,29 +28,38 @@ class Resolver(Protocol):
     async def resolve(self, host: str, port: int) -> Sequence[str]: ...
 
 
-class SystemResolver:
-    """The operating system's resolver, in its own threads, so that a silent name server does not block others."""
-
-    def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
-
-    async def resolve(self, host: str, port: int) -> Sequence[str]:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(MAX_RESOLUTIONS, thread_name_prefix="resolver")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _resolve, host, port)
-
-    async def aclose(self) -> None:
-        """End the threads and cancel pending resolutions."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-
-
 def _resolve(host: str, port: int) -> Sequence[str]:
     try:
         answer = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # a label that the system's own encoder refuses
         raise OSError("not a name") from error
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in answer))
+
+
+class SystemResolver:
+    """The operating system's resolver, in its own threads, so that a silent name server does not block others.
+
+    A thread that waits for a name server cannot be ended. Callers have turns, and one never has all threads.
+    """
+
+    def __init__(self, resolve: Callable[[str, int], Sequence[str]] = _resolve) -> None:
+        self._resolve = resolve
+        self._threads: ThreadPoolExecutor | None = None
+        self._turns = CallerTurns(MAX_RESOLUTIONS, keeps_room=True)
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(MAX_RESOLUTIONS, thread_name_prefix="resolver")
+        caller = current_caller()
+        await self._turns.take(caller)
+        resolving = self._threads.submit(self._resolve, host, port)
+        resolving.add_done_callback(lambda _: self._turns.give_back(caller))  # later than a caller that gave up
+        return await asyncio.wrap_future(resolving)
+
+    async def aclose(self) -> None:
+        """End the threads and cancel pending resolutions."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class AllowedHosts:

@@ -102,6 +102,16 @@ async def test_pages_are_read_and_failures_named(client: httpx2.AsyncClient, ser
     assert answer["results"][0]["raw_content"] == "An event loop runs tasks."
 
 
+async def test_an_address_is_read_once_however_often_it_is_named(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
+    """Fragments are places of one page. Each spelling has its result."""
+    urls = [f"https://example.org/a#{number % 10}" for number in range(20)]
+    answer = (await client.post("/tavily/extract", json={"urls": urls})).json()
+    assert services.requests == ["https://example.org/a"]
+    assert [result["url"] for result in answer["results"]] == urls[:10]
+
+
 async def test_invalid_field_is_a_400_with_its_name(client: httpx2.AsyncClient) -> None:
     response = await client.post(SEARCH, json={"query": "asyncio", "max_results": 99})
     assert response.status_code == 400

@@ -114,7 +114,10 @@ def snippet_of(result: RawResult, question: str) -> str:
 
 
 async def read_pages(request: Request, urls: Sequence[str]) -> dict[str, Page | AppException]:
-    """Return each page, or the reason why it cannot be read. Reading stops if the client disconnects."""
+    """Return each page, or the reason why it cannot be read. Addresses of one page are read once.
+
+    Reading stops if the client disconnects.
+    """
     pages = services(request).pages
     reads = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
@@ -126,8 +129,8 @@ async def read_pages(request: Request, urls: Sequence[str]) -> dict[str, Page | 
             return error
 
     async with CancelOnDisconnect(request.receive), asyncio.TaskGroup() as tasks:
-        running = {url: tasks.create_task(read(url)) for url in dict.fromkeys(urls)}
-    return {url: task.result() for url, task in running.items()}
+        running = {page: tasks.create_task(read(page)) for page in dict.fromkeys(url.partition("#")[0] for url in urls)}
+    return {url: running[url.partition("#")[0]].result() for url in dict.fromkeys(urls)}
 
 
 def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> Response:

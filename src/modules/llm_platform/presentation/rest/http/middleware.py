@@ -14,6 +14,7 @@ from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from modules.llm_platform.domain.api_key_label import set_api_key_label
+from modules.llm_platform.domain.current_caller import set_current_caller
 from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.domain.ports.rate_limiter import RateLimitDecision
@@ -145,6 +146,7 @@ class GuardMiddleware:
         if caller.id:
             self._wrong_keys.check(self._address(scope, headers), caller.id)
         set_api_key_label(caller.label)
+        set_current_caller(caller.id or self._address(scope, headers))
         if not self._server.is_ready and path not in http_access.PROBE_PATHS:
             raise problems.NotServingError
         if http_access.is_limited(path):

@@ -1,0 +1,76 @@
+"""A fixed number of places that callers take in turn, so that one with much to do does not keep the others waiting."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncGenerator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from threading import Lock
+
+
+class CallerTurns:
+    """At most `places` at once. Where some wait, each caller gets one place after the other callers got one.
+
+    `keeps_room`: a caller takes no more places than it leaves free, so that a new caller finds one at once even where places
+    are given back late: alone it has half of them, the second one half of the rest. To be used by any thread.
+    """
+
+    def __init__(self, places: int, *, keeps_room: bool = False) -> None:
+        self._free = places
+        self._keeps_room = keeps_room
+        self._taken: Counter[str] = Counter()
+        self._waiting: dict[str, deque[Future[None]]] = {}  # in the order of their turns
+        self._lock = Lock()
+
+    def ask(self, caller: str) -> Future[None]:
+        """A future that is done when the caller has a place, to be given back. Cancel it to leave the queue."""
+        place: Future[None] = Future()
+        with self._lock:
+            self._waiting.setdefault(caller, deque()).append(place)
+            self._fill()
+        return place
+
+    def give_back(self, caller: str) -> None:
+        with self._lock:
+            self._free += 1
+            self._taken[caller] -= 1
+            if not self._taken[caller]:
+                del self._taken[caller]
+            self._fill()
+
+    async def take(self, caller: str) -> None:
+        """Wait for a place. A caller that is cancelled has none."""
+        place = self.ask(caller)
+        try:
+            await asyncio.wrap_future(place)
+        except BaseException:
+            if not place.cancel():  # it was given at the same moment
+                self.give_back(caller)
+            raise
+
+    @asynccontextmanager
+    async def turn(self, caller: str) -> AsyncGenerator[None]:
+        """Wait for a place and hold it."""
+        await self.take(caller)
+        try:
+            yield
+        finally:
+            self.give_back(caller)
+
+    def _fill(self) -> None:
+        """Give free places to those whose turn it is."""
+        while (caller := next((name for name in self._waiting if self._may_take(name)), None)) is not None:
+            self._give(caller)
+
+    def _may_take(self, caller: str) -> bool:
+        return self._free > (self._taken[caller] if self._keeps_room else 0)
+
+    def _give(self, caller: str) -> None:
+        queue = self._waiting.pop(caller)
+        place = queue.popleft()
+        if queue:
+            self._waiting[caller] = queue  # behind all others
+        if place.set_running_or_notify_cancel():
+            self._free -= 1
+            self._taken[caller] += 1
+            place.set_result(None)

@@ -1,0 +1,133 @@
+"""One caller's slow pages and names do not keep another caller's from being read."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from tests.reading_pages import PUBLIC, InProcess, fetcher, html, page
+
+from modules.llm_platform.domain.current_caller import set_current_caller
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.exceptions import PageBlockedError, PageError, PageTimeoutError
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
+from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserEndedError
+from modules.llm_platform.infrastructure.policies.page_readers import TurnsPageReader
+from modules.llm_platform.infrastructure.safe_reader.guard import MAX_RESOLUTIONS, SystemResolver
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
+
+HANGING_NAMES = 70
+
+
+async def test_names_that_hang_keep_no_other_caller_waiting() -> None:
+    """A thread that waits for a silent name server cannot be ended: some are always left for another caller."""
+    silent, hanging = threading.Event(), []
+
+    def resolve(host: str, port: int) -> Sequence[str]:
+        if host.startswith("slow"):
+            hanging.append(host)
+            silent.wait(START_TIMEOUT_S)
+        return [PUBLIC]
+
+    resolver = SystemResolver(resolve)
+    set_current_caller("attacker")
+    slow = [asyncio.create_task(resolver.resolve(f"slow{number}.net", 80)) for number in range(HANGING_NAMES)]
+    try:
+        assert await becomes_true(lambda: len(hanging) == MAX_RESOLUTIONS // 2, START_TIMEOUT_S)
+        for task in slow:  # as the guard does after a while; the threads go on
+            task.cancel()
+        set_current_caller("victim")
+        assert await resolver.resolve("quick.net", 80) == [PUBLIC]
+        assert not silent.is_set()
+    finally:
+        silent.set()
+        await asyncio.wait(slow)
+        await resolver.aclose()
+
+
+class SlowReader(IPageReader):
+    """Reads the page `slow` until it may end, others at once."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.read_addresses: list[str] = []
+        self.may_end = asyncio.Event()
+
+    async def read(self, url: str) -> Page:
+        self.read_addresses.append(url)
+        if "slow" in url:
+            await self.may_end.wait()
+        now = datetime.now(UTC)
+        return Page(url=url, title="", text="text", read_at=now, reader=self.name, sha256="", media_type="text/html")
+
+
+async def test_pages_that_do_not_load_leave_room_for_another_caller() -> None:
+    """Their places come back after the time limit of a page; another caller's page is opened before."""
+    slow = SlowReader()
+    reader = TurnsPageReader(slow, 8, max_wait_s=START_TIMEOUT_S)
+    set_current_caller("attacker")
+    pages = [asyncio.create_task(reader.read(f"https://a.example.net/slow{number}")) for number in range(50)]
+    assert await becomes_true(lambda: len(slow.read_addresses) == 4, START_TIMEOUT_S)
+    set_current_caller("victim")
+    assert (await reader.read("https://b.example.net/")).text == "text"
+    slow.may_end.set()
+    assert len(await asyncio.gather(*pages)) == 50
+
+
+async def test_a_page_that_waits_too_long_is_an_error() -> None:
+    """It says that too many pages are read."""
+    slow = SlowReader()
+    reader = TurnsPageReader(slow, 2, max_wait_s=0.05)
+    first = asyncio.create_task(reader.read("https://a.example.net/slow"))
+    assert await becomes_true(lambda: bool(slow.read_addresses), START_TIMEOUT_S)
+    with pytest.raises(PageTimeoutError, match="too many others"):
+        await reader.read("https://a.example.net/next")
+    slow.may_end.set()
+    await first
+
+
+async def test_one_address_at_once_is_read_once() -> None:
+    """Whatever fragments it has."""
+    slow = SlowReader()
+    reader = TurnsPageReader(slow, 8, max_wait_s=START_TIMEOUT_S)
+    pages = [asyncio.create_task(reader.read(f"https://a.example.net/slow#{number}")) for number in range(50)]
+    assert await becomes_true(lambda: bool(slow.read_addresses), START_TIMEOUT_S)
+    slow.may_end.set()
+    await asyncio.gather(*pages)
+    assert len(slow.read_addresses) == 1
+
+
+class DyingParsers(InProcess):
+    """A parser that a page with the word `deadly` ends."""
+
+    async def html(self, html: str) -> Parsed:
+        if "deadly" in html:
+            raise ParserEndedError("reading it took longer than 3 s of CPU time")
+        return await super().html(html)
+
+
+async def test_a_host_whose_page_ended_a_parser_waits() -> None:
+    """Its next page is not fetched; other hosts are read, and a page that is merely unreadable changes nothing."""
+    asked: list[str] = []
+
+    def respond(ip: str, port: int, host: str, target: str) -> object:
+        asked.append(host + target)
+        body = html("deadly" if target == "/deadly" else "" if target == "/empty" else f"<p>{'A long text. ' * 50}")
+        return page(body)(ip, port, host, target)
+
+    reader = DirectPageReader(fetcher(respond), DyingParsers())  # type: ignore[arg-type]  of any answer
+    with pytest.raises(PageError):
+        await reader.read("https://a.example.net/empty")
+    assert (await reader.read("https://a.example.net/text")).text
+    with pytest.raises(PageError, match="CPU time"):
+        await reader.read("https://a.example.net/deadly")
+    asked.clear()
+    with pytest.raises(PageBlockedError, match="ended its parser"):
+        await reader.read("https://a.example.net/text")
+    assert not asked
+    assert (await reader.read("https://b.example.net/text")).text
