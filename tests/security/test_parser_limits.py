@@ -102,7 +102,7 @@ def test_a_parser_reaches_no_network(tmp_path: Path) -> None:
 @for_each("name", [*DOCX, *PAGES])
 def test_no_document_takes_a_gigabyte(name: str) -> None:
     """Files of 87 kB and pages below the limit of bytes end as text or as an error, in 400 MB, and the next one is read."""
-    with WatchedParser() as parser:
+    with WatchedParser(cpu_seconds=3.0) as parser:
         parser.html("<p>warm")
         before = parser.pid
         try:

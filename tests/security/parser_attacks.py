@@ -1,0 +1,103 @@
+"""Attacks the parsers and prints what that cost: `python -m tests.security.parser_attacks [words of names]`. Linux only.
+
+First each hostile document alone: the peak of its parser's memory, CPU time, and the outcome. Then one caller has twenty pages
+of 100,000 nested elements and twenty slow ones read, and another one a short page: how long that one waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.security.hostile_documents import DOCX, PAGES
+
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserProcess
+from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
+
+WATCH_S = 0.02
+TICKS_A_SECOND = 100
+SLOW_PAGE = "<ul>" + "<li><b>word</b> more</li>" * 60_000
+ATTACK = ("<div>" * 100_000, SLOW_PAGE) * 20
+
+
+class Usage:
+    """The memory and CPU time of a parser while it runs."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}")
+        self.peak_mb = 0
+        self.cpu_s = 0.0
+
+    def watch(self, ended: threading.Event) -> None:
+        while not ended.wait(WATCH_S):
+            with contextlib.suppress(OSError, AttributeError, IndexError):  # it ended, or was replaced
+                peak = re.search(r"VmHWM:\s+(\d+)", (self._folder / "status").read_text())
+                self.peak_mb = max(self.peak_mb, int(peak[1]) // 1000 if peak else 0)
+                times = (self._folder / "stat").read_text().rpartition(")")[2].split()[11:13]
+                self.cpu_s = sum(map(int, times)) / TICKS_A_SECOND
+
+
+def attack(name: str, read: Callable[[ParserProcess], Parsed]) -> None:
+    with ParserProcess() as parser:
+        parser.html("<p>warm")
+        child = parser._child
+        assert child is not None
+        usage, ended = Usage(child.pid), threading.Event()
+        watcher = threading.Thread(target=usage.watch, args=(ended,))
+        watcher.start()
+        try:
+            parsed = read(parser)
+            outcome = f"{len(parsed.text):,} characters; {parsed.note}"
+        except UnreadableDocument as error:
+            outcome = str(error)
+        ended.set()
+        watcher.join()
+    sys.stdout.write(f"{name:28} {usage.peak_mb:5} MB {usage.cpu_s:5.1f} s of CPU   {outcome}\n")
+
+
+async def wait_behind_an_attack() -> None:
+    try:
+        from modules.llm_platform.domain.current_caller import set_current_caller
+    except ImportError:  # of a version before turns
+
+        def set_current_caller(name: str) -> None:
+            """Callers were not told apart."""
+
+    parsers = PageParsers()
+    await parsers.prepare()
+    set_current_caller("attacker")
+    attacking = [asyncio.create_task(parsers.html(page)) for page in ATTACK]
+    await asyncio.sleep(0.5)
+    set_current_caller("another")
+    began = time.monotonic()
+    await parsers.html("<p>A short page.")
+    waited_s = time.monotonic() - began
+    behind = sum(not task.done() for task in attacking)
+    for task in attacking:
+        task.cancel()
+    await asyncio.wait(attacking)
+    await parsers.aclose()
+    sys.stdout.write(f"another caller's page waited {waited_s:.1f} s; {behind} of {len(attacking)} pages were read later\n")
+
+
+def main(words: list[str]) -> None:
+    for name, make_file in DOCX.items():
+        if not words or any(word in name for word in words):
+            data = make_file()
+            attack(f"{name}, {len(data) // 1000} kB", lambda parser, data=data: parser.file("docx", data))  # type: ignore[misc]
+    for name, make_page in PAGES.items():
+        if not words or any(word in name for word in words):
+            page = make_page()
+            attack(name, lambda parser, page=page: parser.page(page))  # type: ignore[misc]
+    asyncio.run(wait_behind_an_attack())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
