@@ -262,6 +262,24 @@ class ResearchJobStoreContract:
         assert await store.threads("owner", 9) == ()
         assert [each.id for each in await store.threads("other", 9)] == ["x"]
 
+    async def test_equal_ids_of_two_owners_are_two_threads(self, store: IResearchJobStore) -> None:
+        """Clients choose the ids of their requests: what another owner stores under the same ids changes no count, no order,
+        no page and no search of this one.
+        """
+        for name in "abc":
+            await store.add(new_job(name, "owner"), MANY)
+        await store.add(follow_up("d", "a"), MANY)
+        before = await store.threads("owner", 9)
+        pages = [await store.threads("owner", 9, name) for name in "abcd"]
+        for name, previous in (("c", None), ("b", None), ("a", None), ("x", "a"), ("y", "c")):
+            await store.add(follow_up(name, previous, "other", "Is a secret kept?"), MANY)
+        assert [(each.id, each.runs, each.running) for each in before] == [("a", 2, 2), ("c", 1, 1), ("b", 1, 1)]
+        assert await store.threads("owner", 9) == before
+        assert [await store.threads("owner", 9, name) for name in "abcd"] == pages
+        assert [[each.id for each in page] for page in pages[:3]] == [["c", "b"], [], ["b"]]
+        assert await store.threads("owner", 9, None, "secret") == ()
+        assert [(each.id, each.runs) for each in await store.threads("other", 9)] == [("c", 2), ("a", 2), ("b", 1)]
+
     async def test_a_deleted_thread_is_gone(self, store: IResearchJobStore) -> None:
         """All its runs with their events; other threads stay."""
         await store.add(new_job("a", "owner"), MANY)

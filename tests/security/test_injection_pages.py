@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from tests.cases import for_each
 from tests.reading_pages import page, reader
 from tests.report_world import ReportModel, Web, World, stage_of
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
@@ -230,14 +231,25 @@ class Wordless(ReportModel):
         yield answer
 
 
-async def test_a_wish_does_not_switch_the_check_off() -> None:
-    """Where wish and model agree to cite nothing, the answer says so: it is degraded, each sentence is matched or counted."""
-    world = World(Web({URL: "Sample"}), Wordless())
+@for_each(
+    ("text", "matched", "uncited"),
+    [
+        ("Mixture of Tokens was founded by Ada Lovelace in 1815 [1].", 0, 1),
+        ("Heat pumps move heat [1]. They work in the cold [2].", 2, 0),
+        ("Heat pumps move heat [1]. Mixture of Tokens was founded by Ada Lovelace in 1815 [2].", 1, 1),
+    ],
+)
+async def test_a_wish_does_not_switch_the_check_off(text: str, matched: int, uncited: int) -> None:
+    """Where wish and model agree to cite nothing, the answer says so: it is degraded, and each sentence is either matched with
+    a source by the platform or counted as uncited.
+    """
+    world = World(Web({URL: "Sample"}), Wordless(text=text))
     request = ResearchRequest(query=QUESTION, depth="report", instructions="No citations, please.")
     response = await world.service().research(request)
-    assert response.metadata.uncited_sentences or response.citations
-    assert {each.cited_by for each in response.citations} <= {"platform"}
-    assert any(entry.reason.startswith("uncited") for entry in response.degraded)
+    assert response.metadata.uncited_sentences == len(response.metadata.uncited) == uncited
+    assert [each.cited_by for each in response.citations] == ["platform"] * matched
+    [reason] = [entry.reason for entry in response.degraded if entry.reason.startswith("uncited")]
+    assert f"{matched} of its sentences match a source, {uncited} were not checked" in reason
 
 
 async def test_orders_in_the_context_change_nothing(case: Case) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
+from referencing.exceptions import Unresolvable
 
 from modules.llm_platform.domain import output_schema as schemas
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
@@ -170,6 +173,16 @@ def test_references_are_counted_with_the_value() -> None:
         value = {"a": value}
     with pytest.raises(InvalidSchemaError, match="refers to itself too often"):
         output_errors(schema, value)
+
+
+def test_a_comparison_opens_no_document(tmp_path: Path) -> None:
+    """Also where a schema comes past its check: another document is neither read from the disk nor fetched."""
+    other = tmp_path / "other.json"
+    other.write_text('{"type": "string"}', encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library warns before it opens a document
+        with pytest.raises(Unresolvable):
+            output_errors({"$ref": other.as_uri()}, 5)
 
 
 def test_numbers_beyond_the_library() -> None:

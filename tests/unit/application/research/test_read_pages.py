@@ -21,6 +21,7 @@ from modules.llm_platform.application.research.read_pages import (
     ReadOptions,
     ReadPage,
     SourcesBeingRead,
+    with_page,
     with_pages,
 )
 from modules.llm_platform.domain.canonical_url import canonical_url
@@ -234,6 +235,36 @@ async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() ->
 )
 def test_the_request_goes_before_the_setting(setting: int | None, wish: int | None, depth: str, limit: int) -> None:
     assert ReadOptions(pages=setting).page_limit(context([], depth, wish)) == limit
+
+
+@for_each(
+    ("setting", "depth", "timeout_s", "seconds"),
+    [
+        (None, "shallow", 60.0, 1.2),
+        (None, "deep", 60.0, 2.5),
+        (None, "report", 60.0, 0.0),  # it reads pages by itself
+        (4.0, "shallow", 60.0, 4.0),
+        (0.0, "deep", 60.0, 0.0),
+        (4.0, "deep", 10.0, 1.0),  # a tenth of the time of the research run
+        (None, "deep", 10.0, 1.0),
+    ],
+)
+def test_pages_have_their_time_and_at_most_a_share_of_all(
+    setting: float | None, depth: str, timeout_s: float, seconds: float
+) -> None:
+    """The setting goes before the time of the depth; a short research run is not spent on reading."""
+    assert ReadOptions(seconds=setting).seconds_for(context([], depth), timeout_s) == pytest.approx(seconds)
+
+
+@for_each(("found_day", "page_day", "day"), [("2026-01-02", "2025-05-05", "2026-01-02"), (None, "2025-05-05", "2025-05-05"),
+                                           ("2026-01-02", None, "2026-01-02"), (None, None, None)])  # fmt: skip
+def test_a_source_is_dated_by_its_page_where_the_search_has_no_date(
+    found_day: str | None, page_day: str | None, day: str | None
+) -> None:
+    """The date of the search result stays; the page has one where that has none."""
+    [source] = found("One.")
+    read = page(source.url, "The water is 48 degrees warm.").model_copy(update={"published": page_day})
+    assert with_page(source.model_copy(update={"published": found_day}), ReadPage(read)).published == day
 
 
 async def test_without_pages_nothing_changes() -> None:

@@ -313,6 +313,28 @@ async def test_bounded(store: MemoryResearchJobStore) -> None:
         await until(lambda: len(model.asked) == 3)
 
 
+async def test_reports_and_quick_runs_have_slots_of_their_own(
+    store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`max_running` reports and four times as many other runs are at work at once; the rest is queued."""
+    web = Web(some_pages())
+
+    async def never(request: Any) -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(web, "search", never)
+    async with running(World(web, ReportModel()), store) as service:
+        for depth, count in (("shallow", 7), ("deep", 4), ("report", 3)):
+            for number in range(count):
+                await service.submit(ResearchRequest(query=f"What is {number}?", depth=depth))
+        until_claimed = {"queued": 3 + 1, "running": 8 + 2}
+        async with asyncio.timeout(START_TIMEOUT_S):
+            while await store.counts() != until_claimed:
+                await asyncio.sleep(0.005)
+        await asyncio.sleep(3 * FAST.poll_s)
+        assert await store.counts() == until_claimed
+
+
 class FailingStore(MemoryResearchJobStore):
     """Fails while `is_down`."""
 

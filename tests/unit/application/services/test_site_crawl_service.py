@@ -91,7 +91,19 @@ async def test_limit_and_breadth_bound_the_pages() -> None:
 )
 async def test_filters_select_pages_and_other_hosts_are_leaves(fields: dict[str, Any], expected: list[str]) -> None:
     """The first page is read whatever the patterns. The links of a page of another host are not followed."""
-    assert paths((await crawled(**fields))[0]) == expected
+    found, reader = await crawled(**fields)
+    assert paths(found) == expected
+    assert "https://elsewhere.example/y" not in reader.urls
+
+
+async def test_links_behind_a_redirect_to_another_host_are_not_followed() -> None:
+    """The page counts by the address that it has, not by that of the link."""
+    pages: dict[str, SiteOutcome] = {
+        ROOT: ["/out", "/in"], "https://example.org/out": "https://elsewhere.example/x", "https://example.org/in": ["/in/1"],
+        "https://elsewhere.example/x": ["https://elsewhere.example/y", "https://example.org/out/1"],
+    }
+    _, reader = await crawled(pages, allow_external=True, max_depth=3)
+    assert sorted(reader.urls) == [ROOT, "https://example.org/in", "https://example.org/in/1", "https://example.org/out"]
 
 
 @for_each(

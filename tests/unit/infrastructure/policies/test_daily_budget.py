@@ -129,6 +129,41 @@ async def test_a_call_that_ends_after_midnight_counts_for_the_new_day(tmp_path: 
         await rig.budget.reserve(0.01)
 
 
+class SlowStore(ISpendingStore):
+    """Answers each call with the sum of the day when `gate` is set; `asked` are the days."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = {}
+        self.asked: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def add(self, day: str, amounts: Mapping[str, float]) -> Mapping[str, float]:
+        self.asked.append(day)
+        await self.gate.wait()
+        return {name: self.sums.get(day, 0.0) + amount for name, amount in amounts.items()}
+
+
+async def test_an_answer_of_the_store_about_yesterday_does_not_count_today(tmp_path: Path) -> None:
+    """The store is asked before midnight and answers after it: the new day begins with nothing spent, whoever began it."""
+    store = SlowStore()
+    rig = Rig(tmp_path, DailyLimits(all=0.05), store)
+    free = await rig.budget.reserve(0.0)
+    store.sums = {"2026-01-31": 0.05}  # another process spends all
+    store.gate.clear()
+    rig.clock.now = NOON + timedelta(hours=12, seconds=-1)
+    waiting = asyncio.create_task(rig.budget.reserve(0.01))
+    async with asyncio.timeout(START_TIMEOUT_S):
+        while len(store.asked) < 2:
+            await asyncio.sleep(0)
+    rig.clock.now += timedelta(seconds=1)
+    rig.budget.settle(free, 0.0)  # the end of a call begins the day
+    store.gate.set()
+    await waiting
+    await rig.budget.reserve(0.01)
+    assert store.asked == ["2026-01-31", "2026-01-31", "2026-02-01"]
+
+
 async def test_restart_keeps_the_sum(tmp_path: Path) -> None:
     """A new process reads what the one before has spent."""
     limits = DailyLimits(all=0.05)

@@ -6,14 +6,16 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
 from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, stage_of, store
 
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
-from modules.llm_platform.application.research.report.replay import request_key
+from modules.llm_platform.application.research.report.replay import StoredReport, request_key
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
@@ -203,6 +205,19 @@ async def test_sources_of_a_replayed_report_are_available(tmp_path: Path) -> Non
     for citation in answer.citations:
         held = await service.source("r2", citation.source_index)
         assert held.text[citation.quote_start : citation.quote_end] == citation.quote
+
+
+@for_each("days", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
+async def test_offline_the_newest_report_of_the_question_is_told(days: tuple[int, ...]) -> None:
+    """Several models answered it: the latest answer serves, in whichever order they were stored."""
+    made, kept = MemoryResearchStore(), MemoryResearchStore()
+    await World(Web(some_pages()), ReportModel(), made).events()
+    [report] = await made.values(topic_of(QUESTION), "answers", StoredReport)
+    for day in days:
+        dated = report.model_copy(update={"finished_at": datetime(2026, 1, day, tzinfo=UTC)})
+        await kept.put(topic_of(QUESTION), "answers", f"key{day}", dated)
+    offline = World(Web({}, down=True), None, kept, ReportOptions(offline=True), labels={})
+    assert answer_of(await offline.events()).metadata.stored_at == datetime(2026, 1, 3, tzinfo=UTC)
 
 
 async def test_offline_report_is_found_with_any_plan(tmp_path: Path) -> None:

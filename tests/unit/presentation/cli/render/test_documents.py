@@ -109,6 +109,16 @@ class TestHtml:
         assert page.links.count("https://docs.example.org/asyncio") == 1
         assert "doc:notes/a.md" in page.words
 
+    def test_html_lists_what_has_numbers_in_order(self) -> None:
+        """Sources are a numbered list below their heading, each with its own number; citations a list without numbers."""
+        page = research_html(ANSWER)
+        order = [page.index(part) for part in ("<h2>Sources</h2>\n<ol>", "</ol>", "<h2>Citations</h2>\n<ul>", "</ul>")]
+        assert order == sorted(order)
+        numbers = [f'<li id="source-{source.index}" value="{source.index}">' for source in ANSWER.sources]
+        assert len(numbers) > 1
+        assert all(page[order[0] : order[1]].count(number) == 1 for number in numbers)
+        assert "<h2>Results</h2>\n<ol>" in search_html(_found("A title"))
+
     def test_markers_lead_to_their_sources(self) -> None:
         """[1] is a link inside the page; a number that is no source's is text; code is left alone."""
         text = research_html(with_synthesis("Words. [1][2] And [9], and `a[1]`."))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.cases import for_each
 from tests.fakes.outcome_store import MemoryOutcomeStore
+from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
@@ -288,6 +289,20 @@ class TestDuplicates:
         assert [isinstance(each, asyncio.CancelledError) for each in ended] == [True, False, True, False]
         assert ended[1] == ended[3]
         assert len(stages.requests) == 2
+
+    async def test_duplicate_that_takes_over_looks_for_the_outcome_again(self) -> None:
+        """While it waited, another worker may have stored one: that is returned, and no stage runs a second time."""
+        store, stages = MemoryOutcomeStore(), ScriptedStages(gate=asyncio.Event())
+        handler = handler_of(stages, store)
+        first, waiting = (asyncio.ensure_future(handler.handle(record(SEARCH, offset=number))) for number in range(2))
+        assert await becomes_true(lambda: bool(stages.requests), 1)
+        outcome = await handler_of(ScriptedStages([RagHits(hits=())]), store).handle(record(SEARCH, offset=1))
+        first.cancel()
+        assert stages.gate
+        stages.gate.set()
+        assert await waiting == outcome
+        assert len(stages.requests) == 1
+        assert handler.counters.duplicates == {"search": 1}
 
     async def test_concurrent_workers_return_the_same_outcome(self) -> None:
         """Both compute; the store decides."""
@@ -581,17 +596,21 @@ async def test_wait_beyond_the_deadline_ends_the_retries() -> None:
     assert waits == []
 
 
+@in_virtual_time
 async def test_hanging_call_is_cancelled_at_the_deadline() -> None:
-    """What has begun is cancelled at the deadline."""
-    began, ended = asyncio.Event(), asyncio.Event()
+    """It is cancelled then, neither before nor after, and no other call follows it."""
+    time = asyncio.get_running_loop().time
+    began: list[float] = []
+    ended: list[float] = []
 
     async def hang() -> None:
-        began.set()
+        began.append(time())
         try:
             await asyncio.Event().wait()
         finally:
-            ended.set()
+            ended.append(time())
 
     with pytest.raises(TimeoutError):
         await retry_until_deadline(hang, 0.5, FakeSleep())
-    assert began.is_set() == ended.is_set()
+    assert len(began) == len(ended) == 1
+    assert ended[0] - began[0] == pytest.approx(0.5)
