@@ -155,6 +155,13 @@ def test_errors_of_a_value(value: object, errors: list[str]) -> None:
     assert output_errors(PERSON, value) == errors
 
 
+def test_some_errors_of_many_are_told() -> None:
+    """The first eight, however wrong a value is."""
+    schema = {"properties": {f"p{number}": {"type": "string"} for number in range(20)}}
+    wrong = dict.fromkeys(schema["properties"], 5)
+    assert output_errors(schema, wrong) == [f'$.p{number}: type "string"' for number in range(8)]
+
+
 def test_patterns_take_linear_time() -> None:
     """A pattern that backtracks for ever in other engines is matched at once."""
     schema = {"properties": {"a": {"pattern": "^(a+)+$"}}}

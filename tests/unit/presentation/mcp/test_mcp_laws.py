@@ -16,6 +16,7 @@ import pytest
 from mcp import Client, types
 from mcp.shared.exceptions import MCPError
 from tests.cases import for_each
+from tests.unit.domain.test_long_message import AGENT
 from tests.unit.presentation.mcp.test_mcp_server import (
     ANSWER,
     QUESTION,
@@ -321,6 +322,15 @@ class TestArguments:
             result = await client.call_tool("research", {**QUESTION, "depth": "report", "urls": sent})
         assert not result.is_error, text_of(result)
         assert services.log[0][1].urls == read
+
+    async def test_context_of_a_long_query_must_be_text(self) -> None:
+        """The error names it, as it does beside a short query."""
+        async with serving(RecordingServices()) as client:
+            for context in ([1], 5, {}):
+                for query in (AGENT, "Why?"):
+                    refused = text_of(await client.call_tool("research", {"query": query, "context": context}))
+                    assert refused.startswith("invalid_request: ")
+                    assert refused.endswith("context: must be a valid string")
 
     async def test_a_string_that_is_no_list_stays_a_string(self) -> None:
         """JSON that is no list is a list of words; deep JSON is an error and nothing worse."""
