@@ -146,7 +146,8 @@ async def test_calls_of_tavily_are_counted_by_key() -> None:
     async with app_client(NumberedServices(), LLM_PLATFORM_API_KEYS=KEYS) as client:
         for path, body, count in (
             ("search", {"query": "x"}, 2), ("extract", {"urls": "https://a.example/"}, 1),
-            ("map", {"url": "https://example.org/"}, 1), ("crawl", {"url": "https://example.org/"}, 1), ("research", {"input": QUESTION, "stream": True}, 1),
+            ("map", {"url": "https://example.org/"}, 1), ("crawl", {"url": "https://example.org/"}, 1),
+            ("research", {"input": QUESTION, "stream": True}, 1),
         ):  # fmt: skip
             for _ in range(count):
                 assert (await client.post(f"/tavily/{path}", json=body, headers=ALICE)).status_code == 200
