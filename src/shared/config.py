@@ -365,10 +365,10 @@ class Settings(BaseSettings):
     )
     CITATION_JUDGE: Literal["auto", "off", "report", "all"] = setting(
         "auto",
-        "Which answers have their citations verified by the language model, with one call per answer, after the "
+        "Which answers have their citations verified by the language model, after the "
         "word comparison: off (none), report (reports), all, or auto (reports, and what the words doubt in quick and "
         "deep answers; none with a local model)",
-        "you pay one more call for surer verdicts (all), or save it (off)", example="all",
+        "you pay one more call and wait for it, for surer verdicts (all), or save it (off)", example="all",
     )
 
     # Reading pages

@@ -93,3 +93,16 @@ class TestCachedCitationJudge(CitationJudgeContract):
         await judge.judge(self.QUESTION, self.CLAIMS)
         await judge.judge(self.QUESTION, self.CLAIMS)
         assert len(fake.calls) == 2
+
+    @pytest.mark.parametrize("verdict", ["supported", None])
+    async def test_no_claim_is_judged_twice(self, verdict: ModelVerdict | None) -> None:
+        """Whatever is asked with it, and although the answer about it could not be read: the next one would be as useless."""
+        fake = FakeCitationJudge(lambda claim: verdict)
+        judge = CachedCitationJudge(fake, MemoryCache(10), ttl_s=60)
+        assert await judge.recall(self.QUESTION, self.CLAIMS) == {}
+        first = await judge.judge(self.QUESTION, self.CLAIMS[:1])
+        again = await judge.judge(self.QUESTION, self.CLAIMS)
+        await judge.judge(self.QUESTION, self.CLAIMS)
+        assert fake.calls == [tuple(self.CLAIMS[:1]), tuple(self.CLAIMS[1:])]
+        assert again.verdicts[:1] == first.verdicts == (verdict,)
+        assert await judge.recall(self.QUESTION, self.CLAIMS) == dict.fromkeys(self.CLAIMS, verdict)

@@ -27,6 +27,7 @@ from modules.llm_platform import (
     ResearchResponse,
     WebSearchResultItem,
 )
+from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import LLMStreamPart
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
@@ -76,6 +77,13 @@ async def run_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
     return await wired.research.research(ResearchRequest.model_validate({"query": QUESTION, **wishes}))
 
 
+async def streamed_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
+    """The answer of a reader of a stream, who has the text before the verdicts and waits for them."""
+    *_, done = [event async for event in wired.research.stream(ResearchRequest.model_validate({"query": QUESTION, **wishes}))]
+    assert isinstance(done, Done)
+    return done.response
+
+
 @for_each(
     ("setting", "depth", "calls"),
     [
@@ -101,7 +109,7 @@ async def test_doubts_are_judged_unless_the_operator_says_otherwise(depth: str) 
     assert Settings().CITATION_JUDGE == "auto"
     model = Model()
     async with platform(model) as wired:
-        done = await run_research(wired, depth=depth)
+        done = await streamed_research(wired, depth=depth)
     assert len(model.judged) == 1
     changed = [each for each in done.citations if each.checked_by == "model" and each.verdict != each.word_verdict]
     assert done.metadata.verdicts_changed == len(changed) > 0
@@ -113,12 +121,12 @@ async def test_a_quick_answer_without_a_doubt_costs_no_second_call() -> None:
     """With the default a model gets what the words doubt, and not what they support."""
     model = Model(SUPPORTED_TEXT)
     async with platform(model) as wired:
-        done = await run_research(wired)
+        done = await streamed_research(wired)
         assert [each.verdict for each in done.citations] == ["supported"]
         assert (model.judged, done.metadata.llm_calls) == ([], 1)
     model = Model(f"{SUPPORTED_TEXT} {TEXT}")
     async with platform(model) as wired:
-        await run_research(wired)
+        await streamed_research(wired)
     assert len(model.judged) == 1
     assert not any("callbacks and asynchronous" in claim for claim in model.judged[0])
     assert model.judged[0]
@@ -193,15 +201,17 @@ async def test_tokens_come_first_and_verdicts_last() -> None:
 
 @in_virtual_time
 async def test_a_judge_that_hangs_costs_no_answer() -> None:
-    """An answer that is not streamed is there before its deadline, with the verdicts of the words and the reason."""
-    model = Model()
-    model.may_judge.clear()
-    async with platform(model, RESEARCH_TIMEOUT_S=3) as wired:
-        done = await asyncio.wait_for(run_research(wired), 3)
-    assert {each.checked_by for each in done.citations} == {"words"}
-    assert done.citations[CHANGED].verdict == "unsupported"
-    assert [each.component for each in done.degraded] == ["judge/scripted"]
-    assert done.metadata.verdicts_changed == 0
+    """A stream ends before its deadline, with the verdicts of the words and the reason. A whole answer does not wait at all."""
+    for research, reasons in ((streamed_research, ["judge/scripted"]), (run_research, [])):
+        model = Model()
+        model.may_judge.clear()
+        async with platform(model, RESEARCH_TIMEOUT_S=3) as wired:
+            done = await asyncio.wait_for(research(wired), 3)
+        assert {citation.checked_by for citation in done.citations} == {"words"}
+        assert done.citations[CHANGED].verdict == "unsupported"
+        assert [entry.component for entry in done.degraded] == reasons
+        assert done.metadata.verdicts_changed == 0
+        assert done.metadata.llm_calls == 1 + len(model.judged) == 2
 
 
 async def test_answers_of_documents_are_judged_with_all() -> None:

@@ -24,7 +24,7 @@ from tests.redis_server import RedisServer
 
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Source, Synthesis, SynthesisToken
+from modules.llm_platform.domain.dtos.research_dtos import Source, StoredVerdicts, Synthesis, SynthesisToken
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
@@ -84,7 +84,7 @@ class TestRedisCache(CacheContract):
             FOUND,
             Synthesis(text="An answer [1].", synthesizer="fake/one"),
             ResearchPlan(query="q", language="en", questions=("a", "b"), planner="fake"),
-            JudgedClaims(verdicts=("supported", None, "partial")),
+            StoredVerdicts(verdicts={"a": "supported", "b": None}),
         ],
     )
     async def test_each_cached_type_keeps_its_value(self, client: RedisClient, value: Any) -> None:

@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEO
 from modules.llm_platform.application.research.structured_output import StructuredOutput
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
-from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Synthesis
+from modules.llm_platform.domain.dtos.research_dtos import StoredVerdicts, Synthesis
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ContextTokens, IContextWindow, ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
@@ -399,7 +399,7 @@ def build_research_judge(
     from modules.llm_platform.application.research.verification import CachedCitationJudge
 
     return CachedCitationJudge(
-        judge, shared.cache("verdicts", JudgedClaims), settings.CACHE_TTL_S, model_version(adapters)
+        judge, shared.cache("verdicts", StoredVerdicts), settings.CACHE_TTL_S, model_version(adapters)
     )
 
 

@@ -14,6 +14,7 @@ from tests.virtual_time import in_virtual_time
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.read_pages import (
     FURTHER_PAGES,
+    LATE_SHARE,
     MAX_STORED_TOKENS,
     OTHER_TOKENS,
     PROMPT_GROWTH,
@@ -155,7 +156,7 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         assert await reads.collect([each.url for each in sources]) == {}
         being_read = SourcesBeingRead(sources, reads, store)
         assert being_read.take_pages() == sources
-        being_read.go_on()
+        being_read.read_cited((1, 2, 3))
         reader.released.set()
         await reads.wait_for([])  # has no time left, so it returns at once
         while len(reads.read()) < 2:
@@ -170,6 +171,23 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
     assert stored == [taken]
     assert (counts.read, counts.failed, counts.late) == (2, 1, 0)
     assert [event.status for event in events].count("read") == 2
+
+
+async def test_beyond_the_prompt_only_cited_sources_are_read() -> None:
+    """The server of a source that the text does not cite never learns of the question."""
+    reader = ScriptedReader({f"https://a.example/{number}": "Text." for number in range(1, 5)})
+
+    async def store(sources: tuple[Source, ...]) -> None:
+        return
+
+    sources = found("One.", "Two.", "Three.", "Four.")
+    async with page_reads(reader, [], 1) as reads:
+        await reads.collect([source.url for source in sources])
+        being_read = SourcesBeingRead(sources, reads, store)
+        being_read.take_pages()
+        being_read.read_cited({1, 3})
+        await being_read.finish({1, 3})
+    assert reader.asked == [sources[0].url, sources[2].url]
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
@@ -198,11 +216,12 @@ async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
 
 @in_virtual_time
 async def test_a_page_that_had_its_time_is_not_waited_for_again() -> None:
-    """All waits together take no longer than the time for reading, each page has it once, none passes the deadline."""
+    """A page that only the text's end cites has a share of the time, each page has its time once, none passes the deadline."""
     reader = ScriptedReader({})
     async with page_reads(reader, [], 2, SOON_S) as reads:
         await reads.collect(urls(HANGS))
-        assert await took(reads.wait_for(urls(HANGS, f"{HANGS}2"))) == 0.0
+        assert await took(reads.wait_for(urls(HANGS))) == 0.0
+        assert await took(reads.wait_for(urls(HANGS, f"{HANGS}2"))) == pytest.approx(SOON_S * LATE_SHARE)
     async with page_reads(reader, [], 1, SOON_S) as reads:
         reads.go_on(urls(HANGS))
         await asyncio.sleep(1.5 * SOON_S)  # the writing

@@ -8,9 +8,9 @@ from collections.abc import Collection
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
 
-from modules.llm_platform.application.research.writing import WritingRequest, write
+from modules.llm_platform.application.research.writing import StoredTextWriter, WritingRequest, write
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
 
 TEXT = "The harbour wall is nine metres high [1]."
 
@@ -25,7 +25,7 @@ def request(text: str, found: Source, language: str = "en") -> WritingRequest:
         sources=(found,),
         language=language,
         max_tokens=100,
-        writer=FakeSynthesizer(text),
+        writer=StoredTextWriter(Synthesis(text=text, synthesizer="fake", cached=True)),
         fallback=FakeSynthesizer("nothing"),
         deadline=asyncio.get_running_loop().time() + 60,
         offer_deep=False,

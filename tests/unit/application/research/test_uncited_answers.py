@@ -9,9 +9,9 @@ import pytest
 from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
 
+from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS
 from modules.llm_platform.application.research.writing import (
     NOTHING_CITED,
-    PREPARED_IN_THREAD_CHARS,
     UNCITED,
     WritingRequest,
     WrittenAnswer,

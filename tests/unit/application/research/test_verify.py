@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from tests.cases import for_each
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
+from tests.virtual_time import in_virtual_time
 
+from modules.llm_platform.application.research.early_verification import MAX_EARLY_CALLS
 from modules.llm_platform.application.research.verification import Verification, Verified, verify
 from modules.llm_platform.application.research.writing import WritingRequest, write
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, ModelVerdict, Source
+from modules.llm_platform.domain.dtos.research_dtos import (
+    CitedClaim,
+    ModelVerdict,
+    Source,
+    SynthesisPart,
+    SynthesisToken,
+)
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMTimeoutError
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
 QUESTION = "How long do session tokens last?"
@@ -109,12 +119,14 @@ async def test_missing_verdicts_are_counted() -> None:
     assert "1 of 2" in done.degraded[0].reason
 
 
-def order(judge: FakeCitationJudge, writer: FakeSynthesizer) -> WritingRequest:
+def order(
+    judge: FakeCitationJudge, writer: FakeSynthesizer, max_wait_share: float | None = None
+) -> WritingRequest:
     now = asyncio.get_running_loop().time()
     return WritingRequest(
         question=QUESTION, sources=SOURCES, language="en", max_tokens=500, writer=writer,
         fallback=ExtractiveSynthesizer(), deadline=now + FOREVER_S, offer_deep=False,
-        verification=Verification(judge, now + FOREVER_S),
+        verification=Verification(judge, now + FOREVER_S, doubted_only=True, max_wait_share=max_wait_share),
     )
 
 
@@ -149,3 +161,45 @@ async def test_quotes_in_the_place_of_a_model_are_not_judged() -> None:
     written = await write(order(judge, failing), False, lambda text: None, lambda reason: None)
     assert written.synthesis.synthesizer == ExtractiveSynthesizer().name
     assert not judge.calls
+
+
+@in_virtual_time
+async def test_a_reader_of_a_whole_answer_does_not_wait_for_the_judge() -> None:
+    """Doubted sentences are judged while the next ones are written; the answer is there when the text is."""
+    text = f"{ANSWER} {' '.join('Nobody knows more of it than this.' for _ in range(40))}"
+    for judging_s, verdicts in ((0.2, {"model"}), (FOREVER_S, {"words"})):
+        judge = FakeCitationJudge("supported", delay_s=judging_s, spent=Spending(calls=1))
+        writer = SlowWords(text)
+        began = asyncio.get_running_loop().time()
+        written = await write(order(judge, writer, 0.05), False, lambda part: None, lambda reason: None)
+        took = asyncio.get_running_loop().time() - began
+        assert took <= writer.seconds * 1.05 + 0.001
+        reworded, changed = written.checked.citations[REWORDED], written.checked.citations[CHANGED]
+        assert {reworded.checked_by, changed.checked_by} == verdicts
+        assert written.spent.calls == len(judge.calls) > 0
+
+
+@in_virtual_time
+async def test_the_judge_is_called_a_bounded_number_of_times_while_an_answer_is_written() -> None:
+    """Each call repeats its rules. No further one is made after a call that failed."""
+    text = " ".join(f"The service number {number} listens on port {number} [1]." for number in range(100, 160))
+    for judge, calls in (
+        (FakeCitationJudge("unsupported", delay_s=0.01), MAX_EARLY_CALLS),
+        (FakeCitationJudge(error=LLMTimeoutError()), 1),
+    ):
+        await write(order(judge, SlowWords(text), 0.05), False, lambda part: None, lambda reason: None)
+        assert len(judge.calls) == calls
+
+
+class SlowWords(FakeSynthesizer):
+    """Takes a hundredth of a second for each word."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.seconds = len(text.split()) / 100
+
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        async for part in super().stream(request):
+            if isinstance(part, SynthesisToken):
+                await asyncio.sleep(0.01)
+            yield part

@@ -12,10 +12,10 @@ import pytest
 from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
 
+from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS, SourceChecks
 from modules.llm_platform.application.research.writing import (
     CUT,
     NOTHING_CITED,
-    PREPARED_IN_THREAD_CHARS,
     REPEATED,
     WritingRequest,
     WrittenAnswer,
@@ -146,7 +146,7 @@ async def test_long_pages_do_not_hold_up_other_researches(
 ) -> None:
     """They are prepared and checked off the event loop, short ones on it, where no thread need be waited for."""
     monkeypatch.setattr(Watched, "threads", [])
-    monkeypatch.setattr(f"{write.__module__}.CitationChecker", Watched)
+    monkeypatch.setattr(f"{SourceChecks.__module__}.CitationChecker", Watched)
     # A text that no other test writes: the verdict on one that was checked before is remembered.
     text = f"{CLAIM} [1]. Nobody else says so."
     await written(order(FakeSynthesizer(text), sources, questions=QUESTIONS), streamed=False)
@@ -162,7 +162,7 @@ async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.Monke
             preparing.set()
             assert let_go.wait(60)
 
-    monkeypatch.setattr(f"{write.__module__}.CitationChecker", Slow)
+    monkeypatch.setattr(f"{SourceChecks.__module__}.CitationChecker", Slow)
     task = asyncio.create_task(written(order(FakeSynthesizer(delay_s=60), LONG, questions=QUESTIONS)))
     assert await becomes_true(preparing.is_set, START_TIMEOUT_S)
     task.cancel()

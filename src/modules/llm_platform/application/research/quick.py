@@ -54,6 +54,7 @@ MAX_SOURCES = 20  # of up to 30 found; the last ones cost tokens and are seldom 
 RESERVE_SHARE = 0.1  # of the time, for the extractive answer near the deadline
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
+MAX_WAIT_SHARE = {"shallow": 0.05, "deep": 0.1}  # of the time of the writing: how long a whole answer waits for its judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +289,6 @@ class QuickResearch:
             run.context.emit(events.Token(request_id=run.context.request_id, text=text))
             return None
         reading = read_pages.SourcesBeingRead(sources, run.reads, run.context.store_sources)
-        if self._writer is not self._fallback:  # a model takes seconds to write, quotes are there at once
-            reading.go_on()
         request = WritingRequest(
             question=self._question_to_write(run.context),
             sources=sources,
@@ -319,7 +318,10 @@ class QuickResearch:
     def _verification(self, run: _QuickRun) -> Verification | None:
         if self._judge is None:
             return None
-        return Verification(self._judge, run.deadline, doubted_only=not self._options.judges_supported)
+        if self._options.judges_supported:
+            return Verification(self._judge, run.deadline)
+        waits = None if run.context.streamed else MAX_WAIT_SHARE[run.context.request.depth]
+        return Verification(self._judge, run.deadline, doubted_only=True, max_wait_share=waits)
 
 
 def _planned_before(context: ResearchContext) -> Plan | None:

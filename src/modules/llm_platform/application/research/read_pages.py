@@ -1,8 +1,8 @@
 """Read the best pages of a search for a quick or deep answer, so that it cites what was read.
 
-Reading begins with the first results, is waited for in a bounded time, and never fails an answer. While a model writes, the
-late pages and those of the next sources go on being read: the text is checked against what is there when it ends. What was not
-read by then stays the excerpt of the search engine.
+Reading begins with the first results, is waited for in a bounded time, and never fails an answer. While the answer is written,
+late pages go on being read, and those of further sources begin to be when the text cites them: the text is checked against what
+is there when it ends. What was not read by then stays the excerpt of the search engine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from shared.exceptions import AppException
 READ_SHARE = 0.1  # of the time of a research run, at most
 PAGES = {"shallow": 3, "deep": 5}
 READ_S = {"shallow": 1.2, "deep": 2.5}
-FURTHER_PAGES = 2  # read while the answer is written, for each page that is read before
+FURTHER_PAGES = 2  # at most read while the answer is written, for each page that is read before
+LATE_SHARE = 0.5  # of the time of the waits, for pages that the end of the text cites
 MAX_STORED_TOKENS = 5000  # of a page: about twenty thousand characters are stored, sent in raw_results and compared
 PROMPT_GROWTH = 0.5  # a prompt with pages is at most longer by this share than one with the search engine's excerpts
 OTHER_TOKENS = 300  # of a prompt, beside the sources
@@ -79,8 +80,8 @@ class ReadPage:
 class PageReads:
     """The reads of one research run. A context manager: what is still being read at its end is cancelled.
 
-    `limit` pages are read before the writing. All waits together take at most `seconds`, and none goes on after `deadline`
-    (event loop time).
+    `limit` pages are read before the writing, which waits for them at most `seconds`. No wait goes on after `deadline` (event
+    loop time).
     """
 
     def __init__(
@@ -125,12 +126,14 @@ class PageReads:
         self._start(urls, self.limit * (1 + FURTHER_PAGES), in_prompt=False)
 
     async def wait_for(self, urls: Sequence[str]) -> None:
-        """Read these, too, and wait for them in what is left of the time. None is waited for that had its time already."""
+        """Read these, too, and wait for them in what is left of the time, or for LATE_SHARE of it: what a text cites at its end
+        has only begun to be read. None is waited for that had its time already.
+        """
         self.go_on(urls)
         wanted = set(map(canonical_url, urls))
         running = {address: task for address, task in self._tasks.items() if address in wanted and not task.done()}
         end = max((self._began[address] + self._seconds for address in running), default=0.0)
-        until = min(self._now() + self._left, end)
+        until = min(self._now() + max(self._left, self._seconds * LATE_SHARE), end)
         while await self._wait(running.values(), until):
             pass
 
@@ -201,16 +204,18 @@ class SourcesBeingRead:
         self._store = store
         self._taken = 0  # pages
 
-    def go_on(self) -> None:
-        """Read further pages, best source first."""
-        self._reads.go_on([each.url for each in self._sources if each.text_kind == "snippet"])
+    def read_cited(self, cited: Collection[int]) -> None:
+        """Begin to read the pages of cited sources of which only the excerpt of a search engine is known."""
+        self._reads.go_on(self._unread(cited))
 
     async def finish(self, cited: Collection[int]) -> None:
         """Wait, as long as there is time, for the pages of these sources, and store what quotes point into."""
-        unread = (each for each in self._sources if each.text_kind == "snippet" and each.index in cited)
-        await self._reads.wait_for([each.url for each in unread])
+        await self._reads.wait_for(self._unread(cited))
         if self.take_pages() != self._stored:
             await self._store(self._sources)
+
+    def _unread(self, cited: Collection[int]) -> list[str]:
+        return [source.url for source in self._sources if source.index in cited and source.text_kind == "snippet"]
 
     def take_pages(self) -> tuple[Source, ...]:
         """The sources with the pages that are read by now: the same tuple while there is no new one."""

@@ -1,6 +1,7 @@
 """A judge verifies the citations of an answer after the comparison of words; without a judgment the word verdicts stay."""
 
 import asyncio
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,15 @@ from modules.llm_platform.domain.citations.model_verdicts import apply_model_ver
 from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
-from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, JudgedClaims, ModelVerdict, Source
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
+    CitedClaim,
+    JudgedClaims,
+    ModelVerdict,
+    Source,
+    StoredVerdicts,
+)
+from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
 from modules.llm_platform.domain.egress_log import log_cached, record_sent
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
@@ -33,19 +42,26 @@ UNREADABLE: Final = "llm_provider: its answer contained no verdicts; the citatio
 INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged and keep the verdicts of their words"
 
 
+NOTHING_KNOWN: Final[Mapping[CitedClaim, ModelVerdict | None]] = {}
+NO_JUDGMENT: Final = JudgedClaims(verdicts=())
+
+
 # Called with the citations of an answer, and how many of them the judge has yet to verify.
 OnChecked = Callable[[tuple[Citation, ...], int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The judge of the citations of an answer, and its deadline (event loop time). `doubted_only`: without those that the
-    words support.
+    """The judge of the citations of an answer, and its deadline (event loop time).
+
+    `doubted_only`: without those that the words support. `max_wait_share`: of the time that the answer took, how long its
+    reader waits for verdicts once the text is complete; None waits until the deadline.
     """
 
     judge: ICitationJudge
     until: float
     doubted_only: bool = False
+    max_wait_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,42 +81,70 @@ async def verify(
     sources: Sequence[Source],
     checked: CheckedAnswer,
     on_checked: OnChecked,
+    known: Mapping[CitedClaim, ModelVerdict | None] = NOTHING_KNOWN,
 ) -> Verified:
     """Judge the citations of the answer in one call, except those whose source has the same words.
 
+    `known` are verdicts from before the text was complete. Where the reader does not wait for the judge, no call is made.
     `on_checked` gets the citations before the call and after it; it is not called where there is nothing to judge.
     """
-    claims = claims_of(answer, language) if checked.citations else {}
-    claim_of = [claims.get((each.start, each.end), "") for each in checked.citations]
-    places = [
-        n
-        for n, each in enumerate(checked.citations)
-        if can_be_judged(each, claim_of[n]) and not (verification.doubted_only and each.verdict == "supported")
-    ]
-    if not places:
+    asked = claims_to_judge(verification, answer, language, sources, checked)
+    if not asked:
         return Verified(checked)
-    on_checked(checked.citations, len(places))
-    titles = {source.index: source.title for source in sources}
-    cited_claims = [_cited_claim(checked.citations[n], claim_of[n], titles) for n in places]
-    judgment, degraded = await _judge(verification, question, cited_claims)
-    verdicts = dict(zip(places, judgment.verdicts, strict=False))
-    citations = tuple(
-        apply_model_verdict(each, claim_of[n], verdict) if (verdict := verdicts.get(n)) is not None else each
-        for n, each in enumerate(checked.citations)
-    )
+    known = {**await verification.judge.recall(question, tuple(asked.values())), **known}
+    verdicts = {place: known[claim] for place, claim in asked.items() if claim in known}
+    places = [place for place in asked if place not in verdicts and verification.max_wait_share is None]
+    judgment = NO_JUDGMENT
+    degraded: tuple[Degraded, ...] = ()
+    if places:
+        on_checked(_judged(checked.citations, asked, verdicts), len(places))
+        judgment, degraded = await ask_judge(verification, question, [asked[place] for place in places])
+        verdicts |= dict(zip(places, judgment.verdicts, strict=False))
+    citations = _judged(checked.citations, asked, verdicts)
     on_checked(citations, 0)
+    if missing := sum(verdict is None for verdict in verdicts.values()):
+        reason = UNREADABLE if missing == len(asked) else INCOMPLETE.format(count=missing, all=len(asked))
+        degraded = (*degraded, Degraded(component=verification.judge.name, reason=reason))
     return Verified(replace(checked, citations=citations), judgment.spent, (*judgment.degraded, *degraded))
 
 
-def _cited_claim(citation: Citation, claim: str, titles: dict[int, str]) -> CitedClaim:
+def claims_to_judge(
+    verification: Verification, answer: str, language: str, sources: Sequence[Source], checked: CheckedAnswer
+) -> dict[int, CitedClaim]:
+    """What the judge is asked about, by the place of the citation."""
+    claims = claims_of(answer, language) if checked.citations else {}
+    titles = {source.index: source.title for source in sources}
+    of_citations = (
+        claim_to_judge(verification, claims.get((citation.start, citation.end), ""), citation, titles)
+        for citation in checked.citations
+    )
+    return {place: claim for place, claim in enumerate(of_citations) if claim is not None}
+
+
+def claim_to_judge(
+    verification: Verification, claim: str, citation: Citation, titles: Mapping[int, str]
+) -> CitedClaim | None:
+    """What the judge is asked about a citation; None where it can add nothing. `titles` are those of the sources."""
+    if not can_be_judged(citation, claim) or (verification.doubted_only and citation.verdict == "supported"):
+        return None
     return CitedClaim(claim=claim, quote=citation.quote, title=titles.get(citation.source_index, ""))
 
 
+def _judged(
+    citations: Sequence[Citation], asked: Mapping[int, CitedClaim], verdicts: Mapping[int, ModelVerdict | None]
+) -> tuple[Citation, ...]:
+    """The citations with the verdicts of the judge, as far as there are any."""
+    return tuple(
+        apply_model_verdict(citation, asked[place].claim, verdict) if (verdict := verdicts.get(place)) else citation
+        for place, citation in enumerate(citations)
+    )
+
+
 @stage("verify")
-async def _judge(
+async def ask_judge(
     verification: Verification, question: str, claims: Sequence[CitedClaim]
 ) -> tuple[JudgedClaims, tuple[Degraded, ...]]:
-    """The judgment, without verdicts if the judge fails or is late, and entries for missing verdicts."""
+    """The judgment, a verdict or None for each claim. A judge that fails or is late gives none, and an entry that says why."""
     name = verification.judge.name
     if verification.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
         return JudgedClaims(verdicts=()), (Degraded(component=name, reason=LATE),)
@@ -112,11 +156,8 @@ async def _judge(
     except AppException as error:
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
         return JudgedClaims(verdicts=(), spent=spent), (Degraded.of(name, error),)
-    missing = len(claims) - sum(verdict is not None for verdict in judgment.verdicts[: len(claims)])
-    if not missing:
-        return judgment, ()
-    reason = UNREADABLE if missing == len(claims) else INCOMPLETE.format(count=missing, all=len(claims))
-    return judgment, (Degraded(component=name, reason=reason),)
+    missing = len(claims) - len(judgment.verdicts)
+    return judgment.model_copy(update={"verdicts": (*judgment.verdicts, *[None] * missing)}), ()
 
 
 # Citation verification by a language model: all claims of an answer with their quotes in one call.
@@ -126,6 +167,7 @@ async def _judge(
 
 JUDGE_VERSION = "1"  # part of the store keys: raise it with every change of the prompt
 DEFAULT_CONTEXT_TOKENS = 32_000
+MAX_STORED_VERDICTS = 1000  # on the claims of one question
 MAX_CLAIMS = 120  # of one answer, the first ones
 MAX_PAIR_CHARS = 6000  # of a claim and its quote; a longer pair is not judged
 MAX_QUESTION_CHARS = 500
@@ -189,30 +231,68 @@ class LLMCitationJudge(ICitationJudge):
 
 
 class CachedCitationJudge(ICitationJudge):
-    """Stores verdicts for `ttl_s` seconds, so that a text that is used again is not judged, and paid for, a second time.
+    """Stores what a judge said for `ttl_s` seconds, so that no claim is judged, and paid for, a second time.
 
-    `version` is what the caller knows of the models. An answer that cannot be understood is stored, too: the next one would
-    cost the same and say no more. Without any verdict nothing is stored if a model failed, which may answer the next time.
+    `version` is what the caller knows of the models. A claim of which the judge said nothing, or whose answer could not be
+    read, is not asked about again either: the next answer would cost the same and say no more. It is if a model failed,
+    which may answer the next time.
     """
 
-    def __init__(self, judge: ICitationJudge, cache: ICache[JudgedClaims], ttl_s: float, version: str = "") -> None:
+    def __init__(self, judge: ICitationJudge, cache: ICache[StoredVerdicts], ttl_s: float, version: str = "") -> None:
         self.name, self.version = judge.name, judge.version
         self._judge, self._cache, self._ttl_s = judge, cache, ttl_s
         self._model = f"{judge.name} {version}"
 
+    async def recall(self, question: str, claims: Sequence[CitedClaim]) -> Mapping[CitedClaim, ModelVerdict | None]:
+        stored = await self._stored(question)
+        known = {claim: key for claim in claims if (key := _claim_digest(claim)) in stored.verdicts}
+        if known:
+            log_cached(stored.sent_to)
+        return {claim: stored.verdicts[key] for claim, key in known.items()}
+
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
-        shown = [(each.claim, each.quote, each.title) for each in claims]
-        key = store_key(version=self.version, model=self._model, language="", question=question, claims=shown)
-        if hit := await self._cache.get(key):
-            log_cached(hit.sent_to)
-            return hit
-        with record_sent() as egress_log:
-            judged = await self._judge.judge(question, claims)
-        unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
-        if any(judged.verdicts) or len(unusable) == len(judged.degraded):
-            entry = {"spent": NOTHING_SPENT, "degraded": unusable, "sent_to": egress_log.sent()}
-            await self._cache.set(key, judged.model_copy(update=entry), self._ttl_s)
-        return judged
+        stored = await self._stored(question)
+        keys = [_claim_digest(claim) for claim in claims]
+        new = [place for place, key in enumerate(keys) if key not in stored.verdicts]
+        if len(new) < len(claims):
+            log_cached(stored.sent_to)
+        spent, degraded = NOTHING_SPENT, stored.degraded
+        verdicts = dict(stored.verdicts)
+        if new:
+            with record_sent() as egress_log:
+                judged = await self._judge.judge(question, [claims[place] for place in new])
+            said = dict(zip((keys[place] for place in new), (*judged.verdicts, *[None] * len(new)), strict=False))
+            unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
+            has_failure = len(unusable) < len(judged.degraded)
+            known = {key: verdict for key, verdict in said.items() if verdict is not None or not has_failure}
+            await self._store(question, stored, known, egress_log.sent(), unusable)
+            verdicts |= said
+            spent, degraded = judged.spent, judged.degraded
+        return JudgedClaims(verdicts=tuple(verdicts[key] for key in keys), spent=spent, degraded=degraded)
+
+    async def _stored(self, question: str) -> StoredVerdicts:
+        return await self._cache.get(self._key(question)) or StoredVerdicts(verdicts={})
+
+    async def _store(
+        self,
+        question: str,
+        stored: StoredVerdicts,
+        said: Mapping[str, ModelVerdict | None],
+        sent: Sequence[Sent],
+        unusable: tuple[Degraded, ...],
+    ) -> None:
+        """Add to what is stored; the newest MAX_STORED_VERDICTS stay."""
+        newest = dict(list({**stored.verdicts, **said}.items())[-MAX_STORED_VERDICTS:])
+        entry = StoredVerdicts(verdicts=newest, sent_to=merge_sent((*stored.sent_to, *sent)), degraded=unusable)
+        await self._cache.set(self._key(question), entry, self._ttl_s)
+
+    def _key(self, question: str) -> str:
+        return store_key(version=self.version, model=self._model, language="", question=question)
+
+
+def _claim_digest(claim: CitedClaim) -> str:
+    shown = json.dumps([claim.claim, claim.quote, claim.title]).encode()
+    return hashlib.sha256(shown).hexdigest()
 
 
 def build_request(

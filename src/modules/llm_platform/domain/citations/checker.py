@@ -95,12 +95,18 @@ class CitationChecker:
         uncited = list(filter(self.is_statement, unmarked)) or ([] if citations else list(filter(self._says, unmarked)))
         return CheckedAnswer(citations, tuple((each.start, each.end) for each in uncited), frozenset(cited))
 
-    def check_early(self, part: AnswerText) -> None:
-        """Judge the sentences of a part of an answer, so that `check` finds them judged."""
+    def check_early(self, part: AnswerText) -> list[tuple[str, Citation]]:
+        """Judge the sentences of a part of an answer, so that `check` finds them judged.
+
+        Returns each sentence with a citation, whose offsets belong to the part.
+        """
         cited = self._cited(part)
-        for sentence in part.sentences:
-            for number in cited.intersection(sentence.cited):
-                self._judgement(sentence, number)
+        return [
+            (html.unescape(sentence.claim), self._citation(sentence, number, is_by_author=True))
+            for sentence in part.sentences
+            for number in sentence.cited
+            if number in cited
+        ]
 
     def find_source(self, sentence: AnswerSentence) -> int | None:
         """The source that supports a statement best, or None. Only those that know most of its words are tried."""

@@ -266,11 +266,21 @@ class CitedClaim(BaseModel, frozen=True):
 
 
 class JudgedClaims(BaseModel, frozen=True):
-    """What a judge says of claims, in their order; None where it says nothing of one. Caches set `sent_to`."""
+    """What a judge says of claims, in their order; None where it says nothing of one."""
 
     verdicts: tuple[ModelVerdict | None, ...]
-    sent_to: tuple[Sent, ...] = ()
     spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()
+
+
+class StoredVerdicts(BaseModel, frozen=True):
+    """What a judge said of the claims of one question, by the digest of claim and quote; None where it said nothing of one.
+
+    `degraded` are the reasons of calls whose answers could not be used, `sent_to` is what was sent for all of them.
+    """
+
+    verdicts: dict[str, ModelVerdict | None]
+    sent_to: tuple[Sent, ...] = ()
     degraded: tuple[Degraded, ...] = ()
 
 

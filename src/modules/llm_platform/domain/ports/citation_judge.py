@@ -1,9 +1,9 @@
 """The port of citation judges: claims and their quotes in, a verdict on each out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
 
 
 class ICitationJudge(ABC):
@@ -19,3 +19,10 @@ class ICitationJudge(ABC):
         `claims` stand in the order of the answer to `question`. The verdicts are not trusted: callers limit what they
         change. Raises an AppException if no claim could be judged; an LLMException reports the spending.
         """
+
+    async def recall(self, question: str, claims: Sequence[CitedClaim]) -> Mapping[CitedClaim, ModelVerdict | None]:
+        """The verdicts of earlier calls on these claims, which cost nothing; None where the judge said nothing of one.
+
+        A judge that stores no verdicts returns none.
+        """
+        return {}

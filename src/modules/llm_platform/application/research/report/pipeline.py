@@ -32,7 +32,7 @@ from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis, RankedCandidate, RankedSummaries, Summary
-from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, ResearchResponse, Source
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source, StoredVerdicts
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ranking import pick_top
@@ -179,20 +179,20 @@ def _verification(run: ReportRun) -> Verification | None:
     judge = run.tools.judge(run.llm("judge")) if run.tools.judge else None
     if judge is None:
         return None
-    stored = CachedCitationJudge(judge, _StoredVerdicts(run), math.inf, run.tools.label("judge"))
+    stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.label("judge"))
     return Verification(stored, run.budget.phase_end("judge"))
 
 
-class _StoredVerdicts(ICache[JudgedClaims]):
+class _CheckpointedVerdicts(ICache[StoredVerdicts]):
     """The verdicts in the checkpoints of a run, until the store removes them."""
 
     def __init__(self, run: ReportRun) -> None:
         self._checkpoints = run.checkpoints
 
-    async def get(self, key: str) -> JudgedClaims | None:
-        return await self._checkpoints.get("answers", key, JudgedClaims)
+    async def get(self, key: str) -> StoredVerdicts | None:
+        return await self._checkpoints.get("answers", key, StoredVerdicts)
 
-    async def set(self, key: str, value: JudgedClaims, ttl_s: float) -> None:
+    async def set(self, key: str, value: StoredVerdicts, ttl_s: float) -> None:
         await self._checkpoints.put("answers", key, value)
 
 

@@ -1,0 +1,62 @@
+"""The judge is asked about doubted sentences while the answer is still written, so that nobody waits for it."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from modules.llm_platform.application.research.verification import Verification, ask_judge, claim_to_judge
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, ModelVerdict, Source
+from modules.llm_platform.domain.task_group import cancel_and_wait
+
+MAX_EARLY_CALLS = 3  # Each call repeats the rules, about 350 tokens.
+
+
+class EarlyVerification:
+    """At most MAX_EARLY_CALLS calls, one at a time, each about the doubted sentences that are complete by then.
+
+    `verdicts` are by claim and quote: a sentence whose quote changes, because its page is read late, has none. After a call
+    that fails no further one is made.
+    """
+
+    def __init__(self, verification: Verification, question: str, sources: Sequence[Source]) -> None:
+        self._verification, self._question = verification, question
+        self._titles = {source.index: source.title for source in sources}
+        self._began = asyncio.get_running_loop().time()
+        self._waiting: list[CitedClaim] = []
+        self._task: asyncio.Task[None] | None = None
+        self._calls = 0
+        self.verdicts: dict[CitedClaim, ModelVerdict | None] = {}
+        self.spent = NOTHING_SPENT
+        self.degraded: tuple[Degraded, ...] = ()
+
+    def add(self, checked: Iterable[tuple[str, Citation]]) -> None:
+        """Take further sentences with their citations, and start a call if none is running."""
+        claims = (claim_to_judge(self._verification, claim, citation, self._titles) for claim, citation in checked)
+        self._waiting += [claim for claim in claims if claim is not None and claim not in self.verdicts]
+        is_free = self._task is None or self._task.done()
+        if self._waiting and is_free and self._calls < MAX_EARLY_CALLS and not self.degraded:
+            asked, self._waiting = list(dict.fromkeys(self._waiting)), []
+            self._calls += 1
+            self._task = asyncio.create_task(self._ask(asked))
+
+    async def finish(self) -> None:
+        """Wait for the running call, for the share of the time so far that a reader waits; then it is cancelled."""
+        share = self._verification.max_wait_share
+        if self._task is not None and share is not None:
+            elapsed = asyncio.get_running_loop().time() - self._began
+            await asyncio.wait((self._task,), timeout=share * elapsed)
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancel the running call, which is paid for; its tokens are unknown."""
+        if self._task is not None and not self._task.done():
+            await cancel_and_wait(self._task)
+            self.spent += Spending(calls=1)
+
+    async def _ask(self, claims: Sequence[CitedClaim]) -> None:
+        judgment, degraded = await ask_judge(self._verification, self._question, claims)
+        if not degraded:
+            self.verdicts |= dict(zip(claims, judgment.verdicts, strict=True))
+        self.spent += judgment.spent
+        self.degraded += (*judgment.degraded, *degraded)
