@@ -15,6 +15,7 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.llm import errors, streaming
+from modules.llm_platform.infrastructure.llm.gathering import gather_steps
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection, configuration_error
 
 MAX_ERROR_BYTES: Final = 65_536
@@ -25,6 +26,7 @@ MAX_CONTEXT_TOKENS: Final = 100_000_000
 MAX_NAMED_MODELS: Final = 8  # in an error
 MAX_CALL_S: Final = 3600.0  # of one call, for a service that sends a little for ever; usually a caller has a deadline
 LOADING_PAUSE_S: Final = 1.0  # between two tries while a server loads its model
+GATHER_S: Final = 0.04  # A reader sees 25 steps a second; each token by itself would pass a dozen layers.
 TAIL_S: Final = 2.0  # to wait for usage and [DONE] when the answer itself is complete
 DRAIN_S: Final = 0.05  # to wait for the end of the body after [DONE], so that the connection can be reused
 PING_TIMEOUT_S: Final = 5.0
@@ -91,7 +93,8 @@ class OpenAIProvider(ILLMProvider):
             with self._translated(answer):
                 response = await self._send(body, request, first)
                 try:
-                    async with aclosing(self._read_stream(answer, response, first)) as reads:
+                    reads = gather_steps(self._read_stream(answer, response, first), GATHER_S)
+                    async with aclosing(reads):
                         async for _ in reads:
                             for part in answer.new_parts():
                                 yield part
