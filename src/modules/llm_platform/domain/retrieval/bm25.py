@@ -52,12 +52,21 @@ def passage_words(text: str) -> SparseVector:
 
 def question_words(text: str) -> SparseVector:
     """The vector of a question: its words without stop words, or with them where there are no others (`The Who`)."""
+    indices = list(dict.fromkeys(map(_NUMBERS.__getitem__, _question_terms(text))))
+    return SparseVector(indices, [1.0] * len(indices))
+
+
+def word_beginnings(question: str) -> tuple[str, ...]:
+    """Beginnings of the words of a question: a folded text with none of them shares no word with its vector."""
+    return tuple({stem(term)[:-1] or term for term in _question_terms(question)})
+
+
+def _question_terms(text: str) -> list[str]:
     found = words(text)
     terms = dict.fromkeys([*found, *(part for word in found if not word.isalnum() for part in _parts(word))])
     ignored = stop_words(language_of(text))
     content = [word for word in terms if word not in ignored] or list(terms)
-    indices = list(dict.fromkeys(map(_NUMBERS.__getitem__, content[:MAX_QUESTION_WORDS])))
-    return SparseVector(indices, [1.0] * len(indices))
+    return content[:MAX_QUESTION_WORDS]
 
 
 def _counts(text: str) -> Mapping[int, int]:

@@ -4,12 +4,13 @@ from collections import Counter
 from math import log
 from typing import Final
 
-from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
+from modules.llm_platform.domain.retrieval.bm25 import SparseVector, passage_words, question_words, word_beginnings
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
-from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.domain.text.tokens import count_tokens, fold
 
 PASSAGE_WORDS: Final = 50  # of a passage: a short paragraph
 GAP: Final = "\n\n"
+NO_WORDS: Final = SparseVector([], [])
 
 
 def fitting_excerpt(text: str, question: str, max_tokens: int, language: str = "en") -> str:
@@ -28,7 +29,6 @@ class RankedPassages:
         self._passages = [
             text[each.start : each.end] for each in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
         ]
-        self._sizes = list(map(count_tokens, self._passages))
         scores = _scores(self._passages, question)
         # equal scores: the first of the text
         self._best = sorted(range(len(self._passages)), key=lambda each: -scores[each])
@@ -40,16 +40,23 @@ class RankedPassages:
         chosen: list[int] = []
         room = max_tokens
         for place in self._best:
-            if self._sizes[place] > room and chosen:
+            size = count_tokens(self._passages[place])
+            if size > room and chosen:
                 break
             chosen.append(place)
-            room -= self._sizes[place]
+            room -= size
         return GAP.join(self._passages[place] for place in sorted(chosen))
 
 
 def _scores(passages: list[str], question: str) -> list[float]:
-    """BM25 within the page: a word that stands in every passage of it says nothing."""
-    vectors = [passage_words(passage) for passage in passages]
+    """BM25 within the page: a word that stands in every passage of it says nothing.
+
+    Most passages share no word with the question, which is seen without their vectors.
+    """
+    beginnings = word_beginnings(question)
+    vectors = [
+        passage_words(passage) if any(map(fold(passage).__contains__, beginnings)) else NO_WORDS for passage in passages
+    ]
     frequency = Counter(index for vector in vectors for index in vector.indices)
     total = len(passages)
     weights = {
