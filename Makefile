@@ -21,7 +21,7 @@ endef
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services services-ready test-model client-table screenshots image-test release installers crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services services-ready test-model client-table screenshots image-test release installers crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -109,6 +109,9 @@ serve: $(READY)  ## the server on http://127.0.0.1:8000, until Ctrl-C
 
 bench: $(READY)  ## our own overhead against a floor, on fake upstreams and brokers (about a quarter of an hour)
 	$(BIN)/python benchmarks/run.py
+
+bench-quick: $(READY)  ## CPU and wall of answers with pages over HTTP, against a floor (under three minutes, on an idle machine)
+	$(BIN)/python -m benchmarks.quick
 
 worker-memory: $(READY) kafka-jars  ## memory of one worker over MESSAGES (a million) on a real broker
 	$(BIN)/python -m benchmarks.kafka_memory --messages $(or $(MESSAGES),1000000)

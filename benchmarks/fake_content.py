@@ -13,6 +13,10 @@ RESULTS = 10
 SHARED_RANKS = (0, 2, 4)  # the same pages for all queries that share their first two words: duplicates to be found
 PAGE_SECTIONS, PARAGRAPHS, SENTENCES_EACH = 4, 5, 5  # about 13 kB
 MENU_ENTRIES = 30
+PAGE_BYTES = (40_000, 70_000, 100_000, 100_000, 160_000, 300_000)  # as 91 pages of a public benchmark, whose median is 109 kB
+TEASER_SHARE = 0.25  # of a page's bytes; most of the others are scripts
+TEASER = '<div class="card"><a href="/page/more/{number}"><h3>More, part {number}</h3><p>A short teaser.</p></a></div>'
+DATA = '{"key":"value","flags":[1,2,3]},'  # of a script
 HOST_GROUPS = 40  # the pages of a query are on hosts of one of them, so that few hosts have two pages of a research run
 
 KINDS = ("a practical review", "open questions", "field results", "costs and benefits", "what changed recently", "a primer")
@@ -90,15 +94,20 @@ def read_page(url: str) -> bytes:
     return f"Title: {topic}, part {rank}\n\nURL Source: {url}\n\nMarkdown Content:\n{body}\n".encode()
 
 
-@functools.lru_cache(1024)
+@functools.lru_cache(512)
 def html_page(path: str) -> bytes:
-    """The same page as HTML, with a menu and a footer."""
+    """The same page as HTML, of a real page's size: a menu, teasers, scripts and styles around the article."""
     lines = read_page(path).decode().split("Markdown Content:\n")[1].splitlines()
     menu = "".join(f'<li><a href="/page/menu/{n}">Menu entry {n}</a></li>' for n in range(MENU_ENTRIES))
     body = "\n".join(_html_line(line) for line in lines if line)
     head = f"<title>{html.escape(lines[0].removeprefix('# '))}</title>"
-    main = f"<nav><ul>{menu}</ul></nav><main><article>{body}</article></main><footer>All rights reserved.</footer>"
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{main}</body></html>".encode()
+    main = f"<nav><ul>{menu}</ul></nav><main><article>{body}</article></main>"
+    size = PAGE_BYTES[zlib.crc32(path.encode()) % len(PAGE_BYTES)]
+    teasers = "".join(TEASER.format(number=n) for n in range(int(size * TEASER_SHARE / len(TEASER))))
+    used = len(head) + len(main) + len(teasers)
+    script = f"<script>window.data=[{DATA * (max(0, size - used) // len(DATA))}0]</script>"
+    end = f"<aside>{teasers}</aside><footer>All rights reserved.</footer>{script}"
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{main}{end}</body></html>".encode()
 
 
 def _html_line(line: str) -> str:

@@ -1,0 +1,222 @@
+"""The price of an answer over HTTP, in under three minutes: a floor that reads as many pages, and ours, in turn.
+
+    make bench-quick
+
+Settings are the defaults of a server with a model: pages are read, doubted sentences are judged. CPU is that of the server with
+its parsers. Run it before and after a change of what lies on an answer's path, on a machine that is otherwise idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.common import (
+    ROOT,
+    USUAL_LATENCY,
+    control,
+    environment,
+    fake_upstreams,
+    median,
+    percentile,
+    stopped_at_the_end,
+    wait_until,
+)  # fmt: skip
+from benchmarks.over_http import TICKS, Load, answers, free_port
+
+PAGE_MS = 150.0
+SAMPLE_S = 0.1
+ONE_S, CROWD_S, WARM_S = 7.0, 6.0, 4.0
+ONE_ROUNDS, CROWD_ROUNDS = 2, 2
+CROWD, PLAIN_CROWD = 20, 50
+DEPTHS = ("shallow", "deep")
+# What counts as good, as a ratio to the floor.
+ONE_CPU, ONE_WALL = {"shallow": 2.0, "deep": 2.0}, {"shallow": 1.05, "deep": 1.08}
+CROWD_CPU, CROWD_RATE, CROWD_P99, PLAIN_CPU = 1.8, 0.9, 1.15, 2.2
+CLIENT_MB, PARSERS_MB = 2.0, 110
+
+
+class Server(NamedTuple):
+    pid: int
+    port: int
+
+
+class Figures(NamedTuple):
+    """Of one run: seconds, milliseconds of CPU an answer, and answers a second."""
+
+    wall_s: float
+    p99_s: float
+    cpu_ms: float
+    a_second: float
+    errors: int
+
+
+def processes(pid: int) -> list[int]:
+    """The process and its children (Linux)."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(descendant for child in children for descendant in processes(int(child)))]
+
+
+def cpu_ms(pid: int) -> float:
+    """CPU time of a process and its children, also of those that have ended."""
+    ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[13:15]
+    total = sum(map(int, ended)) / TICKS * 1e9
+    for process in processes(pid):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            total += int((thread / "schedstat").read_text().split()[0])
+    return total / 1e6
+
+
+def resident_mb(pid: int) -> tuple[float, float]:
+    """Memory of a process, and of its children together."""
+    sizes = [
+        int(Path(f"/proc/{process}/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
+        for process in processes(pid)
+    ]
+    return sizes[0], sum(sizes[1:])
+
+
+class MemoryPeak:
+    """A context manager that watches a server: the peaks of its own memory and of its parsers' together, in MB."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.server = self.parsers = 0.0
+
+    async def __aenter__(self) -> MemoryPeak:
+        self._task = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            with suppress(OSError, IndexError):  # a parser ended meanwhile
+                server, parsers = resident_mb(self._pid)
+                self.server, self.parsers = max(self.server, server), max(self.parsers, parsers)
+            await asyncio.sleep(SAMPLE_S)
+
+
+@contextmanager
+def running(app: str, upstream: str, **settings: str) -> Iterator[Server]:
+    port = free_port()
+    words = [sys.executable, "-m", "uvicorn", app, "--port", str(port), "--no-access-log", "--log-level", "warning"]
+    env = {**environment(upstream), "LLM_PLATFORM_PORT": str(port), "CITATION_JUDGE": "", "READ_PAGES": "", **settings}
+    with TemporaryDirectory() as store:
+        server = subprocess.Popen(words, env={**env, "LLM_PLATFORM_DATA_DIR": store}, cwd=ROOT / "benchmarks", text=True)
+        with stopped_at_the_end(server):
+            wait_until(lambda: answers(port) or server.poll() is not None)
+            yield Server(server.pid, port)
+
+
+class Numbered(Load):
+    """Asks no question twice in the whole run."""
+
+    asked = 0
+
+    def _body(self, query: str) -> dict[str, object]:
+        Numbered.asked += 1
+        return {**self.body, "query": f"{query} number {Numbered.asked}"}
+
+
+async def loaded(server: Server, depth: str, clients: int, seconds: float) -> Figures:
+    load = Numbered(server.port, "/research", {"depth": depth}, clients)
+    cpu, began = cpu_ms(server.pid), time.monotonic()
+    await load.run(seconds)
+    took, count = time.monotonic() - began, len(load.walls)
+    used = (cpu_ms(server.pid) - cpu) / count
+    return Figures(median(load.walls), percentile(load.walls, 0.99), used, count / took, load.errors)
+
+
+async def in_turn(servers: dict[str, Server], depth: str, clients: int, seconds: float, rounds: int) -> dict[str, Figures]:
+    """Medians of alternating rounds, and all errors."""
+    runs: dict[str, list[Figures]] = {name: [] for name in servers}
+    for number in range(rounds):
+        for name in sorted(servers, reverse=number % 2 == 0):
+            runs[name].append(await loaded(servers[name], depth, clients, seconds))
+    return {name: _medians(found) for name, found in runs.items()}
+
+
+def _medians(runs: list[Figures]) -> Figures:
+    return Figures(
+        median([run.wall_s for run in runs]),
+        median([run.p99_s for run in runs]),
+        median([run.cpu_ms for run in runs]),
+        median([run.a_second for run in runs]),
+        sum(run.errors for run in runs),
+    )
+
+
+def row(what: str, floor: float, ours: float, bar: float, unit: str, *, least: bool = False) -> bool:
+    ratio = ours / floor
+    held = ratio >= bar if least else ratio <= bar
+    sign = ">=" if least else "<="
+    verdict = "held" if held else "MISSED"
+    print(f"{what:54} {floor:9.2f} {ours:9.2f} {unit:3} {ratio:6.2f}x  {sign} {bar}x  {verdict}", flush=True)
+    return held
+
+
+async def with_pages(upstream: str) -> list[bool]:
+    held: list[bool] = []
+    with (
+        running("benchmarks.floor_pages_server:app", upstream) as floor,
+        running("modules.llm_platform.asgi:app", upstream) as ours,
+    ):
+        servers = {"floor": floor, "ours": ours}
+        for server in servers.values():
+            await loaded(server, "deep", 4, WARM_S)
+        for depth in DEPTHS:
+            one = await in_turn(servers, depth, 1, ONE_S, ONE_ROUNDS)
+            held.append(row(f"{depth}, one client, CPU", one["floor"].cpu_ms, one["ours"].cpu_ms, ONE_CPU[depth], "ms"))
+            held.append(row(f"{depth}, one client, wall", one["floor"].wall_s, one["ours"].wall_s, ONE_WALL[depth], "s"))
+        before, _ = resident_mb(ours.pid)
+        for depth in DEPTHS:
+            async with MemoryPeak(ours.pid) as memory:
+                crowd = await in_turn(servers, depth, CROWD, CROWD_S, CROWD_ROUNDS)
+            held.append(row(f"{depth}, {CROWD} clients, CPU", crowd["floor"].cpu_ms, crowd["ours"].cpu_ms, CROWD_CPU, "ms"))
+            rates = crowd["floor"].a_second, crowd["ours"].a_second
+            held.append(row(f"{depth}, {CROWD} clients, answers a second", *rates, CROWD_RATE, "/s", least=True))
+            held.append(row(f"{depth}, {CROWD} clients, p99", crowd["floor"].p99_s, crowd["ours"].p99_s, CROWD_P99, "s"))
+            held.append(crowd["ours"].errors == 0)
+            each = (memory.server - before) / CROWD
+            bars = f"<= {CLIENT_MB} and {PARSERS_MB}"
+            print(f"{depth}, {CROWD} clients: {each:.2f} MB a client, parsers {memory.parsers:.0f} MB together ({bars})")
+            held += [each <= CLIENT_MB, memory.parsers <= PARSERS_MB]
+    return held
+
+
+async def without_pages(upstream: str) -> list[bool]:
+    with (
+        running("benchmarks.floor_pages_server:app", upstream, FLOOR_PAGES="0") as floor,
+        running("modules.llm_platform.asgi:app", upstream, READ_PAGES="0", CITATION_JUDGE="off") as ours,
+    ):
+        servers = {"floor": floor, "ours": ours}
+        for server in servers.values():
+            await loaded(server, "shallow", 4, WARM_S)
+        plain = await in_turn(servers, "shallow", PLAIN_CROWD, CROWD_S, 1)
+    what = f"shallow without pages and judge, {PLAIN_CROWD} clients, CPU"
+    return [row(what, plain["floor"].cpu_ms, plain["ours"].cpu_ms, PLAIN_CPU, "ms")]
+
+
+async def main() -> bool:
+    print(f"{'':54} {'floor':>9} {'ours':>9}")
+    with fake_upstreams() as upstream:
+        os.environ["FLOOR_UPSTREAM"] = upstream
+        control(upstream, "latency", {**USUAL_LATENCY, "page": PAGE_MS})
+        control(upstream, "pages", {"hosts": True})
+        return all(await with_pages(upstream) + await without_pages(upstream))
+
+
+if __name__ == "__main__":
+    sys.exit(not asyncio.run(main()))
