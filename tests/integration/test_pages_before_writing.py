@@ -194,6 +194,7 @@ async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_
     assert reads == {"read": READABLE, "page_blocked": len(REFUSED), "timeout": len(HUNG)}
     metadata = answer.metadata
     assert (metadata.pages_read, metadata.pages_failed, metadata.pages_late) == (READABLE, len(REFUSED), len(HUNG))
+    assert metadata.pages_cited == READABLE
 
 
 async def answer_of(

@@ -81,6 +81,11 @@ STAGE_DURATION: Final = _histogram(
     _RESEARCH_S,
     "depth", "stage",
 )
+RESEARCH_PAGES: Final = _counter(
+    "research_pages_total",
+    "Pages of the web that answers were made from, by depth and use: read, and of these cited.",
+    "depth", "use",
+)
 DEGRADED_ANSWERS: Final = _counter(
     "degraded_answers_total", "Entries in `degraded` of answers, by the component that failed or did less.", "component"
 )
@@ -164,7 +169,7 @@ STORE_REQUESTS: Final = _counter(
 
 SERVER_METRICS: Final = (
     HTTP_REQUESTS, HTTP_DURATION, HTTP_IN_PROGRESS,
-    RESEARCHES, RESEARCH_DURATION, STAGE_DURATION, DEGRADED_ANSWERS,
+    RESEARCHES, RESEARCH_DURATION, STAGE_DURATION, RESEARCH_PAGES, DEGRADED_ANSWERS,
     UPSTREAM_REQUESTS, UPSTREAM_DURATION, LLM_TOKENS, LLM_COST,
     RETRIES, CACHE_REQUESTS, BREAKER_OPEN, RATE_LIMIT_DECISIONS, REDIS_UP, POSTGRES_UP,
     RESEARCHES_RUNNING, RESEARCHES_WAITING, RESEARCHES_REFUSED, BUDGET_SPENT, BUDGET_REFUSALS, STORE_REQUESTS,

@@ -81,6 +81,7 @@ def _metadata(
         uncited_sentences=len(uncited),
         uncited=tuple(dtos.TextSpan(start=start, end=end) for start, end in uncited),
         pages_read=result.reads.read,
+        pages_cited=_cited_pages(result.written) if result.written else 0,
         pages_failed=result.reads.failed,
         pages_late=result.reads.late,
         correction=correction,
@@ -89,6 +90,11 @@ def _metadata(
         sent_to=egress_log.sent(),
         cached_sent_to=egress_log.cached(),
     )
+
+
+def _cited_pages(written: WrittenAnswer) -> int:
+    cited = written.checked.cited
+    return sum(source.text_kind == "page" and source.index in cited for source in written.sources)
 
 
 def _suggestions(result: ResearchResult) -> Iterable[str]:

@@ -8,7 +8,13 @@ from typing import Final, Self
 from modules.llm_platform.application.research.context import EmitEvent
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
-from modules.llm_platform.domain.metrics import RESEARCH_DURATION, RESEARCHES, STAGE_DURATION, result_label
+from modules.llm_platform.domain.metrics import (
+    RESEARCH_DURATION,
+    RESEARCH_PAGES,
+    RESEARCHES,
+    STAGE_DURATION,
+    result_label,
+)
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, traced
 from modules.llm_platform.domain.spans import CACHE, COST, DEGRADED, DEPTH, REQUEST_ID, RESEARCH_SPAN, SOURCES
@@ -65,6 +71,9 @@ class StageTimes:
             self._describe(event.response)
             if event.response.metadata.stored_at is None:
                 self._observe(time.perf_counter(), has_output=event.response.output is not None)
+                metadata = event.response.metadata
+                self._metrics.count(RESEARCH_PAGES, self._depth, "read", by=metadata.pages_read)
+                self._metrics.count(RESEARCH_PAGES, self._depth, "cited", by=metadata.pages_cited)
         self._emit(event)
 
     def _describe(self, response: ResearchResponse) -> None:

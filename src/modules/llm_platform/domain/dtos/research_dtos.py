@@ -351,7 +351,8 @@ class ResearchMetadata(BaseModel, frozen=True):
     `sent_to` is the ledger of what left this process, `cached_sent_to` that of the time when the parts of the answer were made
     that come from a cache or from the store. `standalone_query` is how a question was understood that is a follow-up or was
     taken from a longer text, None for every other one. `pages_read`, `pages_failed` and `pages_late` count the pages that
-    were read before and during the writing, those that could not be read, and those that were not read in time.
+    were read before and during the writing, those that could not be read, and those that were not read in time; `pages_cited`
+    counts those read that the text cites.
     `verdicts_changed` counts the citations on which a model decided otherwise than the words. `uncited` are the statements of
     the text that cite no source, counted by `uncited_sentences`. `related_questions` are up to five that engines suggest or
     that the plan searched, and that were not asked. `files` are the names of the files of the request, which are not stored.
@@ -381,6 +382,7 @@ class ResearchMetadata(BaseModel, frozen=True):
     files: tuple[str, ...] = ()
     standalone_query: str | None = None
     pages_read: int = 0
+    pages_cited: int = 0
     pages_failed: int = 0
     pages_late: int = 0
     sent_to: tuple[Sent, ...] = ()
