@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,16 @@ def doubling(steps: int) -> dict[str, Any]:
     return {"$ref": "#/$defs/a0", "$defs": {**parts, f"a{steps}": {"type": "object"}}}
 
 
+def chain(steps: int) -> dict[str, Any]:
+    parts = {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(steps)}
+    return {"not": {"$ref": "#/$defs/a0"}, "$defs": {**parts, f"a{steps}": {"type": "object"}}}
+
+
+def beyond(frames: int, call: Callable[[], object]) -> None:
+    """Make the call with so many more frames on the stack."""
+    beyond(frames - 1, call) if frames else call()
+
+
 @pytest.mark.parametrize("schema", [PERSON, {}, {"type": "object"}, Tree.model_json_schema(), Leaf.model_json_schema()])
 def test_schemas_of_today(schema: dict[str, Any]) -> None:
     """What pydantic makes of models, and the empty schema, pass as they are."""
@@ -68,7 +79,19 @@ def test_schemas_of_today(schema: dict[str, Any]) -> None:
         ({"properties": {"a": {"$ref": "other.json#/a"}}}, schemas.BAD_REFERENCE),
         ({"properties": {"a": {"$ref": "#/$defs/missing"}}}, schemas.BAD_REFERENCE),
         ({"const": {"x": {}}, "$ref": "#/const/x"}, schemas.BAD_REFERENCE),
-        ({"$ref": "#"}, schemas.TOO_COMPLEX),
+        ({"$ref": "#"}, schemas.CIRCULAR),
+        ({"not": {"$ref": "#"}}, schemas.CIRCULAR),
+        ({"not": {"not": {"not": {"$ref": "#"}}}}, schemas.CIRCULAR),
+        ({"allOf": [{"$ref": "#"}]}, schemas.CIRCULAR),
+        ({"anyOf": [{"type": "object"}, {"$ref": "#"}]}, schemas.CIRCULAR),
+        ({"oneOf": [{"$ref": "#"}]}, schemas.CIRCULAR),
+        ({"if": {"$ref": "#"}}, schemas.CIRCULAR),
+        ({"if": {}, "then": {"$ref": "#"}}, schemas.CIRCULAR),
+        ({"if": {}, "else": {"$ref": "#"}}, schemas.CIRCULAR),
+        ({"dependentSchemas": {"a/b": {"$ref": "#"}}}, schemas.CIRCULAR),
+        ({"$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"$ref": "#/$defs/a"}}}, schemas.CIRCULAR),
+        ({"properties": {"a": {"not": {"$ref": "#/properties/a"}}}}, schemas.CIRCULAR),
+        (chain(400), schemas.TOO_COMPLEX),
         (doubling(60), schemas.TOO_COMPLEX),
         ({"properties": {"a": {"pattern": "(?=x)y"}}}, schemas.BAD_PATTERN),
         ({"properties": {"a": {"pattern": "("}}}, schemas.BAD_PATTERN),
@@ -92,6 +115,29 @@ def test_refused_schemas(schema: dict[str, Any], reason: str) -> None:
         check_output_schema(schema)
     assert reason in str(caught.value)
     assert time.monotonic() - began < SOON_S
+
+
+@pytest.mark.parametrize("schema", [{"not": {"$ref": "#"}}, chain(120), chain(160)])
+def test_no_reference_ends_the_process(schema: dict[str, Any]) -> None:
+    """However deep the caller stands, a long or endless way is refused before the end of the stack: there the library
+    panics in Rust, which is no Exception."""
+    for frames in range(200):
+        with suppress(InvalidSchemaError):
+            beyond(frames, lambda: output_errors(schema, {}))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"$ref": "#"}}},
+        {"properties": {"a": {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}}]}}},
+        {"additionalProperties": {"not": {"$ref": "#"}}},
+        {"$defs": {"a": {"properties": {"b": {"$ref": "#/$defs/b"}}}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}},
+    ],
+)
+def test_references_into_a_part_of_the_value(schema: dict[str, Any]) -> None:
+    """A schema may refer to itself for the properties and items of the value."""
+    check_output_schema(schema)
 
 
 def test_names_are_no_keywords() -> None:

@@ -5,8 +5,10 @@ ever. What cannot be bounded is refused (docs/adr/0046-json-schema-of-structured
 """
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
@@ -19,6 +21,7 @@ MAX_SCHEMA_BYTES: Final = 16_384  # as compact JSON; it is a part of the prompt
 MAX_SCHEMA_DEPTH: Final = 32  # levels of JSON; an object within an object takes two
 MAX_SCHEMA_PROPERTIES: Final = 200  # of all objects together
 MAX_REFERENCES: Final = 2000  # that are followed to compare one value
+FREE_FRAMES: Final = 300  # of the stack, that must be left where a reference is followed; to its end the schema has no more levels
 MAX_OUTPUT_ERRORS: Final = 8  # that are returned
 MAX_PLACE_CHARS: Final = 120  # of the path in an error
 MAX_RULE_CHARS: Final = 120  # of what the schema says
@@ -36,12 +39,15 @@ _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _SINGLE: Final = frozenset({
     "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
 })
+# Of these, the ones that apply to the value itself and not to a part of it.
+_IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "dependentSchemas", "if", "then", "else", "not")
 
 TOO_LARGE: Final = f"has more than {MAX_SCHEMA_BYTES} bytes: describe less"
 TOO_DEEP: Final = f"has more than {MAX_SCHEMA_DEPTH} levels: describe a flatter object"
 TOO_MANY_PROPERTIES: Final = f"has more than {MAX_SCHEMA_PROPERTIES} properties: describe less"
 NO_OBJECT: Final = "must be the schema of an object: put a list or a text into a property"
 BAD_REFERENCE: Final = "may refer to parts of its own alone: $ref must be # or begin with #/, and name such a part"
+CIRCULAR: Final = "refers to itself for the same value, without an end: put the $ref into properties or items"
 TOO_COMPLEX: Final = "refers to itself too often to compare a value with it: use fewer $ref"
 BAD_PATTERN: Final = f"has a pattern that {NO_EXPRESSION}: leave it out"
 TOO_MANY_PATTERNS: Final = f"has more than {MAX_PATTERNS} different patterns: leave some out"
@@ -72,8 +78,12 @@ def check_output_schema(schema: Mapping[str, Any]) -> None:
         raise InvalidSchemaError(TOO_MANY_PROPERTIES)
     for pointer, part in parts.items():
         _check_part(pointer, part, parts)
+    try:
+        TopologicalSorter({pointer: _applied_in_place(pointer, part) for pointer, part in parts.items()}).prepare()
+    except CycleError:
+        raise InvalidSchemaError(CIRCULAR) from None
     _check_patterns({part["pattern"] for part in parts.values() if "pattern" in part})
-    output_errors(schema, {})  # raises for references without an end
+    output_errors(schema, {})  # raises for references that multiply
 
 
 def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
@@ -89,7 +99,7 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
     follow, count = Draft202012Validator.VALIDATORS["$ref"], iter(range(MAX_REFERENCES))
 
     def reference(validator: Any, target: Any, instance: Any, part: Any) -> Iterator[Any]:
-        if next(count, None) is None:
+        if next(count, None) is None or _is_stack_nearly_full():
             raise InvalidSchemaError(TOO_COMPLEX)
         yield from follow(validator, target, instance, part)
 
@@ -103,6 +113,15 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
         return [_described(each) for each in islice(errors, MAX_OUTPUT_ERRORS)]
     except (RecursionError, ArithmeticError):
         raise InvalidSchemaError(TOO_COMPLEX) from None
+
+
+def _is_stack_nearly_full() -> bool:
+    """Whether fewer frames than FREE_FRAMES are left. At the end of the stack the library panics in Rust, past `except`."""
+    try:
+        sys._getframe(sys.getrecursionlimit() - FREE_FRAMES)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_depth(value: object, depth: int) -> None:
@@ -141,6 +160,20 @@ def _check_part(pointer: str, part: Mapping[str, Any], parts: Mapping[str, Any])
         raise InvalidSchemaError(f"uses {unsupported[0]}, which is not supported: leave it out")
     if "$ref" in part and unquote(part["$ref"]) not in parts:
         raise InvalidSchemaError(BAD_REFERENCE)
+
+
+def _applied_in_place(pointer: str, part: Mapping[str, Any]) -> Iterator[str]:
+    """The pointers of the schemas that are compared with the same value as this one."""
+    if "$ref" in part:
+        yield unquote(part["$ref"])
+    for name in _IN_PLACE:
+        if name in part:
+            below = f"{pointer}/{name}"
+            if name in _SINGLE:
+                yield below
+            else:
+                places = part[name] if name in _BY_NAME else map(str, range(len(part[name])))
+                yield from (f"{below}/{_escaped(place)}" for place in places)
 
 
 def _check_patterns(patterns: Collection[str]) -> None:
