@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 # New lock or new metadata: install again. The stamp is the last thing written, so a broken installation is not mistaken for one.
 READY := $(VENV)/.installed
 KAFKA := build/kafka
+DEBIAN_PYTHON := build/debian-python
 # Tests wait for processes now and then, so three workers fill two processors.
 WORKERS ?= 3
 # These wait for processes most of the time. Each may run a Kafka of three brokers or a browser: 2 GB of memory.
@@ -21,7 +22,7 @@ endef
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services services-ready test-model client-table screenshots image-test release installers crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services test-debian-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -65,6 +66,10 @@ screenshots: $(READY)  ## pictures of the page for README and docs (needs chromi
 image-test: $(READY)  ## carry out the Dockerfile in a clean Debian and start the result (as root on Linux, about five minutes)
 	$(BIN)/python scripts/clean_root.py build/image
 	$(BIN)/pytest -m image tests/image
+
+# Debian's own Python is an early patch level of its version. Code that hangs or differs there is found here.
+test-debian-python: $(DEBIAN_PYTHON)/.installed  ## the domain, the readers of models' answers and the citation check on /usr/bin/python3
+	timeout 900 $(DEBIAN_PYTHON)/bin/pytest -q -n 0 tests/unit/domain tests/unit/application/research/model_output tests/unit/presentation/kafka/contract
 
 release: $(READY)  ## build a source archive and a wheel in dist/ and try them; nothing is uploaded (REHEARSAL=1: at any time)
 	$(BIN)/python scripts/release.py $(if $(REHEARSAL),--rehearsal)
@@ -171,6 +176,10 @@ $(KAFKA)/.ready: tests/services/pom.xml scripts/service_tools.sh
 # The classes that a first broker has loaded: later ones start with 60 % of its CPU time. A Java that cannot write them goes without.
 $(KAFKA)/classes.jsa: $(KAFKA)/.ready | $(READY)
 	-$(BIN)/python -m tests.kafka.real_broker --archive
+
+$(DEBIAN_PYTHON)/.installed: requirements.lock pyproject.toml scripts/bootstrap.sh
+	PYTHON=$(wildcard /usr/bin/python3) bash scripts/bootstrap.sh $(DEBIAN_PYTHON)
+	@touch $@
 
 $(READY): requirements.lock pyproject.toml scripts/bootstrap.sh
 	@bash scripts/bootstrap.sh $(VENV)

@@ -41,15 +41,15 @@ _FORMS: Final = tuple(
     re.compile(form, re.IGNORECASE | re.MULTILINE | re.DOTALL)
     for form in (
         # the task: "…"
-        rf"(?:{_MARKS})[*_]*\s?[:：]\s*+[\"“”„«]{{1,3}}(?P<question>[^\"“”»]{{3,1000}})[\"“”»]",
+        rf"(?:{_MARKS})[*_]*\s?[:：]\s*[\"“”„«]{{1,3}}(?P<question>[^\"“”»]{{3,1000}})[\"“”»]",
         # <user_query>…</user_query>
-        rf"<(?P<tag>(?:user_)?(?:{_MARKS}))>(?P<question>[^<]*+(?:<(?!/?(?P=tag)>)[^<]*+)*+)</(?P=tag)>",
+        rf"<(?P<tag>(?:user_)?(?:{_MARKS}))>(?P<question>[^<]*(?:<(?!/?(?P=tag)>)[^<]*)*)</(?P=tag)>",
         # **Research task:** …, at the end
-        rf"^(?:[^\S\n]|[>#*_•-])*+(?:\w{{1,20}} ){{0,2}}(?:{_MARKS})[*_]*\s?(?:[:：]|$)[\s*_]*+(?P<question>[^\n]+)\Z",
+        rf"^(?:[^\S\n]|[>#*_•-])*(?:\w{{1,20}} ){{0,2}}(?:{_MARKS})[*_]*\s?(?:[:：]|$)[\s*_]*(?P<question>[^\s*_][^\n]*)\Z",
     )
 )
 _ELSEWHERE = re.compile(r"\b(?:above|below|following)\b", re.IGNORECASE)  # `Task: Answer the question above.`
-_OBJECT = re.compile(r"(?:```\w*\s*+)?(?P<object>\{.*\})(?:\s*```)?", re.DOTALL)
+_OBJECT = re.compile(r"(?:```\w*\s*)?(?P<object>\{.*\})(?:\s*```)?", re.DOTALL)
 _EMPTY_LABEL = re.compile(r"\W*|\W*[^\W\d_]{2,20}(?: [^\W\d_]{2,20})?[*_]*[:：]\W*")  # `Answer:`, for a model to go on
 _TAG = re.compile(r"^[^\S\n]*<[a-z][\w-]*>|</[a-z][\w-]*>[^\S\n]*$", re.IGNORECASE | re.MULTILINE)
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)

@@ -26,8 +26,9 @@ _SIGNS = (
     rf"|\.(?=[A-Za-z:\d]{{2,30}}/\w)|(?<![\w\\`])(?={_NAME})"
 )
 SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
+MAX_PLAIN_CHARS = 10_000  # of a part that `plain_text` is tried on: it takes memory for each sign
 _TICKS = re.compile(r"`+")
-_CODE = re.compile(r"(?<!`{32})(`++)[^`]++\1")  # within a long run it is not looked for again and again
+_CODE = re.compile(r"(?<!`{32})(`+)[^`]+\1")  # within a long run it is not looked for again and again
 _BRACKET = re.compile(r"[\\`\[\]]")
 
 
@@ -35,8 +36,9 @@ _BRACKET = re.compile(r"[\\`\[\]]")
 def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
     """A pattern of text, simple code and well-formed markers of these numbers, which needs no sanitising: most sentences."""
     known = "|".join(map(str, numbers)) or "(?!)"
+    plain = r"[^\\`\[\]【［@!<&:/wW._]*"
     return re.compile(
-        rf"(?:[^\\`\[\]【［@!<&:/wW._]++|`[^`|\n]++`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW._])*+"
+        rf"{plain}(?:(?:`[^`|\n]+`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW._]){plain})*"
     )
 
 
@@ -127,7 +129,7 @@ class InlineCleaner:
         """The sanitised part of a line. Parts end before a blank or at a sentence end of an unspaced script."""
         if begins_line:
             self._line = _LineState()
-        if not self._line.has_split_code and self._plain.fullmatch(text):
+        if not self._line.has_split_code and len(text) <= MAX_PLAIN_CHARS and self._plain.fullmatch(text):
             self._line.label_open = self._line.label_open and "[" not in text
             return text
         for _ in range(MAX_PASSES):

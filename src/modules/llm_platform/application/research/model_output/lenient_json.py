@@ -25,19 +25,19 @@ _CLOSERS: Final = {"]": "[", "}": "{", ")": "(", "］": "[", "｝": "{"}
 
 _QUOTES = "\"'“”„«‘’`"
 # What may follow the closing quote of a string; any other quote is part of the string ("The "best" pumps", 'Bob's').
-_NEXT = rf"(?:[{_QUOTES}\d\[\]{{}}(.…+\-/#［］｛｝]|\w++\s*+[:：,，\]}}]|\Z)"
+_NEXT = rf"(?:[{_QUOTES}\d\[\]{{}}(.…+\-/#［］｛｝]|\w+\s*[:：,，\]}}]|\Z)"
 _AFTER = (
-    rf"(?:\s*+(?:[:：\]}}］｝]|\Z|[,，]\s*+{_NEXT}|\)\s*+(?:[,\])}}]|\Z)|//|/\*|#)"
-    rf"|[^\S\n]*+\n\s*+{_NEXT})"
+    rf"(?:\s*(?:[:：\]}}］｝]|\Z|[,，]\s*{_NEXT}|\)\s*(?:[,\])}}]|\Z)|//|/\*|#)"
+    rf"|[^\S\n]*\n\s*{_NEXT})"
 )
 _CLOSING: Final = {
     '"': '"', "'": "'", "`": "`", "“": "”“\"", "”": "”", "„": "“”\"", "«": "»", "‘": "’‘", "’": "’"
 }
-_BLANKS = re.compile(r"[\s,，;]*+")
-_COMMENT = re.compile(r"(?<!:)//[^\n]*+|#(?=\s)[^\n]*+")
-_BARE_WORD = re.compile(r".(?:[^,，:：\[\]{}［］｛｝\"\n/#]|/(?![/*])|(?<!\s)#)*+", re.S)
-_BARE_WORD_IN_TUPLE = re.compile(r".(?:[^,，:：()\[\]{}［］｛｝\"\n/#]|/(?![/*])|(?<!\s)#)*+", re.S)
-_TUPLE = re.compile(r"\(\s*+[\d\"'“«]")
+_BLANKS = re.compile(r"[\s,，;]*")
+_COMMENT = re.compile(r"(?<!:)//[^\n]*|#(?=\s)[^\n]*")
+_BARE_WORD_END = re.compile(r"[,，:：\[\]{}［］｛｝\"\n]|/(?=[/*])|(?<=\s)#")
+_BARE_WORD_END_IN_TUPLE = re.compile(rf"[()]|{_BARE_WORD_END.pattern}")
+_TUPLE = re.compile(r"\(\s*[\d\"'“«]")
 _NUMBER = re.compile(r"[-+]?\d{1,300}(\.\d{1,300})?(?:[eE][-+]?\d{1,3})?")
 # Also \x and \U, which are Python's: a model may write one of its literals.
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U(0[0-9a-fA-F]{7})|(.))", re.S)
@@ -72,10 +72,9 @@ def _parse_strict(text: str) -> tuple[list[Container], int]:
 
 
 @cache
-def _string_in(quote: str) -> re.Pattern[str]:
-    """Matches a string from this quote to its closing quote without backtracking; group 1 is its body."""
-    closing = _CLOSING[quote]
-    return re.compile(rf"{quote}((?:[^{closing}\\]++|\\.|[{closing}](?!{_AFTER}))*+)[{closing}]", re.S)
+def _escape_or_end(quote: str) -> re.Pattern[str]:
+    """Finds the next escape in a string that this quote began, or the string's closing quote."""
+    return re.compile(rf"\\.|[{_CLOSING[quote]}](?={_AFTER})", re.S)
 
 
 def _resolved(escape: re.Match[str]) -> str:
@@ -209,11 +208,11 @@ class _LenientParser:
         self._open = dict.fromkeys("[{(", 0)
 
     def _string(self, quote: str) -> bool:
-        string = _string_in(quote).match(self._text, self._at)
-        if string:
-            self._frames[-1].put(unescaped(string[1]))
-            self._at = string.end()
-            return True
+        for found in _escape_or_end(quote).finditer(self._text, self._at + 1):
+            if found[0][0] != "\\":
+                self._frames[-1].put(unescaped(self._text[self._at + 1 : found.start()]))
+                self._at = found.end()
+                return True
         self._unclosed.add(quote)
         return quote != '"'  # an unclosed '"' ends the text; other quotes may be apostrophes
 
@@ -226,11 +225,11 @@ class _LenientParser:
             end = self._text.find("*/", self._at)
             self._at = end + 2
             return end >= 0
-        bare = (_BARE_WORD_IN_TUPLE if self._open["("] else _BARE_WORD).match(self._text, self._at)
-        if not bare:
+        if self._at >= len(self._text):
             return False
-        self._at = bare.end()
-        word = bare[0].strip()
+        end = (_BARE_WORD_END_IN_TUPLE if self._open["("] else _BARE_WORD_END).search(self._text, self._at + 1)
+        start, self._at = self._at, end.start() if end else len(self._text)
+        word = self._text[start : self._at].strip()
         if word not in _OMITTED:
             self._frames[-1].put(_value_of(word))
         return True

@@ -19,7 +19,7 @@ MAX_ITEM_CHARS: Final = 2000  # of a line and of an item
 MAX_PAIRS: Final = 4  # of quotes and emphasis around an item that are removed
 
 _PREFIX = re.compile(
-    r"(?:\(?\d{1,3}[.):]|[^\w\[{(［]){0,12}+(?P<label>[^\W\d_][^\d:：]{0,24}?)\s{0,3}(?:[#№]?\s?\d{1,3})?[.)]?"
+    r"(?:\(?\d{1,3}[.):]|[^\w\[{(［]){0,12}(?P<label>[^\W\d_][^\d:：]{0,24}?)\s{0,3}(?:[#№]?\s?\d{1,3})?[.)]?"
     r"[*_]{0,3}\s{0,3}[:：][*_]{0,3}\s{0,9}"
 )
 _BULLET = re.compile(
@@ -27,7 +27,7 @@ _BULLET = re.compile(
 )
 _NOT_AN_ITEM = re.compile(r".*[:：]\W{0,6}|#{1,6}\s.*|[`~]{3,}.*|\W*")
 _KEY_NUMBER = "0123456789 _"
-_JSON_BEGINS = r"[\[{［](?=\s*(?:[\[{(\]}\"'“«`/#]|[\w -]{1,40}[:：])|[^\]\n]{0,300}+\]\s*$)"
+_JSON_BEGINS = r"[\[{［](?=\s*(?:[\[{(\]}\"'“«`/#]|[\w -]{1,40}[:：])|[^\]\n]{0,300}\]\s*$)"
 _IS_JSON = re.compile(_JSON_BEGINS, re.M)
 _HAS_JSON = re.compile(rf"(?:^|[:：])[^\S\n]{{0,80}}{_JSON_BEGINS}", re.M)
 _PAIRS: Final = ('""', "''", "“”", "„“", "«»", "‘’", "``", "**", "<>")

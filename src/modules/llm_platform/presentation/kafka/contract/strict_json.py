@@ -22,9 +22,7 @@ _SIMPLE_NAME = re.compile(rf'"([^"\\\x00-\x1f]*)"{_SPACE}:{_SPACE}')
 _COLON = re.compile(rf"{_SPACE}:{_SPACE}")
 _NEXT_SIMPLE_NAME = re.compile(rf"{_SPACE},{_SPACE}{_SIMPLE_NAME.pattern}")
 _COMMA_OR_END = re.compile(rf"{_SPACE}(?:(,){_SPACE}|\}}{_SPACE}\Z)")
-_STRING_OR_BRACKET = re.compile(
-    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL
-)  # an unterminated string extends to the end of the text
+_STRING_OR_BRACKET = re.compile(r'"[^"]*"?|[\[\]{}]')  # an unterminated string extends to the end of the text
 _DEPTH_MARKER: Final = "NaN"  # replaces what is nested too deep; it is itself a flaw
 
 
@@ -131,7 +129,8 @@ def _limit_depth(text: str) -> str:
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return text
     depth, copied_to, pieces = 0, 0, []
-    for match in _STRING_OR_BRACKET.finditer(text):
+    unescaped = text.replace("\\\\", "xx").replace('\\"', "xx")  # each quote that is left begins or ends a string
+    for match in _STRING_OR_BRACKET.finditer(unescaped):
         if match[0] in "{[":
             depth += 1
             if depth == MAX_DEPTH + 1:

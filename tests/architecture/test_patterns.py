@@ -1,0 +1,72 @@
+"""Regular expressions mean the same on each Python from 3.11.0 on.
+
+Possessive repeats and atomic groups came with 3.11, and its first patch levels, which Debian 12 has, match some of them
+wrongly or for ever. A hang depends on the input, so the source is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.cases import for_each
+
+SOURCE = Path(__file__).parents[2] / "src"
+COMPILERS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub", "subn"}
+PLACEHOLDER = "x"  # of what an f-string inserts, which is read where it is defined
+LITERAL = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)  # an escape, or a class of characters
+POSSESSIVE = re.compile(r"[*+?}]\+|\(\?>")
+
+
+def is_possessive(pattern: str) -> bool:
+    return POSSESSIVE.search(LITERAL.sub(PLACEHOLDER, pattern)) is not None
+
+
+def patterns_in(trees: list[ast.Module]) -> Iterator[str]:
+    """The texts in what is given to `re`, also through constants, in whichever module they are assigned."""
+    assigned: dict[str, list[ast.expr]] = {}
+    waiting: list[ast.expr] = []
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for name in (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)):
+                assigned.setdefault(name, []).extend([node.value] if name.isupper() else [])
+        elif isinstance(node, ast.comprehension):
+            for name in (part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)):
+                assigned.setdefault(name, []).append(node.iter)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMPILERS:
+            if isinstance(node.func.value, ast.Name) and node.func.value.id == "re":
+                waiting += node.args[:1]
+    while waiting:
+        for part in ast.walk(waiting.pop()):
+            if isinstance(part, ast.JoinedStr):
+                pieces = [piece.value if isinstance(piece, ast.Constant) else PLACEHOLDER for piece in part.values]
+                yield "".join(map(str, pieces))
+            elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.value
+            elif isinstance(part, ast.Name):
+                waiting += assigned.pop(part.id, [])
+
+
+def test_no_pattern_needs_a_patch_level() -> None:
+    """No pattern of the platform has a possessive repeat or an atomic group."""
+    found = set(patterns_in([ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))]))
+    assert len(found) > 300  # they are found at all
+    assert [pattern for pattern in found if is_possessive(pattern)] == []
+
+
+@for_each(
+    ("source", "is_found"),
+    [
+        (r're.compile(r"a*+b")', True), (r're.compile(r"a++")', True), (r're.sub(r"a?+", "", text)', True),
+        (r're.compile(r"a{2,3}+")', True), (r're.match(r"(?>a|b)c", text)', True),
+        (r'WORD = r"(?:a|b)*+"; X = re.compile(rf"\s{WORD}")', True), (r're.compile(rf"{WORD}a{{1,2}}+")', True),
+        (r'FORMS = tuple(re.compile(form) for form in ("a*+", "b"))', True),
+        (r're.compile(r"a\++b")', False), (r're.compile(r"[*+]+[]*+]")', False), (r'NOTE = "c++"', False),
+    ],
+)
+def test_possessive_patterns_are_found(source: str, is_found: bool) -> None:
+    """In each way to write one, and nowhere else."""
+    assert any(map(is_possessive, patterns_in([ast.parse(source)]))) is is_found
