@@ -99,7 +99,8 @@ def examine(pair: quality.Pair) -> Labelled | None:
         compared = FactComparison(claim, source, passage)
         rows.append(features_of(compared))
         verbatim.append(is_verbatim(claim, source))
-        refuted |= not verbatim[-1] and (compared.is_any_changed() or compared.missing_numbers > 0)
+        is_kept = not compared.is_any_changed() and not compared.missing_numbers and not compared.is_act_of_another()
+        refuted |= not verbatim[-1] and not is_kept
     if not rows:
         return None
     fold = zlib.crc32(pair.source.encode("utf-8", "replace")) % FOLDS

@@ -26,19 +26,9 @@ def is_possessive(pattern: str) -> bool:
 
 def patterns_in(trees: list[ast.Module]) -> Iterator[str]:
     """The texts in what is given to `re`, also through constants, in whichever module they are assigned."""
-    assigned: dict[str, list[ast.expr]] = {}
-    waiting: list[ast.expr] = []
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for name in (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)):
-                assigned.setdefault(name, []).extend([node.value] if name.isupper() else [])
-        elif isinstance(node, ast.comprehension):
-            for name in (part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)):
-                assigned.setdefault(name, []).append(node.iter)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMPILERS:
-            if isinstance(node.func.value, ast.Name) and node.func.value.id == "re":
-                waiting += node.args[:1]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    assigned = assignments_in(nodes)
+    waiting = [node.args[0] for node in nodes if isinstance(node, ast.Call) and node.args and is_compiler(node.func)]
     while waiting:
         for part in ast.walk(waiting.pop()):
             if isinstance(part, ast.JoinedStr):
@@ -48,6 +38,40 @@ def patterns_in(trees: list[ast.Module]) -> Iterator[str]:
                 yield part.value
             elif isinstance(part, ast.Name):
                 waiting += assigned.pop(part.id, [])
+
+
+def is_compiler(function: ast.expr) -> bool:
+    """Whether a function of `re` is called."""
+    match function:
+        case ast.Attribute(value=ast.Name(id="re"), attr=name):
+            return name in COMPILERS
+    return False
+
+
+def assignments_in(nodes: list[ast.AST]) -> dict[str, list[ast.expr]]:
+    """The values of constants and of the variables of comprehensions, by name."""
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[*targets], value=value) if is_constant(targets):
+                pass
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if is_constant([target]):
+                targets = [target]
+            case ast.comprehension(target=target, iter=value):
+                targets = [target]
+            case _:
+                continue
+        for name in names_in(targets):
+            assigned.setdefault(name, []).append(value)
+    return assigned
+
+
+def is_constant(targets: list[ast.expr]) -> bool:
+    return all(map(str.isupper, names_in(targets)))
+
+
+def names_in(targets: list[ast.expr]) -> list[str]:
+    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
 
 
 def test_no_pattern_needs_a_patch_level() -> None:

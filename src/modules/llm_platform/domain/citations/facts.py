@@ -15,7 +15,14 @@ from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
-from modules.llm_platform.domain.citations.claims import Claim, TextFacts, is_unspaced, unspaced_function_signs
+from modules.llm_platform.domain.citations.bindings import is_act_of_another, is_of_another_entry, named_in
+from modules.llm_platform.domain.citations.claims import (
+    IDENTIFIER,
+    Claim,
+    TextFacts,
+    is_unspaced,
+    unspaced_function_signs,
+)
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import contradicts_unspaced, count_negators, denies_clause, has_opposite
 from modules.llm_platform.domain.text.numbers import Reading, has_other_date, numbers_in
@@ -88,6 +95,12 @@ class FactComparison:
             or any(is_denied(self.claim, sentence) for sentence in self._sentences)
         )
 
+    def is_act_of_another(self) -> bool:
+        """Whether each sentence that has most of the claim says it of another subject."""
+        masks, (best, *others) = self.passage.masks, self.passage.sentences
+        alike = [each for each in others if masks[each] & masks[best] == masks[best]]
+        return all(is_act_of_another(self.claim, self._facts_of(each)) for each in (best, *alike))
+
     def is_word_replaced(self) -> bool:
         """Whether the claim copies a sentence of the passage but for a word or two in the place of others."""
         claim, passage = self.claim, self.passage
@@ -157,12 +170,12 @@ class FactComparison:
         word = self.claim.words[place]
         if not self._source.knows(word.key, word.written):
             return True
-        if word.written.isalnum():
-            return False  # an abbreviation, which is a name
+        if word.written.isalnum() and IDENTIFIER.match(word.written):
+            return False  # an abbreviation or a name such as OpenAI
         return any(
-            self._facts_of(sentence).identifiers.difference(self.claim.keys)
+            named_in(self._facts_of(sentence).text).difference(self.claim.keys)
             for sentence in self._confirming_sentences(place)
-        )
+        ) or any(is_of_another_entry(self.claim, place, sentence) for sentence in self._sentences)
 
     def _is_name_changed(self, place: int) -> bool:
         word, sentences = self.claim.words[place], self.passage.sentences

@@ -1,7 +1,7 @@
 """The verdict on a sentence and a passage: the probability that it is supported, and whether a fact was changed.
 
 One wrong number, unit, name, identifier, date or negation refutes a sentence, however much else agrees. A number that no
-sentence about it has leaves it partial at best.
+sentence about it has leaves it partial at best, and so does an act that the source tells of another subject.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
     is_refuted = compared.is_any_changed()
     if score < fitted.partial or is_refuted:
         return Judgement("unsupported", round(min(score, fitted.refuted), 2), is_refuted)
-    if score < fitted.supported or compared.missing_numbers:
+    if score < fitted.supported or compared.missing_numbers or compared.is_act_of_another():
         return Judgement("partial", round(min(score, fitted.supported), 2))
     return Judgement("supported", round(score, 2))
 

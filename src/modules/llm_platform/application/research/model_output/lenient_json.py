@@ -227,8 +227,8 @@ class _LenientParser:
             return end >= 0
         if self._at >= len(self._text):
             return False
-        end = (_BARE_WORD_END_IN_TUPLE if self._open["("] else _BARE_WORD_END).search(self._text, self._at + 1)
-        start, self._at = self._at, end.start() if end else len(self._text)
+        found = (_BARE_WORD_END_IN_TUPLE if self._open["("] else _BARE_WORD_END).search(self._text, self._at + 1)
+        start, self._at = self._at, found.start() if found else len(self._text)
         word = self._text[start : self._at].strip()
         if word not in _OMITTED:
             self._frames[-1].put(_value_of(word))
