@@ -12,7 +12,7 @@ from scripts import quality
 HERE = Path(__file__).parent
 DOCUMENTATION = HERE.parents[1] / "docs" / "explanation" / "citations.md"
 COUNTS = re.compile(
-    r"has (\d+) wrong sentences.*?: (\d+) with a subject, (\d+) with an option of a program and (\d+) with a fact .*?, "
+    r"has (\d+) false ticks: (\d+) with a subject, (\d+) with an option of a program and (\d+) with a fact .*?, "
     r"(\d+) with a lost .*?, and (\d+) with a negation, a preference, a quantity or a cause\."
 )
 
