@@ -27,11 +27,11 @@ async def test_damaged_file_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "spending.sqlite3"
     file.write_bytes(b"no database" * 1000)
     with pytest.raises(SpendingStoreError, match=r"spending\.sqlite3 in the data folder"):
-        await SqliteSpendingStore(file).add("2026-01-31", {"all": 1.0})
+        await SqliteSpendingStore(file).add("2026-01-31", {"all": 1.0}, {})
 
 
 async def test_file_belongs_to_its_owner(tmp_path: Path) -> None:
     """Labels of API keys are nobody else's business."""
     file = tmp_path / "data" / "spending.sqlite3"
-    await SqliteSpendingStore(file).add("2026-01-31", {"all": 1.0})
+    await SqliteSpendingStore(file).add("2026-01-31", {"all": 1.0}, {})
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)

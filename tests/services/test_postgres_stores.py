@@ -19,9 +19,11 @@ from tests.fakes.outcome_store import TTL_DAYS as OUTCOME_TTL_DAYS
 from tests.fakes.outcome_store import OutcomeStoreContract, sample_outcome
 from tests.fakes.research_job_store import MANY, ResearchJobStoreContract, new_job
 from tests.fakes.research_job_store import TTL_DAYS as JOB_TTL_DAYS
+from tests.fakes.spending_store import SpendingStoreContract
 from tests.fakes.tracing import tracing
 from tests.services.postgres_server import PostgresServer, opened
 
+from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.tracing import DatabaseCall
 from modules.llm_platform.infrastructure.postgres import pool
 from modules.llm_platform.infrastructure.postgres.failed_request_store import PostgresFailedRequestStore
@@ -30,6 +32,7 @@ from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresO
 from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
+from modules.llm_platform.infrastructure.postgres.spending_store import PostgresSpendingStore
 from modules.llm_platform.testing import ResearchStoreContract
 from modules.llm_platform.testing.research_store_contract import TTL_DAYS
 from modules.llm_platform.testing.waiting import Elapse
@@ -111,6 +114,23 @@ class TestPostgresFailedRequestStore(FailedRequestStoreContract):
     @pytest.fixture
     def elapse(self, url: str) -> Elapse:
         return aged(url, "failed_request", "stored_at = stored_at - make_interval(secs => %(s)s)")
+
+
+class TestPostgresSpendingStore(SpendingStoreContract):
+    @pytest.fixture
+    def store(self, database: Database) -> PostgresSpendingStore:
+        return PostgresSpendingStore(database)
+
+    @pytest.fixture
+    async def second(self, url: str) -> AsyncIterator[PostgresSpendingStore]:
+        async with opened(url) as other:
+            yield PostgresSpendingStore(other)
+
+    async def test_a_closed_database_is_an_error(self, database: Database, store: PostgresSpendingStore) -> None:
+        """The budget then counts in its process alone."""
+        await database.aclose()
+        with pytest.raises(SpendingStoreError, match="not in PostgreSQL"):
+            await store.add("2026-01-31", {"all": 1.0}, {})
 
 
 class TestPostgresResearchStore(ResearchStoreContract):

@@ -40,4 +40,4 @@ class TestRedisSpendingStore(SpendingStoreContract):
         """The budget then counts in its process alone."""
         server.kill()
         with pytest.raises(SpendingStoreError):
-            await store.add("2026-01-31", {"all": 1.0})
+            await store.add("2026-01-31", {"all": 1.0}, {})

@@ -86,6 +86,7 @@ class Container(containers.DeclarativeContainer):
     metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)  # a server and a worker override it
     tracer: providers.Object[ITracer] = providers.Object(NO_TRACER)  # likewise
     redis = providers.Singleton(redis_wiring.build_redis, settings, resources, metrics)  # None without REDIS_URL
+    database = providers.Singleton(stores.build_database, settings, resources, metrics)  # None without DATABASE_URL
     shared_state = providers.Singleton(redis_wiring.SharedState, settings, redis, metrics)
 
     embedder = providers.Singleton(documents.build_embedder, settings, resources)
@@ -112,7 +113,7 @@ class Container(containers.DeclarativeContainer):
     context_tokens = providers.Singleton(llms.build_context_tokens, settings, llm_adapters)
     llm_rate_limiters = providers.Singleton(llms.build_llm_rate_limiters, settings, llm_adapters)
     llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
-    model_budgets = providers.Singleton(daily_budget.build_model_budgets, settings, resources, redis, metrics)
+    model_budgets = providers.Singleton(daily_budget.build_model_budgets, settings, resources, redis, database, metrics)
     llm_provider = providers.Singleton(
         llms.build_llm_provider,
         settings,
@@ -145,7 +146,6 @@ class Container(containers.DeclarativeContainer):
         log_queries=settings.provided.LOG_QUERIES,
         source_kinds=providers.Singleton(search.source_kinds, search_adapters),
     )
-    database = providers.Singleton(stores.build_database, settings, resources, metrics)
     research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
     stage_llms = providers.Singleton(
         llms.build_stage_llms,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.cases import for_each
 
+from modules.llm_platform.container import Container
 from modules.llm_platform.wiring.daily_budget import check_daily_budget
 from shared.config import Settings, SettingsError
 
@@ -22,3 +25,23 @@ def test_budget_of_an_unknown_key_is_refused() -> None:
 def test_budgets_of_known_keys_are_accepted(keys: str, budget: str) -> None:
     """By label or position. Without API keys, as for a command that shares the settings of a server, nothing is compared."""
     check_daily_budget(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys, BUDGET_USD_PER_DAY=budget))
+
+
+@for_each(
+    ("shared", "store"),
+    [
+        ({}, "SqliteSpendingStore"),
+        ({"REDIS_URL": "redis://127.0.0.1:1"}, "RedisSpendingStore"),
+        ({"REDIS_URL": "redis://127.0.0.1:1", "DATABASE_URL": "postgresql://127.0.0.1:1/x"}, "PostgresSpendingStore"),
+    ],
+)
+async def test_what_was_spent_is_in_the_safest_store(tmp_path: Path, shared: dict[str, str], store: str) -> None:
+    """PostgreSQL before Redis, which may evict it or lose its memory, before a file of this machine."""
+    provider = {"name": "a", "base_url": "http://127.0.0.1:1", "model": "m", "price_in": 1, "price_out": 1}
+    settings = Settings(
+        _env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path, BUDGET_USD_PER_DAY="1", LLM_PROVIDERS=[provider], **shared
+    )
+    container = Container(settings=settings)
+    [budget] = container.model_budgets().values()
+    assert type(budget._budget._store).__name__ == store
+    await container.resources().aclose()

@@ -13,6 +13,7 @@ from modules.llm_platform.wiring.resources import Resources, data_folder
 from shared.config import Settings, SettingsError
 
 if TYPE_CHECKING:
+    from modules.llm_platform.infrastructure.postgres.pool import Database
     from modules.llm_platform.infrastructure.redis.client import RedisClient
 
 SPENDING_FILE: Final = "spending.sqlite3"
@@ -44,7 +45,11 @@ def check_daily_budget(settings: Settings) -> None:
 
 
 def build_model_budgets(
-    settings: Settings, resources: Resources, redis: RedisClient | None, metrics: IMetrics = NO_METRICS
+    settings: Settings,
+    resources: Resources,
+    redis: RedisClient | None,
+    database: Database | None,
+    metrics: IMetrics = NO_METRICS,
 ) -> ModelBudgets:
     """Return the daily budget of each model that costs money; empty without one."""
     priced = [each for each in llm_connections(settings) if each.cost_usd(1, 1)]
@@ -54,7 +59,7 @@ def build_model_budgets(
 
     by_label = dict(settings.BUDGET_USD_PER_DAY)
     limits = DailyLimits(by_label.pop(ALL, None), by_label.pop(EACH_KEY, None), by_label)
-    budget = DailyBudget(_build_spending_store(settings, redis), limits, metrics=metrics)
+    budget = DailyBudget(_build_spending_store(settings, redis, database), limits, metrics=metrics)
     resources.on_close(budget.aclose)
     return {each.name: ModelBudget(budget, partial(_price, each)) for each in priced}
 
@@ -63,7 +68,12 @@ def _price(connection: LLMConnection, prompt_tokens: int, completion_tokens: int
     return connection.cost_usd(prompt_tokens, completion_tokens) or 0.0
 
 
-def _build_spending_store(settings: Settings, redis: RedisClient | None) -> ISpendingStore:
+def _build_spending_store(settings: Settings, redis: RedisClient | None, database: Database | None) -> ISpendingStore:
+    """PostgreSQL before Redis: it neither evicts a sum nor loses it with its memory."""
+    if database is not None:
+        from modules.llm_platform.infrastructure.postgres.spending_store import PostgresSpendingStore
+
+        return PostgresSpendingStore(database)
     if redis is not None:
         from modules.llm_platform.infrastructure.redis.spending_store import RedisSpendingStore
 

@@ -43,7 +43,7 @@ class Clock:
 
 
 class AwayStore(ISpendingStore):
-    async def add(self, day: str, amounts: Mapping[str, float]) -> Mapping[str, float]:
+    async def add(self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float]) -> Mapping[str, float]:
         raise SpendingStoreError
 
 
@@ -124,7 +124,7 @@ async def test_a_call_that_ends_after_midnight_counts_for_the_new_day(tmp_path: 
     rig.clock.now = NOON + timedelta(hours=12)
     rig.budget.settle(reservation, 0.05)
     await rig.budget.aclose()
-    assert (await rig.store.add("2026-02-01", {"all": 0.0}))["all"] == pytest.approx(0.05)
+    assert (await rig.store.add("2026-02-01", {"all": 0.0}, {}))["all"] == pytest.approx(0.05)
     with pytest.raises(DailyBudgetError):
         await rig.budget.reserve(0.01)
 
@@ -186,6 +186,23 @@ async def test_processes_share_the_sum(tmp_path: Path) -> None:
         await other.llm(answer(0.0)).generate(REQUEST)
 
 
+async def test_a_store_that_loses_its_sums_gives_no_new_budget(tmp_path: Path) -> None:
+    """Spending does not fall below what this process has seen, that of other processes included."""
+    limits, file = DailyLimits(all=0.05), tmp_path / "spending.sqlite3"
+    rig, other = Rig(tmp_path, limits), Rig(tmp_path, limits)
+    await other.llm(answer(0.03)).generate(REQUEST)
+    await other.budget.aclose()
+    await rig.llm(answer(0.02)).generate(REQUEST)
+    await rig.budget.aclose()
+    file.unlink()  # as a Redis that evicts the key
+    rig.clock.now += timedelta(minutes=1)
+    with pytest.raises(DailyBudgetError):
+        await rig.llm(answer(0.01)).generate(REQUEST)
+    other.clock.now += timedelta(minutes=1)
+    with pytest.raises(DailyBudgetError):
+        await other.llm(answer(0.01)).generate(REQUEST)
+
+
 async def test_simultaneous_calls_do_not_exceed_the_budget_together(tmp_path: Path) -> None:
     """Calls under way count with the most that they can cost: 50 at once with a budget for 10 make at most 10."""
     rig = Rig(tmp_path, DailyLimits(all=10.5))
@@ -216,7 +233,7 @@ async def test_failed_and_interrupted_calls_count(tmp_path: Path) -> None:
     async with aclosing(rig.llm("a long answer of many words").stream(REQUEST)) as parts:  # type: ignore[type-var]
         assert isinstance(await anext(parts), LLMToken)
     await rig.budget.aclose()
-    sums = await rig.store.add(NOON.date().isoformat(), {"all": 0.0})
+    sums = await rig.store.add(NOON.date().isoformat(), {"all": 0.0}, {})
     assert 0.25 < sums["all"] < 0.5
     assert not rig.budget._reserved["all"]
 

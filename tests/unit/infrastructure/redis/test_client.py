@@ -191,3 +191,31 @@ async def test_password_is_in_no_repr_error_or_log(caplog: pytest.LogCaptureFixt
     assert PASSWORD not in shown + logged
     assert f"127.0.0.1:{server.port}" in shown
     assert [record.getMessage() for record in caplog.records if "Redis" in record.getMessage()] == ["Redis is away"]
+
+
+async def test_a_full_redis_is_read_and_away_for_writes(caplog: pytest.LogCaptureFixture) -> None:
+    """Without memory it refuses writes: they fail at once during the cooldown, reads succeed, and nothing says that it is back
+    before a write succeeds. The log has one line for each change.
+    """
+    caplog.set_level(logging.INFO)
+    refusal = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+    clock, is_full = Clock(), True
+    sent: list[bytes] = []
+
+    def reply(command: bytes) -> bytes:
+        sent.append(command)
+        return refusal if is_full and command == b"SET" else b"+OK\r\n"
+
+    async with running(Server(reply)) as server, connected(server, clock) as client:
+        for _ in range(3):
+            with pytest.raises(RedisUnavailableError, match="out of memory"):
+                await client.call("SET", lambda redis: redis.set("a", "b"))
+            assert await client.call("GETRANGE", lambda redis: redis.getrange("a", 0, 9))
+        assert client.status.is_full
+        assert (sent.count(b"SET"), sent.count(b"GETRANGE")) == (1, 3)
+        clock.now += redis_client.COOLDOWN_S
+        is_full = False
+        await client.call("SET", lambda redis: redis.set("a", "b"))
+        assert client.status.connected
+    messages = [record.message for record in caplog.records if record.name == redis_client.__name__]
+    assert messages == ["Redis is away", "Redis is back"]

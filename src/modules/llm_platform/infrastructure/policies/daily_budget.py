@@ -71,7 +71,7 @@ class DailyBudget:
 
     A call that starts while others are under way must also fit beside the most that these can cost, so a limit is exceeded
     by at most one call of each process. Sums are stored, so that a restart does not reset them and processes share them;
-    while the store fails, this process counts alone.
+    while the store fails, this process counts alone. A sum never falls below what this process has seen on the same day.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class DailyBudget:
             amounts = {name: self._unsaved[name] for name in {*names, *self._stored}}
             self._refreshed = self._clock()
             try:
-                sums = await self._store.add(today, amounts)
+                sums = await self._store.add(today, amounts, self._stored)
             except SpendingStoreError as error:
                 if not self._store_fails:
                     log.warning("spending is counted by this process alone", extra={"reason": error.message})

@@ -91,6 +91,16 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (ADD_TRACEPARENT,),
     ADD_CLIENT,
     ADD_THREAD,
+    (
+        """
+        CREATE TABLE llm_platform.spending (
+            day text NOT NULL,
+            account text NOT NULL,
+            usd double precision NOT NULL,
+            PRIMARY KEY (day, account)
+        )
+        """,
+    ),
 )
 LATEST: Final = len(MIGRATIONS)
 

@@ -54,11 +54,12 @@ _REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (  # the first match 
     (NoPermissionError, "does not permit this user a command that is needed: check its access control list"),
     (BusyLoadingError, "is loading its data"),
     (ReadOnlyError, "is a read-only replica: set REDIS_URL to the primary"),
-    (OutOfMemoryError, "is out of memory: raise maxmemory, or set maxmemory-policy to allkeys-lru"),
+    (OutOfMemoryError, "is out of memory: raise maxmemory, and set maxmemory-policy to volatile-lru"),
     (ResponseError, "refuses a command"),
     (RedisTimeoutError, f"does not answer within {TIMEOUT_S:g} s"),
     (TimeoutError, f"does not answer within {TIMEOUT_S:g} s"),
 )
+READS: Final = ("GETRANGE", "EXISTS")  # operations that a Redis without memory still carries out
 _UNREACHABLE: Final = "cannot be reached: start it, or check REDIS_URL"
 _WRONG_TYPE: Final = "WRONGTYPE"
 
@@ -78,13 +79,14 @@ class RedisStatus:
     connected: bool = False
     away_since: datetime | None = None
     reason: str = ""  # why Redis is away, without its address
+    is_full: bool = False  # it refuses writes for want of memory; reads succeed
 
 
 class RedisClient:
     """A connection pool with a circuit breaker; an IHealthProbe.
 
     After a failure, calls fail at once for `cooldown_s` seconds; then one call tries again while the others still fail at
-    once. Nothing is connected before the first call.
+    once. A Redis without memory is away for writes and there for READS. Nothing is connected before the first call.
     """
 
     name = "redis"
@@ -124,10 +126,11 @@ class RedisClient:
         Raises RedisUnavailableError within about a second, at once during the cooldown; ForeignValueError if the key holds
         another type of value.
         """
-        self._check_circuit()
+        is_read = operation in READS
+        self._check_circuit(is_read=is_read)
         async with self._slots:
-            self._check_circuit()  # the call that freed the slot may have failed
-            if self.status.away_since is not None:
+            self._check_circuit(is_read=is_read)  # the call that freed the slot may have failed
+            if self.status.away_since is not None and not (self.status.is_full and is_read):
                 self._retry_at = self._clock() + self._cooldown_s  # this call tries, the others wait for its result
             return await self._send(operation, command)
 
@@ -147,25 +150,28 @@ class RedisClient:
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             if isinstance(error, ResponseError) and str(error).startswith(_WRONG_TYPE):
                 raise ForeignValueError from None
-            self._set_away(_reason(error))
+            self._set_away(_reason(error), is_full=isinstance(error, OutOfMemoryError))
             raise self._unavailable() from None  # the cause may quote what Redis sent
-        self._set_connected()
+        if not (self.status.is_full and operation in READS):  # a read says nothing about its memory
+            self._set_connected()
         return result
 
-    def _check_circuit(self) -> None:
-        if self.status.away_since is not None and self._clock() < self._retry_at:
+    def _check_circuit(self, *, is_read: bool) -> None:
+        is_there = self.status.away_since is None or (self.status.is_full and is_read)
+        if not is_there and self._clock() < self._retry_at:
             raise self._unavailable()
 
     def _unavailable(self) -> RedisUnavailableError:
         since = "" if self.status.away_since is None else f" (since {self.status.away_since:%Y-%m-%d %H:%M:%S} UTC)"
         return RedisUnavailableError(f"Redis at {self.address} {self.status.reason}{since}")
 
-    def _set_away(self, reason: str) -> None:
+    def _set_away(self, reason: str, *, is_full: bool) -> None:
         self._retry_at = self._clock() + self._cooldown_s
         if self.status.away_since is None:
             log.warning("Redis is away", extra={"address": self.address, "reason": reason})
             self._metrics.set(REDIS_UP, 0)
-        self.status = RedisStatus(away_since=self.status.away_since or datetime.now(UTC), reason=reason)
+        since = self.status.away_since or datetime.now(UTC)
+        self.status = RedisStatus(away_since=since, reason=reason, is_full=is_full)
 
     def _set_connected(self) -> None:
         if self.status.away_since is not None:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from redis.commands.core import AsyncScript
 
 # All limits in one round trip, each by the library's script, up to the first that refuses. A value that the script cannot
-# read is deleted. KEYS: one for each limit. ARGV: for each limit the seconds between two requests, and the burst.
+# read is deleted first. An error of the script itself reaches the caller: a Redis that is full refuses its SET, but obeys
+# every command that comes after a DEL, so deleting the count there would allow all requests.
+# KEYS: one for each limit. ARGV: for each limit the seconds between two requests, and the burst.
 SCRIPT: Final = """
 local function take(KEYS, ARGV)
 %s
@@ -21,11 +23,11 @@ end
 local states = {}
 for number, key in ipairs(KEYS) do
     local arguments = {ARGV[2 * number - 1], ARGV[2 * number], 1}
-    local is_read, state = pcall(take, {key}, arguments)
-    if not is_read then
+    local stored = redis.pcall("GET", key)
+    if type(stored) == "table" or (stored and not tonumber(stored)) then
         redis.call("DEL", key)
-        state = take({key}, arguments)
     end
+    local state = take({key}, arguments)
     states[number] = state
     if state[1] == 1 then
         break
@@ -42,8 +44,8 @@ def rate_limit_key(limit: rate_limiter.RateLimit, client: str = "") -> str:
 
 
 class RedisRateLimiter(rate_limiter.IRateLimiter):
-    """Exact for all servers of one Redis that have the same limits. While Redis is away, `local` counts the requests of this
-    process.
+    """Exact for all servers of one Redis that have the same limits. While Redis is away or full, `local` counts the requests
+    of this process.
     """
 
     def __init__(self, redis: redis_client.RedisClient, local: rate_limiter.IRateLimiter) -> None:
@@ -100,5 +102,6 @@ class RateLimitProbe(IHealthProbe):
         try:
             await self._redis.ping()
         except redis_client.RedisUnavailableError:
-            return "counted in this process, because Redis is away"
+            why = "full" if self._redis.status.is_full else "away"
+            return f"counted in this process, because Redis is {why}"
         return "counted in Redis, with all servers that use it"

@@ -19,8 +19,8 @@ CREATE TABLE IF NOT EXISTS spending (
 )
 """
 _ADD: Final = """
-INSERT INTO spending (day, account, usd) VALUES (?, ?, ?)
-ON CONFLICT (day, account) DO UPDATE SET usd = usd + excluded.usd
+INSERT INTO spending (day, account, usd) VALUES (:day, :account, :seen + :usd)
+ON CONFLICT (day, account) DO UPDATE SET usd = max(usd, :seen) + :usd
 """
 
 
@@ -30,20 +30,29 @@ class SqliteSpendingStore(ISpendingStore):
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    async def add(self, day: str, amounts: Mapping[str, float]) -> Mapping[str, float]:
+    async def add(self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float]) -> Mapping[str, float]:
         try:
-            return await asyncio.to_thread(self._add, day, dict(amounts))
+            return await asyncio.to_thread(self._add, day, dict(amounts), dict(seen))
         except (sqlite3.Error, OSError) as error:
             raise SpendingStoreError(f"{self._file.name} in the data folder cannot be used: {error}") from error
 
-    def _add(self, day: str, amounts: Mapping[str, float]) -> Mapping[str, float]:
+    def _add(self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float]) -> Mapping[str, float]:
         if not self._file.exists():
             make_private_folder(self._file.parent)
             os.close(private_opener(str(self._file), os.O_RDWR | os.O_CREAT))
         with closing(sqlite3.connect(self._file, timeout=BUSY_TIMEOUT_S)) as database, database:
             database.execute(_SCHEMA)
-            if added := [(day, account, usd) for account, usd in amounts.items() if usd]:
+            sums = self._sums(database, day)
+            added = [
+                {"day": day, "account": account, "usd": usd, "seen": seen.get(account, 0.0)}
+                for account, usd in amounts.items()
+                if usd or sums.get(account, 0.0) < seen.get(account, 0.0)
+            ]
+            if added:
                 database.executemany(_ADD, added)
                 database.execute("DELETE FROM spending WHERE day < ?", (day,))
-            sums = dict(database.execute("SELECT account, usd FROM spending WHERE day = ?", (day,)).fetchall())
-        return {account: float(sums.get(account, 0.0)) for account in amounts}
+                sums = self._sums(database, day)
+        return {account: sums.get(account, 0.0) for account in amounts}
+
+    def _sums(self, database: sqlite3.Connection, day: str) -> Mapping[str, float]:
+        return dict(database.execute("SELECT account, usd FROM spending WHERE day = ?", (day,)).fetchall())
