@@ -12,16 +12,20 @@ import pytest
 from tests.clock import Clock
 from tests.fakes.research_job_store import (
     MANY,
+    PROGRESS,
     QUESTION,
     TTL_DAYS,
     MemoryResearchJobStore,
     ResearchJobStoreContract,
+    claimed,
+    event,
     new_job,
 )
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
 from modules.llm_platform.infrastructure.statements.research_schema import SCHEMA
 
@@ -77,6 +81,63 @@ async def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
     assert found == [("a", QUESTION, ""), ("b", QUESTION, "")]
     for store in stores:
         await store.aclose()
+
+
+async def test_a_server_of_a_version_before_threads_shares_the_file(tmp_path: Path) -> None:
+    """It goes on storing runs while servers are replaced, by its statement as recorded here. Each is a thread of its own, and
+    deleting one deletes no other; nothing of a run is left that was removed while its events were written.
+    """
+    file = tmp_path / "researches.sqlite3"
+    store = SqliteResearchJobStore(file, TTL_DAYS)
+    await store.add(new_job("new"), MANY)
+    request = ResearchRequest(query=QUESTION).model_dump_json()
+    columns = "INSERT INTO research_job (owner, id, label, request, created_at, webhook, traceparent) VALUES"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for name in "ab":
+            connection.execute(f"{columns} ('', ?, '', ?, 0, NULL, '')", (name, request))
+    assert [(thread.id, thread.runs) for thread in await store.threads("", 9)] == [("b", 1), ("a", 1), ("new", 1)]
+    assert [thread.id for thread in await store.threads("", 9, None, "heat pumps")] == ["b", "a", "new"]
+    assert await store.delete_thread("", "b") == ("b",)
+    assert [job.id for job in await store.page("", 9)] == ["a", "new"]
+    await store.aclose()
+
+
+async def test_an_open_file_of_a_newer_version_is_not_written(tmp_path: Path) -> None:
+    """A server that was not replaced yet refuses, from the first call after another one has changed the file."""
+    file = tmp_path / "researches.sqlite3"
+    store = SqliteResearchJobStore(file, TTL_DAYS)
+    await store.add(new_job("a"), MANY)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="newer version"):
+            await store.add(new_job("b"), MANY)
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT id FROM research_job").fetchall() == [("a",)]
+    await store.aclose()
+
+
+async def test_a_run_is_removed_while_its_events_are_written(tmp_path: Path) -> None:
+    """By another process, at any moment: no event is left."""
+    file = tmp_path / "researches.sqlite3"
+    here, there = SqliteResearchJobStore(file, TTL_DAYS), SqliteResearchJobStore(file, TTL_DAYS)
+    for name in "abcd":
+        await here.add(new_job(name), MANY)
+    jobs = [await claimed(here, name) for name in "abcd"]
+
+    async def work(job: ClaimedJob) -> None:
+        for number in range(1, 200):
+            await here.append(job, [event(number)], PROGRESS)
+
+    working = [asyncio.create_task(work(job)) for job in jobs]
+    await here.append(jobs[0], [event(1)], PROGRESS)
+    assert await asyncio.gather(*(there.delete("", job.id) for job in jobs)) == [True] * 4
+    ends = await asyncio.gather(*working, return_exceptions=True)
+    assert {type(end) for end in ends} == {LeaseLostError}
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT count(*) FROM research_job_event").fetchone() == (0,)
+    await here.aclose()
+    await there.aclose()
 
 
 async def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:

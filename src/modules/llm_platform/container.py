@@ -266,7 +266,9 @@ class Container(containers.DeclarativeContainer):
     outcome_store = providers.Singleton(stores.build_outcome_store, settings, resources, database)  # of workers
     failed_request_store = providers.Singleton(stores.build_failed_request_store, settings, resources, database)
     rate_limit_probe = providers.Singleton(rate_limits.build_rate_limit_probe, settings, redis)
-    store_probes = providers.Singleton(stores.store_probes, redis, research_store, rate_limit_probe)
+    store_probes = providers.Singleton(
+        stores.store_probes, redis, research_store, rate_limit_probe, research_job_store
+    )
     circuits = providers.Singleton(services.build_circuits, search_upstreams, llm_upstreams, page_circuits)
     health = providers.Singleton(services.build_health, search_adapters, llm_adapters, store_probes, circuits)
     doctor = providers.Singleton(

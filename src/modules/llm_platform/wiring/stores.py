@@ -6,6 +6,7 @@ from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.infrastructure.adapters import disk_research_store
 from modules.llm_platform.infrastructure.postgres.migrations import check_schema, migrate
@@ -92,10 +93,15 @@ def _store_folder(settings: Settings) -> Path:
 
 
 def store_probes(
-    redis: IHealthProbe | None, store: IResearchStore, rate_limits: IHealthProbe | None
+    redis: IHealthProbe | None,
+    store: IResearchStore,
+    rate_limits: IHealthProbe | None,
+    jobs: IResearchJobStore | None,
 ) -> tuple[IHealthProbe, ...]:
-    """Return the checks of Redis, the research store and shared rate limits, if there are such."""
-    return tuple(each for each in (redis, store, rate_limits) if isinstance(each, IHealthProbe))
+    """Return the checks of Redis, the research store, shared rate limits and the file of background runs, if there are such.
+    The check of a research store in PostgreSQL is that of background runs, too.
+    """
+    return tuple(probe for probe in (redis, store, rate_limits, jobs) if isinstance(probe, IHealthProbe))
 
 
 def doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:

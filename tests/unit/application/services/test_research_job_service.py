@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Shor
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail
 from modules.llm_platform.domain.exceptions import (
     BackgroundError,
+    PreviousResearchNotFoundError,
     PriceUnknownError,
     ResearchNotFoundError,
     ResearchQueueFullError,
@@ -427,3 +428,40 @@ async def test_a_deleted_run_leaves_nothing_in_the_caches(store: MemoryResearchJ
         await service.delete(job.id, owner="me")
         await asyncio.sleep(0.3)
         assert await turns.get(owner_key("me", job.id)) is None
+
+
+async def test_what_another_server_deleted_is_gone_here(store: MemoryResearchJobStore) -> None:
+    """The server that ran it stores neither its turns nor its sources: they would outlive a deletion at another server."""
+    turns: MemoryCache[StoredTurns] = MemoryCache(10)
+    world = World(Web(some_pages()), ReportModel())
+    world.follow_ups = FollowUps(turns, store)
+    async with running(world, store) as here, running(World(Web(some_pages()), ReportModel()), store) as there:
+        job = await here.submit(SHALLOW, owner="me")
+        async with asyncio.timeout(START_TIMEOUT_S):
+            while (await here.get(job.id, owner="me")).status != "done":
+                await asyncio.sleep(0.005)
+        assert await here._research.kept_answer(job.id, owner="me")
+        await there.delete(job.id, owner="me")
+        for service in (here, there):
+            assert await service._research.held_sources(job.id, owner="me") is None
+        with pytest.raises(PreviousResearchNotFoundError):
+            await here._research.kept_answer(job.id, owner="me")
+
+
+async def test_a_run_that_another_server_deletes_stops_here(
+    store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker loses the lease, and whoever follows it learns at once that it is gone."""
+    monkeypatch.setattr(research_job_service, "LOCAL_POLL_S", 10_000.0)
+    model = ReportModel(delays={"plan": 60.0})
+    metrics = MemoryMetrics()
+    options = JobOptions(max_running=2, lease_s=0.1, poll_s=0.02, flush_s=0.0)
+    async with running(World(Web(some_pages()), model), store, options, metrics) as here:
+        job = await here.submit(REPORT)
+        following = asyncio.create_task(ended(here, job.id))
+        await until(lambda: bool(model.asked))
+        assert await store.delete("", job.id)
+        async with asyncio.timeout(START_TIMEOUT_S):
+            with pytest.raises(ResearchNotFoundError):
+                await following
+        await until(lambda: metrics.values.get(("llm_platform_research_jobs_total", "lost")) == 1)

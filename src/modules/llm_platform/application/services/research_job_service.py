@@ -183,6 +183,7 @@ class ResearchJobService:
         numbered = [dtos.JobEvent(number, each.type, each.model_dump_json()) for number, each in enumerate(events, 1)]
         held = await self._research.held_sources(last.request_id, owner=owner)
         await self._store_of(job.id).record(job, numbered, held, last.response.metadata.latency_ms / 1000)
+        await self._research.forget(job.id, owner=owner)
 
     async def delete(self, research_id: str, *, owner: str = "") -> None:
         """Stop the research run and remove all that is stored of it. Raises ResearchNotFoundError."""

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 JobKey = tuple[str, str]  # owner and id
 
+LOST: Final = "lost"  # result of a run that was deleted or cancelled, or that another worker runs
 INTERRUPTED: Final = "interrupted"  # reason of the event `reset` when a research run begins again
 MAX_ATTEMPTS: Final = 5  # that ended without a result, as when the process was killed
 RETRIES_PER_LEASE: Final = 3
@@ -182,6 +183,9 @@ class ResearchJobWorker:
             raise
         finally:
             span.end(attempt.code)
+        await self._research.forget(job.id, owner=job.owner)  # it is in the store, or was deleted by another server
+        if result == LOST:
+            changed()
         log.info("background run ended", extra={"research": job.id, "result": result})
         self._metrics.count(RESEARCH_JOBS_ENDED, result)
         self._webhooks.wake()
@@ -225,7 +229,7 @@ class _Attempt:
                     task.result()
                 tasks = [task for task in tasks if not task.done()]
         except LeaseLostError:
-            self.code = "lost"
+            self.code = LOST
             return self.code
         except asyncio.CancelledError:
             if not await self._is_end_stored(writing):

@@ -231,7 +231,9 @@ class ResearchService:
         return await self._sources.get(owner_key(owner, request_id))
 
     async def forget(self, request_id: str, *, owner: str = "") -> None:
-        """Remove what the caches hold of a finished research run: nothing follows it up any more."""
+        """Remove what the caches hold of a research run: it was deleted, or it is in the store of background runs, where
+        another server may delete it.
+        """
         await self._sources.set(owner_key(owner, request_id), dtos.HeldSources(sources=()), 0.0)
         await self._follow_ups.forget(owner, request_id)
 

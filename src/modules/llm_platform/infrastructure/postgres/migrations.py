@@ -5,14 +5,16 @@ The tables are in the schema `llm_platform`. A migration that was released is ne
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from modules.llm_platform.infrastructure.postgres.pool import DatabaseError, connect, reason_of
-from modules.llm_platform.infrastructure.postgres.research_job_store import NUMBER
+from modules.llm_platform.infrastructure.postgres.pool import DatabaseError, NewerTablesError, connect, reason_of
 from modules.llm_platform.infrastructure.statements.research_schema import (
     ADD_CLIENT,
     ADD_THREAD,
     ADD_TRACEPARENT,
+    CASCADE_POSTGRES,
+    OWN_THREAD_POSTGRES,
     SCHEMA,
 )
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 COMMAND: Final = "llm-platform store migrate"
 NEEDS_RIGHTS: Final = "the user of DATABASE_URL needs the right to create a schema and tables"
 LOCK: Final = 7_268_411_033  # of the advisory lock: one migration at a time
+TRIES: Final = 3  # a migration may wait for a transaction of a running server that waits for it
+NUMBER: Final = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 _PREPARE: Final = (
     "CREATE SCHEMA IF NOT EXISTS llm_platform",
     """
@@ -101,6 +105,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         )
         """,
     ),
+    OWN_THREAD_POSTGRES,
+    CASCADE_POSTGRES,
 )
 LATEST: Final = len(MIGRATIONS)
 
@@ -111,9 +117,12 @@ async def schema_version(connection: Connection) -> int:
     row = await found.fetchone()
     if row is None or not row[0]:
         return 0
-    found = await connection.execute("SELECT coalesce(max(version), 0) FROM llm_platform.migration")
-    row = await found.fetchone()
-    return 0 if row is None else int(row[0])
+    return await _migrated_version(connection)
+
+
+async def check_not_newer(connection: Connection) -> None:
+    """Raise NewerTablesError if a newer program has changed the tables since this connection was opened."""
+    _check_not_newer(await _migrated_version(connection))
 
 
 async def check_schema(connection: Connection) -> None:
@@ -141,31 +150,44 @@ async def write_probe(connection: Connection) -> None:
 async def migrate(url: str) -> tuple[int, int]:
     """Bring the tables to the latest version, all or nothing; return the version before and after. Raises DatabaseError."""
     from psycopg import Error
-    from psycopg.errors import InsufficientPrivilege
+    from psycopg.errors import DeadlockDetected, InsufficientPrivilege
 
     connection = await connect(url)
     try:
-        async with connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-            before = await schema_version(connection)
-            _check_not_newer(before)
-            for statement in _PREPARE if before == 0 else ():
-                await connection.execute(statement)
-            for version in range(before + 1, LATEST + 1):
-                for statement in MIGRATIONS[version - 1]:
-                    await connection.execute(statement)
-                await connection.execute("INSERT INTO llm_platform.migration (version) VALUES (%s)", (version,))
+        for _ in range(TRIES - 1):
+            with suppress(DeadlockDetected):
+                return await _migrate(connection)
+        return await _migrate(connection)
     except Error as error:
         remedy = NEEDS_RIGHTS if isinstance(error, InsufficientPrivilege) else "nothing was changed"
         raise DatabaseError(f"the tables could not be migrated ({reason_of(error)}): {remedy}") from error
     finally:
         await connection.close()
+
+
+async def _migrate(connection: Connection) -> tuple[int, int]:
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        before = await schema_version(connection)
+        _check_not_newer(before)
+        for statement in _PREPARE if before == 0 else ():
+            await connection.execute(statement)
+        for version in range(before + 1, LATEST + 1):
+            for statement in MIGRATIONS[version - 1]:
+                await connection.execute(statement)
+            await connection.execute("INSERT INTO llm_platform.migration (version) VALUES (%s)", (version,))
     return before, LATEST
+
+
+async def _migrated_version(connection: Connection) -> int:
+    found = await connection.execute("SELECT coalesce(max(version), 0) FROM llm_platform.migration")
+    row = await found.fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _check_not_newer(version: int) -> None:
     if version > LATEST:
-        raise DatabaseError(
+        raise NewerTablesError(
             f"the tables in PostgreSQL have version {version}, which a newer llm-platform made; this one knows {LATEST}: "
             "upgrade it"
         )

@@ -48,6 +48,10 @@ class DatabaseError(Exception):
     """The database cannot be used. The message has the reason and the remedy, and no password."""
 
 
+class NewerTablesError(DatabaseError):
+    """A newer program has changed the tables."""
+
+
 class Database:
     """A pool for one event loop, connected at the first call. `check` refuses a database that is not prepared.
 
@@ -150,7 +154,7 @@ class Database:
         except TimeoutError as error:
             self._check_soon(pool)
             raise DatabaseError(f"PostgreSQL did not answer within {timeout_s:g} s: see DATABASE_URL") from error
-        except _ConnectionLostError:
+        except (_ConnectionLostError, NewerTablesError):
             await self._discard(pool)
             raise
         except Error as error:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.domain.exceptions import StoreUnavailableError
+from modules.llm_platform.infrastructure.postgres.migrations import LATEST, check_not_newer
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
 from modules.llm_platform.infrastructure.statements.operations import Operation, Result
 from modules.llm_platform.infrastructure.statements.research_jobs import SqlResearchJobStore
@@ -15,10 +16,10 @@ from modules.llm_platform.infrastructure.statements.research_jobs import SqlRese
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection
 
-NUMBER: Final = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 _MARKS: Final = {  # of statements
     ":now": "extract(epoch FROM clock_timestamp())::double precision",
     "{skip}": "FOR UPDATE SKIP LOCKED",
+    "{known}": f"(SELECT max(version) FROM llm_platform.migration) <= {LATEST}",  # noqa: S608  constants
     "{seconds}": "extract(epoch FROM stored_at)::double precision",
     "{stored_at}": "clock_timestamp()",
 }
@@ -26,7 +27,11 @@ _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")  # and not a type: ::bigint
 
 
 class PostgresResearchJobStore(SqlResearchJobStore):
-    """Research runs in the tables `llm_platform.research_job…`. The caller closes `database`."""
+    """Research runs in the tables `llm_platform.research_job…`. The caller closes `database`.
+
+    Each write finds out whether a newer program has changed the tables, and raises StoreError then: a server that was not yet
+    replaced would store runs that the newer ones misread.
+    """
 
     def __init__(self, database: Database, ttl_days: float) -> None:
         super().__init__(ttl_days)
@@ -35,12 +40,25 @@ class PostgresResearchJobStore(SqlResearchJobStore):
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         async def work(connection: Connection) -> Result:
             async with connection.transaction():
-                return await execute(connection, make())
+                result = await execute(connection, make())
+                # After the statements: a migration waits for the locks that they hold until the end of the transaction.
+                await check_not_newer(connection)
+                return result
 
         return await self._run(work)
 
     async def _run_statement(self, make: Callable[[], Operation[Result]]) -> Result:
-        return await self._run(lambda connection: execute(connection, make()))
+        result = await self._run(lambda connection: execute(connection, make()))
+        if result is None:  # the statement has changed nothing: this or another condition does not hold
+            await self._run(check_not_newer)
+        return result
+
+    async def _read(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
+        async def work(connection: Connection) -> Result:
+            async with connection.transaction():
+                return await execute(connection, make())
+
+        return await self._run(work)
 
     async def _run(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         try:

@@ -11,14 +11,18 @@ from modules.llm_platform.infrastructure.files import private_files
 from modules.llm_platform.infrastructure.statements.operations import Operation, Result
 
 SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
-_MARKS: Final = {SCHEMA_OF_TABLES: "", "{skip}": "", "{seconds}": "stored_at", "{stored_at}": ":now"}  # of statements
+_MARKS: Final = {  # of statements
+    SCHEMA_OF_TABLES: "", "{skip}": "", "{known}": "true", "{seconds}": "stored_at", "{stored_at}": ":now",
+}
 BUSY_WAIT_S: Final = 10.0  # another process writes
 BUSY_STEP_S: Final = 0.01
+INDEX_BYTES: Final = 32 * 1024  # the smallest index of a write-ahead log
 WAL_BYTES: Final = 16 * 1024 * 1024  # size of the write-ahead log after a checkpoint
 
 
 def open_shared_file(file: Path) -> sqlite3.Connection:
-    """A connection in autocommit mode; the file is made if it does not exist. May raise sqlite3.Error and OSError.
+    """A connection in autocommit mode; the file is made if it does not exist. May raise sqlite3.Error and OSError, also for a
+    disk that is almost full.
 
     A commit survives the process, not a power cut.
     """
@@ -35,10 +39,27 @@ def open_shared_file(file: Path) -> sqlite3.Connection:
     return connection
 
 
+def open_for_reading(file: Path) -> sqlite3.Connection:
+    """A connection that reads the file although its disk is full. May raise sqlite3.Error.
+
+    Where no other process has the file open, the shared index of the write-ahead log would have to be made: this connection
+    has it in memory, and the file for itself until it is closed.
+    """
+    index = file.with_name(f"{file.name}-shm")
+    has_index = index.exists() and index.stat().st_size >= INDEX_BYTES
+    with ExitStack() as undo:
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_WAIT_S, isolation_level=None)
+        undo.callback(connection.close)
+        if not has_index:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        undo.pop_all()
+    return connection
+
+
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """A transaction that locks out other writers."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: sqlite3.Connection, *, is_read: bool = False) -> Iterator[None]:
+    """A transaction that locks out other writers; one that only reads locks out nobody."""
+    connection.execute("BEGIN" if is_read else "BEGIN IMMEDIATE")
     with connection:  # commits, or rolls back after an error
         yield
 

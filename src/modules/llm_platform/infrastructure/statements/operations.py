@@ -41,6 +41,10 @@ class SqlStore(ABC):
         """As `_transact`; `empty` is the result where nothing was ever stored."""
         return await self._transact(make)
 
+    async def _read(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
+        """As `_query`, for an operation that writes nothing."""
+        return await self._query(make, empty)
+
 
 Store = TypeVar("Store", bound=SqlStore)
 Work: TypeAlias = Callable[Concatenate[Store, Args], Operation[Result]]
@@ -51,10 +55,10 @@ _NEVER: Final = object()
 
 
 def operation(
-    *, empty: Any = _NEVER, is_statement: bool = False
+    *, empty: Any = _NEVER, is_statement: bool = False, is_read: bool = False
 ) -> Callable[[Work[Store, Args, Result]], Method[Store, Args, Result]]:
     """Make a method that runs this operation. `empty`: the result where nothing was ever stored, which is not looked for in the
-    database then. `is_statement`: the operation is one statement.
+    database then. `is_statement`: the operation is one statement. `is_read`: it has `empty`, and writes nothing.
     """
 
     def decorate(work: Work[Store, Args, Result]) -> Method[Store, Args, Result]:
@@ -63,6 +67,8 @@ def operation(
             make = partial(work, store, *args, **kwargs)
             if is_statement:
                 return await store._run_statement(make)
+            if is_read:
+                return await store._read(make, empty)
             return await (store._transact(make) if empty is _NEVER else store._query(make, empty))
 
         return method

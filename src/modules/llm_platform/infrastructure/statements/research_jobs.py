@@ -109,9 +109,9 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             INSERT INTO llm_platform.research_job
                 (owner, id, label, request, created_at, webhook, traceparent, api, client_request, {_THREAD_COLUMNS})
             SELECT :owner, :id, :label, :request, :now, :webhook, :traceparent, :api, :client_request, {_THREAD}
-            WHERE :max_queued > (
+            WHERE {{known}} AND (:max_queued > (
                 SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'
-            ) OR EXISTS (SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id)
+            ) OR EXISTS (SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id))
             ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
             RETURNING {_JOB}
             """,  # noqa: S608  constants
@@ -145,7 +145,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
     def delete(self, owner: str, job_id: str) -> Operation[bool]:
         return (yield from _delete(owner, job_id))
 
-    @operation(empty=None)
+    @operation(empty=None, is_read=True)
     def get(self, owner: str, job_id: str) -> Operation[dtos.ResearchJobDetail | None]:
         rows = yield Statement(
             f"SELECT number, client_request, {_JOB} FROM llm_platform.research_job WHERE owner = :owner AND id = :id",  # noqa: S608
@@ -168,7 +168,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             }
         )
 
-    @operation(empty=())
+    @operation(empty=(), is_read=True)
     def page(
         self, owner: str, limit: int, before: str | None = None, api: str | None = None
     ) -> Operation[tuple[dtos.ResearchJob, ...]]:
@@ -184,7 +184,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         )
         return tuple(map(_job, rows))
 
-    @operation(empty=())
+    @operation(empty=(), is_read=True)
     def threads(
         self, owner: str, limit: int, before: str | None = None, text: str | None = None
     ) -> Operation[tuple[dtos.ResearchThread, ...]]:
@@ -202,7 +202,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         )
         return tuple(map(_thread, rows))
 
-    @operation(empty=None)
+    @operation(empty=None, is_read=True)
     def thread(self, owner: str, job_id: str) -> Operation[dtos.ResearchThreadDetail | None]:
         key = {"owner": owner, "id": job_id}
         rows = yield Statement(
@@ -228,13 +228,8 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
 
     @operation(empty=())
     def delete_thread(self, owner: str, job_id: str) -> Operation[tuple[str, ...]]:
-        rows = yield Statement(
-            f"SELECT number, id FROM llm_platform.research_job {_OF_THREAD}",  # noqa: S608  constants
-            {"owner": owner, "id": job_id},
-        )
-        for job, _ in rows:
-            yield from _remove(job)
-        return tuple(found_id for _, found_id in rows)
+        removed = yield from _remove(_OF_THREAD, {"owner": owner, "id": job_id})
+        return tuple(found_id for _, found_id in removed)
 
     @operation(empty=False)
     def cancel(self, owner: str, job_id: str, event: dtos.JobEvent) -> Operation[bool]:
@@ -255,7 +250,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         )
         return bool(found)
 
-    @operation(empty=None)
+    @operation(empty=None, is_read=True)
     def events(self, owner: str, job_id: str, after: int, limit: int) -> Operation[dtos.EventPage | None]:
         rows = yield Statement(
             "SELECT number, finished_at, last_event FROM llm_platform.research_job WHERE owner = :owner AND id = :id",
@@ -275,7 +270,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         reached = page[-1].number if page else after
         return dtos.EventPage(page, is_last=finished_at is not None and reached >= last_event)
 
-    @operation(empty=None)
+    @operation(empty=None, is_read=True)
     def sources(self, owner: str, job_id: str) -> Operation[HeldSources | None]:
         rows = yield Statement(
             """
@@ -356,7 +351,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             {"number": delivery.number, "attempt": delivery.attempt, "status": status, "retry_in_s": retry_in_s},
         )
 
-    @operation(empty={"queued": 0, "running": 0})
+    @operation(empty={"queued": 0, "running": 0}, is_read=True)
     def counts(self) -> Operation[Mapping[dtos.ResearchStatus, int]]:
         rows = yield Statement(
             f"SELECT status, count(*) FROM llm_platform.research_job WHERE {_OPEN} GROUP BY status",  # noqa: S608
@@ -367,14 +362,12 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
     @operation(empty=0)
     def _clean_some(self) -> Operation[int]:
         """Remove up to CLEANED_AT_ONCE research runs."""
-        rows = yield Statement(
-            "SELECT number FROM llm_platform.research_job WHERE finished_at < :now - :ttl_s "
-            "ORDER BY number LIMIT :limit {skip}",
+        removed = yield from _remove(
+            "WHERE number IN (SELECT number FROM llm_platform.research_job WHERE finished_at < :now - :ttl_s "
+            "ORDER BY number LIMIT :limit {skip})",
             {"ttl_s": self._ttl_s, "limit": CLEANED_AT_ONCE},
         )
-        for (job,) in rows:
-            yield from _remove(job)
-        return len(rows)
+        return len(removed)
 
     async def clean(self) -> int:
         removed = 0
@@ -404,18 +397,20 @@ def _search_text(text: str) -> str:
 
 
 def _delete(owner: str, job_id: str) -> Operation[bool]:
-    rows = yield Statement(
-        "SELECT number FROM llm_platform.research_job WHERE owner = :owner AND id = :id",
-        {"owner": owner, "id": job_id},
-    )
-    for (job,) in rows:
-        yield from _remove(job)
-    return bool(rows)
+    removed = yield from _remove("WHERE owner = :owner AND id = :id", {"owner": owner, "id": job_id})
+    return bool(removed)
 
 
-def _remove(job: int) -> Operation[None]:
-    for table, key in (("research_job_event", "job"), ("research_job_sources", "job"), ("research_job", "number")):
-        yield Statement(f"DELETE FROM llm_platform.{table} WHERE {key} = :job", {"job": job})  # noqa: S608
+def _remove(which: str, parameters: Mapping[str, Any]) -> Operation[Sequence[Row]]:
+    """Remove these runs with what is stored of them; returns their numbers and ids.
+
+    The run comes first: its removal waits for a worker that writes events of it, and none can write them afterwards.
+    """
+    removed = yield Statement(f"DELETE FROM llm_platform.research_job {which} RETURNING number, id", parameters)  # noqa: S608
+    for job, _ in removed:
+        for table in ("research_job_event", "research_job_sources"):
+            yield Statement(f"DELETE FROM llm_platform.{table} WHERE job = :job", {"job": job})  # noqa: S608
+    return removed
 
 
 def _update_leased(job: dtos.ClaimedJob, changes: str, **parameters: Any) -> Operation[None]:

@@ -56,3 +56,46 @@ ADD_THREAD: Final = (
     "UPDATE llm_platform.research_job SET thread = id, search_text = lower(request)",
     "CREATE INDEX research_job_thread ON llm_platform.research_job (owner, thread, number)",
 )
+# A server of a version before ADD_THREAD may go on storing runs without a thread while servers are replaced. The tables
+# themselves make each of them a thread of its own.
+_OWN_THREAD: Final = "UPDATE llm_platform.research_job SET thread = id, search_text = lower(request) WHERE thread = ''"
+OWN_THREAD_SQLITE: Final = (
+    """
+    CREATE TRIGGER research_job_thread AFTER INSERT ON research_job WHEN new.thread = '' BEGIN
+        UPDATE research_job SET thread = id, search_text = lower(request) WHERE number = new.number;
+    END
+    """,
+    _OWN_THREAD,
+)
+OWN_THREAD_POSTGRES: Final = (
+    """
+    CREATE FUNCTION llm_platform.set_own_thread() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        NEW.thread := NEW.id;
+        NEW.search_text := lower(NEW.request);
+        RETURN NEW;
+    END
+    $$
+    """,
+    """
+    CREATE TRIGGER research_job_thread BEFORE INSERT ON llm_platform.research_job
+    FOR EACH ROW WHEN (NEW.thread = '') EXECUTE FUNCTION llm_platform.set_own_thread()
+    """,
+    _OWN_THREAD,
+)
+# What is left of runs that were removed while a worker wrote their events.
+REMOVE_ORPHANS: Final = tuple(
+    f"DELETE FROM llm_platform.{table} WHERE job NOT IN (SELECT number FROM llm_platform.research_job)"  # noqa: S608
+    for table in ("research_job_event", "research_job_sources")
+)
+# PostgreSQL removes events and sources with their run, whatever version of the program removes it, and refuses those of no run.
+# A transaction of SQLite locks out all other writers, so nothing can come between there.
+CASCADE_POSTGRES: Final = (
+    "LOCK TABLE llm_platform.research_job, llm_platform.research_job_event, llm_platform.research_job_sources "
+    "IN SHARE ROW EXCLUSIVE MODE",
+    *REMOVE_ORPHANS,
+    *(
+        f"ALTER TABLE llm_platform.{table} ADD FOREIGN KEY (job) REFERENCES llm_platform.research_job ON DELETE CASCADE"
+        for table in ("research_job_event", "research_job_sources")
+    ),
+)
