@@ -42,10 +42,10 @@ MIN_FREE_BYTES: Final = 2 * 1024 * 1024  # for SQLite's files and the largest ou
 KB: Final = 1024
 
 
-def require_free_space(folder: Path) -> None:
-    """Raises OSError with a message for the operator when the disk is almost full."""
-    free = shutil.disk_usage(folder).free
-    if free < MIN_FREE_BYTES:
-        raise OSError(
-            errno.ENOSPC, f"its disk is full: {free // KB} of {MIN_FREE_BYTES // KB} kB are free, make room"
-        )
+def require_free_space(folder: Path, needed: int = 0) -> None:
+    """Raises OSError with a message for the operator when the disk is almost full: when less than MIN_FREE_BYTES would be free
+    after `needed` bytes are written.
+    """
+    free, least = shutil.disk_usage(folder).free, needed + MIN_FREE_BYTES
+    if free < least:
+        raise OSError(errno.ENOSPC, f"its disk is full: {free // KB} of {least // KB} kB are free, make room")

@@ -22,7 +22,7 @@ from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLDER, require_free_space
 from modules.llm_platform.infrastructure.vectors import payloads
-from modules.llm_platform.infrastructure.vectors.generations import Generations, Stamp
+from modules.llm_platform.infrastructure.vectors.generations import Generations, Stamp, folder_size
 from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, active_filters, hybrid_query
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 DELETED_SHARE: Final = 0.2  # of a shard's points; more than that, and it is rewritten without them
 VACUUM_FROM_POINTS: Final = 1000
+NEW_SHARD_BYTES: Final = 24 * 1024 * 1024  # of its mapped files without vectors
+VECTORS_BYTES: Final = 32 * 1024 * 1024  # of a file of vectors; the engine begins another one when it is full
 NOT_INSTALLED: Final = (
     'the embedded index needs another package: pip install "llm-platform[retrieval]", or, to use a server, '
     'pip install "llm-platform[qdrant]" and set QDRANT_URL'
@@ -208,6 +210,7 @@ class EdgeCollection:
         with translated():
             work = self._begun()
             new = {payloads.document_point(document.doc_id): (document, passages) for document, passages in documents}
+            self._require_room(work)
             stored = {str(record.id) for record in work.shard.retrieve(list(new), False, False)}
             if stored:
                 replaced = [document.doc_id for point, (document, _) in new.items() if point in stored]
@@ -224,6 +227,7 @@ class EdgeCollection:
         edge = engine()
         with translated():
             work = self._begun()
+            self._require_room(work)
             passages = [each for _, theirs in documents for each in theirs]
             found = zip(passages, payloads.center_vectors([each.vector for each in passages], work.facts), strict=True)
             made = [
@@ -264,6 +268,7 @@ class EdgeCollection:
 
     def _write_down(self, shard: EdgeShard) -> None:
         shard.flush()
+        require_free_space(self._generations.work, folder_size(self._generations.work).allocated)  # it may be written anew
         if shard.optimize():  # rewrites the shard where much was deleted
             logger.info("index_vacuumed", extra={"collection": self._name})
             shard.flush()
@@ -294,7 +299,7 @@ class EdgeCollection:
         path, lock = shared
         opened = None
         try:
-            require_free_space(path)  # on a memory disk, mapping the files fills their holes
+            require_free_space(path, folder_size(path).unfilled)
             shard = engine().EdgeShard.load(str(path))
             opened = _Open(shard, self._facts_in(shard), lock, stamp)
             return opened
@@ -338,8 +343,13 @@ class EdgeCollection:
             self._work = _Open(shard, self._facts_in(shard))
         return self._work
 
+    def _require_room(self, work: _Open) -> None:
+        """Raise OSError where points might not fit."""
+        require_free_space(self._generations.work, VECTORS_BYTES if work.facts.dimension else 0)
+
     def _create(self, facts: dtos.Collection) -> None:
         edge = engine()
+        require_free_space(self._generations.folder, NEW_SHARD_BYTES + (VECTORS_BYTES if facts.dimension else 0))
         self._generations.work.mkdir(PRIVATE_FOLDER)
         shard = edge.EdgeShard.create(str(self._generations.work), config(edge, facts.dimension))
         for field in payloads.FILTERABLE:

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +68,35 @@ def _data_from(file: int, place: int) -> int | None:
         if error.errno == errno.ENXIO:  # nothing but a hole until the end
             return None
         raise
+
+
+# The engine maps its files. On a memory disk, such as the tmpfs of a container, mapping a file fills its holes, and a process
+# that finds no room for one ends by SIGBUS. The pages of stored points are the exception: they are filled as points come.
+
+BLOCK_BYTES: Final = 512  # of `st_blocks`, whatever the file system has
+PAGE_NAME: Final = "page_"
+LARGE_PAGE_BYTES: Final = 16 * 1024 * 1024  # the pages of stored points have 32 MiB, those of the index of fields 4 MiB
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSize:
+    """Bytes on the disk, and the further bytes that the holes take when the files are mapped."""
+
+    allocated: int
+    unfilled: int
+
+
+def folder_size(folder: Path) -> FolderSize:
+    """Measure a shard. Files that vanish meanwhile are skipped."""
+    allocated = unfilled = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            about = path.stat(follow_symlinks=False)
+            on_disk = getattr(about, "st_blocks", 0) * BLOCK_BYTES
+            allocated += on_disk
+            if not (path.name.startswith(PAGE_NAME) and about.st_size > LARGE_PAGE_BYTES):
+                unfilled += max(0, about.st_size - on_disk)
+    return FolderSize(allocated, unfilled)
 
 
 CURRENT: Final = "current"
@@ -125,9 +155,11 @@ class Generations:
         return True
 
     def copy_newest(self) -> None:
-        """Copy the newest generation to `work`. For the writer only."""
+        """Copy the newest generation to `work`. For the writer only. Raises OSError where the copy would not fit."""
         newest = self._newest()
         if newest is not None:
+            size = folder_size(newest)
+            private_files.require_free_space(self.folder, size.allocated + size.unfilled)
             copy_folder(newest, self.work)
 
     def publish(self) -> None:
