@@ -8,8 +8,9 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 from tests.e2e.test_background_researches import PATIENCE_S, QUESTION, SETTINGS
@@ -47,7 +48,7 @@ async def server_on_a_full_disk(loopback: Loopback, folder: Path) -> AsyncIterat
 
 async def test_a_full_disk_is_said(tmp_path: Path) -> None:
     """As with a database that is away: an answer names the store, a submit is refused for now, health has the reason. With room
-    again all goes on by itself.
+    again all goes on by itself. An answer that is finished when the disk fills up can be read.
     """
     upstream = Upstream()
     background = {"query": QUESTION, "background": True}
@@ -64,7 +65,24 @@ async def test_a_full_disk_is_said(tmp_path: Path) -> None:
         assert health["components"]["store"]["status"] == "unhealthy"
         assert str(tmp_path) not in str(health) + answer.text + refused.text
         filling.unlink()
-        assert (await client.post("/research", json=background)).status_code == 202
+        submitted = await client.post("/research", json=background)
+        assert submitted.status_code == 202
         async with asyncio.timeout(PATIENCE_S):
             while "store" in (await client.get("/health")).json()["components"]:
                 await asyncio.sleep(0.5)
+        found = await finished(client, submitted.json()["id"])
+        with suppress(OSError), filling.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        for _ in range(3):  # the worker tries to write every two seconds
+            await asyncio.sleep(1.0)
+            assert (await client.get(f"/research/{found['id']}")).json() == found
+
+
+async def finished(client: httpx2.AsyncClient, name: str) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found: dict[str, Any] = (await client.get(f"/research/{name}")).json()
+            if found["status"] == "done":
+                return found
+            await asyncio.sleep(0.1)

@@ -12,6 +12,7 @@ from modules.llm_platform.infrastructure.adapters.disk_research_store import Dis
 from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
 from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.sqlite.research_job_store import PROBE
 from modules.llm_platform.wiring import stores
 from modules.llm_platform.wiring.resources import Resources
 from shared.config import Settings, SettingsError
@@ -38,7 +39,7 @@ async def test_database_url_selects_the_stores(
     assert isinstance(stores.build_outcome_store(settings, resources, database), outcomes)
     store = stores.build_research_store(settings, resources, database)
     assert isinstance(store, researches)
-    assert len(stores.store_probes(None, store, None)) == int(researches is not NoResearchStore)
+    assert len(stores.store_probes(None, store, None, None)) == int(researches is not NoResearchStore)
     await resources.aclose()
     assert not (tmp_path / "data").exists()
 
@@ -77,3 +78,27 @@ async def test_migration_needs_the_setting() -> None:
     """The command says what to set, with an example."""
     with pytest.raises(SettingsError, match=r"DATABASE_URL is not set: .*postgresql://"):
         await stores.migrate_database(Settings())
+
+
+@pytest.mark.parametrize("damage", ["no database", "a folder"])
+async def test_a_file_of_background_runs_that_cannot_be_used_is_reported(tmp_path: Path, damage: str) -> None:
+    """By health and by the doctor, before anybody asks for a run. A file that can be used, or that was not made, is no line of
+    the health report.
+    """
+    file = tmp_path / "researches.sqlite3"
+    settings = Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path, LLM_PLATFORM_OFFLINE=True, EMBEDDER="none")
+    async with build_platform(settings) as platform:
+        assert PROBE not in (await platform.health.check()).components
+        assert not file.exists()
+        if damage == "a folder":
+            file.mkdir()
+        else:
+            file.write_bytes(b"this is no database" * 1000)
+        [found] = [result for result in await platform.doctor.examine() if result.subject == PROBE]
+        assert found.verdict == "failed"
+        assert "researches.sqlite3 in the data folder cannot be used" in found.text
+    async with build_platform(settings) as platform:
+        report = await platform.health.check()
+    assert report.components[PROBE].status == "unhealthy"
+    assert "researches.sqlite3" in report.components[PROBE].detail
+    assert str(tmp_path) not in str(report)
