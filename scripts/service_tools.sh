@@ -11,11 +11,15 @@ need nginx nginx-light
 need promtool prometheus
 need chromium chromium
 need npm npm
+# The page is tried with a wide font and a narrow one.
+need_font() { { command -v fc-list >/dev/null && [ -n "$(fc-list "$1")" ]; } || missing+=("$2"); }
+need_font "DejaVu Sans" fonts-dejavu-core
+need_font "Noto Sans" fonts-noto-core
 postgres=(/usr/lib/postgresql/*/bin/postgres)
 [ ${#postgres[@]} -gt 0 ] || command -v postgres >/dev/null || missing+=(postgresql)
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-    echo "The tests with real services need Java 17, Maven, Redis, PostgreSQL, nginx, promtool, Chromium and npm (Debian: apt-get install ${missing[*]})" >&2
+    echo "The tests with real services need Java 17, Maven, Redis, PostgreSQL, nginx, promtool, Chromium, npm and two fonts (Debian: apt-get install ${missing[*]})" >&2
     exit 1
 fi
 # Debian starts a service when it is installed. The tests start their own servers, so nothing may be started here.

@@ -26,6 +26,14 @@ POLL_S = 0.05
 STEP_PAUSE_S = 0.2
 QUESTION = "When is the next search provider asked, and when is a cited sentence unsupported?"
 OFFLINE = ("--documents", str(ROOT / "docs"), "--offline")
+FONTS = ("DejaVu Sans", "Noto Sans")  # a wide one and a narrow one: lines break at other words
+ONE_FONT = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig><include>/etc/fonts/fonts.conf</include><selectfont>
+<rejectfont><pattern><patelt name="scalable"><bool>true</bool></patelt></pattern></rejectfont>
+<acceptfont><pattern><patelt name="family"><string>{family}</string></patelt></pattern></acceptfont>
+</selectfont></fontconfig>
+"""
 
 
 @asynccontextmanager
@@ -78,16 +86,38 @@ async def forward_until(page: Page, wanted: Locator, step_ms: int) -> None:
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium(**variables: str) -> AsyncIterator[Browser]:
+    """A browser with these environment variables beside those of this process."""
     path = which("chromium")
     assert path is not None, "chromium is not installed: run `make test-services`"
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to start as root with it
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=sandbox)
+        browser = await playwright.chromium.launch(
+            executable_path=path, args=sandbox, env={**os.environ, **variables}
+        )
         try:
             yield browser
         finally:
             await browser.close()
+
+
+@asynccontextmanager
+async def chromium_with_font(family: str, folder: Path) -> AsyncIterator[Browser]:
+    """A browser for which no other font than this one is installed; its configuration is written to `folder`."""
+    configuration = folder / "fonts.conf"
+    configuration.write_text(ONE_FONT.format(family=family), encoding="utf-8")
+    async with chromium(FONTCONFIG_FILE=str(configuration)) as browser:
+        page = await browser.new_page()
+        await page.set_content("<p>Text</p>")
+        session = await page.context.new_cdp_session(page)
+        for domain in ("DOM", "CSS"):
+            await session.send(f"{domain}.enable")
+        root = await session.send("DOM.getDocument")
+        found = await session.send("DOM.querySelector", {"nodeId": root["root"]["nodeId"], "selector": "p"})
+        fonts = (await session.send("CSS.getPlatformFontsForNode", found))["fonts"]
+        assert [font["familyName"] for font in fonts] == [family], f"{family} is not installed: run `make test-services`"
+        await page.close()
+        yield browser
 
 
 async def open_panel(page: Page, form: str = "#form") -> None:

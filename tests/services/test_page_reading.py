@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Route, expect
-from tests.services.browser import Visit, becomes, started, visiting
+from tests.services.browser import FONTS, Visit, becomes, chromium_with_font, started, visiting
 from tests.services.page_answers import SEND, STREAM, citation, response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
@@ -759,11 +760,17 @@ TOP = "Math.round(document.querySelector('.answer').getBoundingClientRect().top 
 
 
 class TestWhileItIsWritten:
-    async def test_the_text_stays_where_it_is_when_the_answer_ends(self, browser: Browser, base: str) -> None:
-        """The tabs stand from the start, one line says what is done, and grey lines hold the place of the first words."""
+    @pytest.mark.parametrize("font", FONTS)
+    @pytest.mark.parametrize("width", [390, 1280])
+    async def test_the_text_stays_where_it_is_when_the_answer_ends(
+        self, base: str, tmp_path: Path, font: str, width: int
+    ) -> None:
+        """The tabs stand from the start, one line says what is done, and grey lines hold the place of the first words. It
+        holds in every font: no row above the text depends on the width of a button that changes.
+        """
         text = "The owl sleeps by day [1]."
         kept = [{"url": f"https://example.org/{n}", "title": "x"} for n in range(5)]
-        async with visiting(browser, base) as visit:
+        async with chromium_with_font(font, tmp_path) as browser, visiting(browser, base, width) as visit:
             page = visit.page
             await visit.keep_none()
             await page.evaluate(STREAM)
