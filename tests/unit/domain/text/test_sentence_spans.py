@@ -36,6 +36,19 @@ def test_a_forgotten_blank_still_ends_a_sentence() -> None:
     assert cut("It is installed.The next one is not.") == ["It is installed.", "The next one is not."]
 
 
+@for_each("word", ["www.éa.fr", "Да.нет", "Nein!über", "1?1??1?é", "a?”é"])
+@for_each("language", ["en", "de", "fr"])
+def test_no_sentence_begins_with_a_small_letter_behind_a_stop(word: str, language: str) -> None:
+    """As `www.ea.fr` is one word, so is one with a small letter of another alphabet than English."""
+    assert cut(f"It is {word} here. Then it ends.", language) == [f"It is {word} here.", "Then it ends."]
+
+
+@for_each("text", ["中文。é is next.", "Да.Нет это."])
+def test_a_wide_stop_and_a_capital_letter_need_no_blank(text: str) -> None:
+    """What is written without blanks keeps its sentences."""
+    assert len(cut(text)) == 2
+
+
 def test_sentences_are_found_lazily() -> None:
     """The first one of a long text costs nothing of the rest, and all of them are the same."""
     short, text = "One sentence. " * 2000, "One sentence. " * 200_000

@@ -63,7 +63,7 @@ def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
             end -= 1
         if start == end:
             continue
-        if start == last and window[last - 1] == "." and _in_a_name(window, last):
+        if start == last and _continues(window, last):
             last = end
             continue
         if last > 0:
@@ -71,6 +71,14 @@ def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
         first, last = start, end
     if last > 0:
         yield begin + first, begin + last
+
+
+def _continues(text: str, at: int) -> bool:
+    """Whether the sentence goes on behind a stop without a blank behind it: in a name, or with a small letter of any alphabet,
+    as in `www.éa.fr`. The splitter knows the small letters of English alone.
+    """
+    before = text[at - 1]
+    return (text[at].islower() and before not in WIDE_STOPS) or (before == "." and _in_a_name(text, at))
 
 
 def _in_a_name(text: str, at: int) -> bool:
