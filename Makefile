@@ -14,11 +14,8 @@ WORKERS ?= 3
 SERVICE_WORKERS ?= 3
 FUZZ_SECONDS ?= 7200
 MINUTES ?= 20
-# A test that fails beside others is tried once more by itself. What fails twice is red; the first list names what failed once.
-define pytest_twice
-$(BIN)/pytest -rf $(1) || { test $$? -eq 1 && echo "Once more by themselves: the tests that failed" \
-	&& $(BIN)/pytest -rf --last-failed --last-failed-no-failures=none $(1) -n 0; }
-endef
+# A test beyond its limit ends its process, which is red and names the test. Others have the limit of pyproject.toml.
+LONGER := -o faulthandler_timeout
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
@@ -35,13 +32,13 @@ test: $(READY)  ## everything that CI checks
 	@$(MAKE) --no-print-directory --jobs=2 lint check-docs suite
 
 suite: $(READY)
-	$(call pytest_twice,-n $(WORKERS) --dist=loadfile --no-loadscope-reorder)
+	$(BIN)/pytest -rf -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 coverage: $(READY)  ## the same tests with their line coverage, at least 92 % (takes twice the time)
 	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term
 
 test-services: services-ready  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser (needs Java 17, Maven, npm)
-	$(call pytest_twice,-m services -n $(SERVICE_WORKERS) --dist=loadfile --no-loadscope-reorder tests/services)
+	$(BIN)/pytest -rf -m services $(LONGER)=1200 -n $(SERVICE_WORKERS) --dist=loadfile --no-loadscope-reorder tests/services
 
 # What the tests with real services need; most of it is waiting for downloads.
 services-ready: $(READY) kafka-jars
@@ -53,10 +50,10 @@ services-ready: $(READY) kafka-jars
 test-model: export LLM_TEST_BASE_URL := $(LLM_TEST_BASE_URL)
 test-model: export LLM_TEST_MODEL := $(LLM_TEST_MODEL)
 test-model: $(READY)  ## laws that hold whatever a real model writes (LLM_TEST_BASE_URL, LLM_TEST_MODEL; on a CPU half an hour)
-	$(BIN)/pytest -m model -p no:randomly -v tests/model
+	$(BIN)/pytest -m model $(LONGER)=3600 -p no:randomly -v tests/model
 
 client-table: $(READY)  ## try the clients of other systems and write the table of what passed into the docs (installs them: 2.5 GB)
-	$(BIN)/pytest -m services tests/services/test_clients.py
+	$(BIN)/pytest -m services $(LONGER)=1200 tests/services/test_clients.py
 	$(BIN)/python scripts/client_table.py
 
 screenshots: $(READY)  ## pictures of the page for README and docs (needs chromium and the font Inter)
@@ -65,7 +62,7 @@ screenshots: $(READY)  ## pictures of the page for README and docs (needs chromi
 
 image-test: $(READY)  ## carry out the Dockerfile in a clean Debian and start the result (as root on Linux, about five minutes)
 	$(BIN)/python scripts/clean_root.py build/image
-	$(BIN)/pytest -m image tests/image
+	$(BIN)/pytest -m image $(LONGER)=1200 tests/image
 
 # Debian's own Python is an early patch level of its version. Code that hangs or differs there is found here.
 test-debian-python: $(DEBIAN_PYTHON)/.installed  ## the domain, the readers of models' answers and the citation check on /usr/bin/python3
@@ -78,8 +75,8 @@ installers: $(READY)  ## install a wheel with uvx, uv and pipx and ask a questio
 	$(BIN)/python scripts/try_installers.py $(PYTHONS)
 
 fuzz: $(READY)  ## hostile addresses, requests, messages and answers, other ones in each run (FUZZ_SECONDS at most)
-	$(if $(wildcard /usr/lib/postgresql),$(BIN)/pytest -m services --hypothesis-profile=thorough tests/services/test_hostile_ids.py)
-	timeout --foreground --signal=INT --kill-after=60 $(FUZZ_SECONDS) $(BIN)/pytest -n $(WORKERS) --hypothesis-profile=thorough $(FUZZ)
+	$(if $(wildcard /usr/lib/postgresql),$(BIN)/pytest -m services $(LONGER)=$(FUZZ_SECONDS) --hypothesis-profile=thorough tests/services/test_hostile_ids.py)
+	timeout --foreground --signal=INT --kill-after=60 $(FUZZ_SECONDS) $(BIN)/pytest $(LONGER)=$(FUZZ_SECONDS) -n $(WORKERS) --hypothesis-profile=thorough $(FUZZ)
 
 # Without Java: make crash BROKER=mock
 soak: $(READY)  ## mixed load with failing upstreams for MINUTES=20: no growth, every request answered, few errors

@@ -5,10 +5,12 @@ All of it is in place before the first test module is imported, and processes th
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,6 +19,7 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key, get_timeout_config_value
 from hypothesis import is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 from tests.clock import Clock
@@ -62,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not _runs_workers(config):
         os.environ["PYTHONPATH"] = str(GUARD)  # children: see sitecustomize.py there
     _keep_running()
+    _hear_interrupts()
     network_guard.install()
     pytest.register_assert_rewrite(
         "tests.kafka.contract", "tests.kafka.broker_contract"
@@ -148,6 +152,23 @@ def _keep_running() -> None:
         leave(code)
 
     os._exit = exit_the_test
+
+
+def _hear_interrupts() -> None:
+    """A shell without job control starts what runs in the background with SIGINT ignored, and children inherit that: a
+    command that a test interrupts would go on.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """pytest lifts the limit of a test that fails, for a debugger. The fixtures of such a test have to end as well."""
+    if node.config.getoption("usepdb", False):
+        return
+    limit_s, file = get_timeout_config_value(node.config), node.config.stash[fault_handler_stderr_fd_key]
+    faulthandler.dump_traceback_later(limit_s, file=file, exit=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,6 +16,8 @@ from tests.guard import network_guard
 
 from shared.config import Settings, variable_names
 
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 120.0
 OUTSIDE = "192.0.2.1"  # TEST-NET-1: nobody has this address
 
 
@@ -138,3 +140,68 @@ def test_a_forked_child_can_end_itself() -> None:
     if child == 0:
         os._exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@for_each(
+    "body",
+    [
+        "time.sleep(60)",
+        "subprocess.run(['sleep', '60'])",
+        "pytest.fail('before its fixture hangs')",
+    ],
+)
+def test_no_test_runs_without_a_limit(body: str, tmp_path: Path) -> None:
+    """What hangs, in a test or in a fixture after its failure, ends the process, and its last lines name the place."""
+    written = HANGING.format(body=body)
+    done = _run_elsewhere(tmp_path, written, "-o", "faulthandler_timeout=2")
+    assert done.returncode == 1
+    assert "Timeout (0:00:02)!" in done.stderr
+    assert "test_elsewhere.py" in done.stderr
+
+
+def test_limits_are_for_every_run(pytestconfig: pytest.Config) -> None:
+    """They stand in the configuration, and no process outlives them."""
+    assert float(pytestconfig.getini("faulthandler_timeout")) >= 600
+    assert pytestconfig.getini("faulthandler_exit_on_timeout") is True
+
+
+def test_a_run_in_the_background_interrupts_its_children(tmp_path: Path) -> None:
+    """A shell without job control lets it ignore SIGINT; the children of tests can be interrupted all the same."""
+    done = _run_elsewhere(tmp_path, INTERRUPTED, before=("sh", "-c", 'trap "" INT; exec "$@"', "sh"))
+    assert done.returncode == 0, done.stdout
+
+
+HANGING = """
+import subprocess, time
+import pytest
+
+@pytest.fixture
+def hanging():
+    yield
+    time.sleep(60)
+
+def test_that_hangs(hanging):
+    {body}
+"""
+INTERRUPTED = """
+import signal, subprocess, sys
+
+def test_that_interrupts():
+    command = [sys.executable, "-c", "import time; print(1, flush=True); time.sleep(60)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(50) == -signal.SIGINT
+"""
+
+
+def _run_elsewhere(
+    folder: Path, source: str, *options: str, before: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run a test with this source under the configuration of this project."""
+    (folder / "test_elsewhere.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml")]
+    return subprocess.run(
+        [*before, *command, "--rootdir", str(ROOT), *options, str(folder / "test_elsewhere.py")],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )

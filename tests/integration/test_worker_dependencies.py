@@ -251,7 +251,7 @@ def test_a_data_folder_that_is_full_at_start_is_told(broker: MockCluster, tmp_pa
 IN_A_DISK_OF_ITS_OWN = """
 mount -t tmpfs -o size=200m tmpfs "$LLM_PLATFORM_DATA_DIR"
 "$0" -m modules.llm_platform index "$1" > /dev/null || exit 99
-[ "$2" = rw ] || mount -o remount,ro "$LLM_PLATFORM_DATA_DIR"
+[ "$2" = rw ] || mount -o remount,bind,ro "$LLM_PLATFORM_DATA_DIR"  # without `bind` only root may
 exec "$0" -m modules.llm_platform worker
 """
 
@@ -320,7 +320,7 @@ def test_a_read_only_data_folder_is_waited_for(broker: MockCluster, tmp_path: Pa
         time.sleep(3)  # in which it could answer them
         assert (outcomes(broker, "rag_search_result"), committed(broker, "rag_search_request")) == (0, 0)
         mounted = str(variables["LLM_PLATFORM_DATA_DIR"])
-        subprocess.run([*enter, "mount", "-o", "remount,rw", mounted], check=True, timeout=PATIENCE_S)
+        subprocess.run([*enter, "mount", "-o", "remount,bind,rw", mounted], check=True, timeout=PATIENCE_S)
         until(lambda: outcomes(broker, "rag_search_result") == REQUESTS)
         until(lambda: running.ready()[0] == 200)
         answered_once_each(broker, "read-only")
