@@ -27,5 +27,6 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     exit 1
   fi
 fi
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+# The lock is complete. Without --no-deps an older pip warns of an extra of lxml whose name it does not find.
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .

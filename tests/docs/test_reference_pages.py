@@ -17,10 +17,13 @@ from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import HeldSource, ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.infrastructure.postgres.migrations import LATEST
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiRequest, ChatApiResponse
 from modules.llm_platform.presentation.rest.http import problems as rest_problems
+from modules.llm_platform.presentation.rest.http.sse import RESEARCH_EVENTS
 from modules.llm_platform.presentation.rest.research_routes import ResearchApiRequest
 from modules.llm_platform.presentation.rest.search_routes import WebSearchApiRequest, WebSearchApiResponse
+from modules.llm_platform.wiring.resources import MAX_CALLS_IN_FLIGHT
 from shared.exceptions import AppException
 
 CRITERIA = "docs/reference/success-criteria.md"
@@ -103,3 +106,23 @@ def test_no_figure_of_the_citation_check_is_better_than_it_is() -> None:
     for row, shares in claimed.items():
         for share, figures in zip(shares, measured, strict=True):
             assert round(getattr(figures, FIGURES[row]), 2) >= share, (row, figures)
+
+
+@for_each(
+    "page, sentence",
+    [
+        ("docs/howto/limits-and-budgets.md", f"gets at most {MAX_CALLS_IN_FLIGHT} calls at a time"),
+        ("docs/howto/share-state-between-machines.md", f"the tables have version {LATEST} (before: none)"),
+    ],
+)
+def test_numbers_of_the_code_are_told_as_they_are(page: str, sentence: str) -> None:
+    """A page that repeats a number of the code repeats the one that holds."""
+    assert sentence in text_of(page)
+
+
+def test_streams_name_every_event() -> None:
+    """OpenAPI lists the types of events of a research run, and a page describes each."""
+    paths = json.loads(text_of("docs/reference/openapi.json"))["paths"]
+    described = paths["/research"]["post"]["responses"]["200"]["description"]
+    assert ", ".join(RESEARCH_EVENTS) in described
+    assert "model_progress" in RESEARCH_EVENTS

@@ -66,6 +66,12 @@ def _uses_fallback(settings: Settings) -> bool:
     return uses_fallback(settings)
 
 
+def _has_fallback() -> bool:
+    from modules.llm_platform.wiring.resources import is_installed
+
+    return is_installed(("ddgs",))
+
+
 def _has_model(settings: Settings) -> bool:
     _import_container()
     from modules.llm_platform.wiring.llms import llm_connections
@@ -133,6 +139,7 @@ def wiring() -> Wiring:
         _worker_parts,
         _search_providers,
         _uses_fallback,
+        _has_fallback,
         _migrate_database,
         _outcome_stores,
         _command_tracer,

@@ -38,7 +38,8 @@ ONLY_LOOPBACK_INDEX = (
 )
 
 LOCAL_EMBEDDERS = ("none", "wordllama")  # free of charge
-KEYWORDS_ONLY = 'keyword search only: pip install "llm-platform[retrieval]" for hybrid search'
+KEYWORDS_ONLY = "No embedding model is installed: keyword search only."
+INSTALL_EMBEDDER = 'Install one for hybrid search: pip install "llm-platform[retrieval]"'
 EMBEDDER_PACKAGES = ("wordllama", "numpy", "safetensors", "tokenizers")
 
 FOLDER_INDEXES = "folders"  # below the data folder
@@ -134,7 +135,7 @@ def build_local_embedder(settings: Settings) -> IEmbedder:
         return NoneEmbedder()
     if "EMBEDDER" not in settings.model_fields_set and not is_installed(EMBEDDER_PACKAGES):
         can_be_installed = is_installed(("wordllama",)) or has_wordllama_wheel()
-        return NoneEmbedder(KEYWORDS_ONLY if can_be_installed else f"keyword search only: {no_wordllama()}")
+        return NoneEmbedder(f"{KEYWORDS_ONLY} {INSTALL_EMBEDDER if can_be_installed else no_wordllama()}")
     from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 
     return WordllamaEmbedder()

@@ -29,6 +29,7 @@ from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSear
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.main import app, run
 from modules.llm_platform.presentation.cli.setup import Wiring
+from modules.llm_platform.wiring.documents import KEYWORDS_ONLY
 from shared.config import Settings, SettingsError
 
 NO_NETWORK = WebSearchConnectionError("ddgs cannot be reached")
@@ -231,6 +232,11 @@ class TestKeylessSearch:
         assert "leaves this machine" in ended.err
         assert "--documents DIR" in ended.err
 
+    def test_nothing_is_announced_that_cannot_happen(self, command: Command) -> None:
+        """Without the package of the keyless search no query leaves the machine; the error says what to install."""
+        without = replace(wiring(FakePlatform(), order=("ddgs",)), has_fallback=lambda: False)
+        assert "leaves this machine" not in command("search", "asyncio", custom_wiring=without).err
+
     def test_chosen_ddgs_is_not_announced(self, command: Command) -> None:
         """Whoever names the provider knows what it does."""
         assert (
@@ -359,6 +365,13 @@ class TestResearch:
         printed = command("research", "What?", custom_wiring=wiring(FakePlatform(answer=answer), model=True)).out
         assert "Note: llm: kimi failed (500)" in printed
         assert "Note: No model wrote this answer: these are quotes from your sources." in printed
+
+    def test_a_missing_embedder_is_a_sentence(self, command: Command) -> None:
+        """The note names no component `none`."""
+        degraded = (Degraded(component="none", reason=KEYWORDS_ONLY),)
+        answer = ANSWER.model_copy(update={"degraded": degraded})
+        printed = command("research", "What?", custom_wiring=wiring(FakePlatform(answer=answer), model=True)).out
+        assert "Note: No embedding model is installed: keyword search only." in printed
 
     @pytest.mark.parametrize("language", ["en", "de"])
     def test_quotes_are_not_explained_twice(self, language: str, command: Command) -> None:

@@ -73,6 +73,7 @@ class Wiring:
     worker_parts: Callable[..., AbstractAsyncContextManager[WorkerParts]]  # of Settings; `keep_failed`: store failed requests
     search_providers: Callable[[], tuple[str, ...]] = tuple  # the choices of `--provider`
     uses_fallback: Callable[[Settings], bool] = lambda settings: False  # no provider is configured: ddgs is used
+    has_fallback: Callable[[], bool] = lambda: True  # the package of ddgs is installed; without it no query is sent
     migrate_database: Callable[[Settings], Coroutine[Any, Any, tuple[int, int]]] = _migrate_nothing
     outcome_stores: OpenOutcomeStores | None = None
     command_tracer: CommandTracer = lambda console, *, offline: NO_TRACER
@@ -155,11 +156,11 @@ def warn_about_jina(console: Console, settings: Settings, *, or_option: str = ""
 
 
 def warn_about_keyless_search(console: Console, wiring: Wiring, settings: Settings) -> bool:
-    """Whether the query goes to ddgs because nothing is configured; prints that. CommandError without a provider."""
+    """Whether ddgs is used because nothing is configured; prints that, if it can be used. CommandError without a provider."""
     if not wiring.search_order(settings):
         raise CommandError(NOTHING_OFFLINE)
     is_keyless = wiring.uses_fallback(settings)
-    if is_keyless:
+    if is_keyless and wiring.has_fallback():
         console.warn(KEYLESS)
     return is_keyless
 

@@ -36,7 +36,7 @@ def mcp(
 
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())  # to standard error
     wiring.search_order(settings)  # raises SettingsError for an unknown provider
-    if wiring.uses_fallback(settings):
+    if wiring.uses_fallback(settings) and wiring.has_fallback():
         console.warn(KEYLESS)
     if sys.stdin.isatty():
         console.warn(TERMINAL)

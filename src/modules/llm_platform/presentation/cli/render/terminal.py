@@ -31,6 +31,7 @@ NOTHING_FOUND: Final = "Nothing was found."
 NOTHING_SENT: Final = "Nothing was sent to any host."
 NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
 NOT_RECORDED: Final = "Nothing is recorded."
+NO_EMBEDDER: Final = "none"  # the component whose note is a sentence of its own
 UNSUPPORTED: Final = "**✘ unsupported**"
 MARKS: Final[Mapping[dtos.Verdict, tuple[str, Style]]] = {
     "supported": ("✔", "green"),
@@ -177,7 +178,8 @@ def degradation_notes(degraded: Iterable[Degraded], correction: str | None = Non
 
 def _degradation_note(degraded: Degraded) -> str:
     until = f" (until {degraded.until:%H:%M} UTC)" if degraded.until else ""
-    return f"{degraded.component}: {_ERROR_CODE.sub('', degraded.reason)}{until}"
+    component = "" if degraded.component == NO_EMBEDDER else f"{degraded.component}: "
+    return f"{component}{_ERROR_CODE.sub('', degraded.reason)}{until}"
 
 
 def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None) -> Iterator[str]:

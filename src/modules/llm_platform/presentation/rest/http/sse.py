@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, get_args
 
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
@@ -21,10 +21,7 @@ from shared.exceptions import AppException
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0  # proxies close a stream without data
 HEARTBEAT = b": still here\n\n"
-RESEARCH_EVENTS = (
-    "started", "planned", "searched", "ranked", "read", "summarized", "sources", "token", "reset", "verified", "done",
-    "failed",
-)
+RESEARCH_EVENTS: tuple[str, ...] = tuple(event.model_fields["type"].default for event in get_args(ResearchEvent))
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 RecordRun = Callable[[Sequence[ResearchEvent]], Awaitable[Degraded | None]]  # None: stored, or nothing is to be stored
 
