@@ -17,6 +17,8 @@ from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import HeldSource, ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.infrastructure.documents.folder import SUFFIXES
+from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES
 from modules.llm_platform.infrastructure.postgres.migrations import LATEST
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiRequest, ChatApiResponse
 from modules.llm_platform.presentation.rest.http import problems as rest_problems
@@ -126,3 +128,10 @@ def test_streams_name_every_event() -> None:
     described = paths["/research"]["post"]["responses"]["200"]["description"]
     assert ", ".join(RESEARCH_EVENTS) in described
     assert "model_progress" in RESEARCH_EVENTS
+
+
+@for_each("page", ["docs/howto/documents.md", "docs/howto/index-documents.md"])
+@for_each("suffix", [*SUFFIXES, *JSON_LINES])
+def test_every_kind_of_file_is_named(page: str, suffix: str) -> None:
+    """What a folder is searched for stands on the pages about folders."""
+    assert f"`{suffix}`" in text_of(page)

@@ -200,8 +200,9 @@ def _run_elsewhere(
 ) -> subprocess.CompletedProcess[str]:
     """Run a test with this source under the configuration of this project."""
     (folder / "test_elsewhere.py").write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest"]
+    configured = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
     return subprocess.run(
-        [*before, *command, "--rootdir", str(ROOT), *options, str(folder / "test_elsewhere.py")],
+        [*before, *command, *configured, *options, str(folder / "test_elsewhere.py")],
         cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )
