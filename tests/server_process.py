@@ -19,6 +19,8 @@ from tests.loopback_upstream import Exchange, Loopback, json_reply, serving
 
 TIMEOUT_S = 60.0
 START_S = 180.0  # on a busy machine; four or five seconds of its processor are usual
+LOOK_S = 0.1
+SLEEPING_LOOKS = 3
 SERVERS = {
     "serve": ["-m", "modules.llm_platform", "serve", "--port", "0"],
     "uvicorn": ["-m", "uvicorn", "modules.llm_platform.asgi:app", "--port", "0"],
@@ -94,6 +96,18 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
             if process.returncode is None:
                 process.kill()
             await process.wait()
+
+
+async def asleep(process: Process) -> None:
+    """Until no thread of the process runs or waits for a processor or a disk: it has nothing to do until something arrives.
+
+    A busy machine makes no difference: what could go on, and waits for its turn, does not sleep.
+    """
+    threads, looks = Path(f"/proc/{process.pid}/task"), 0
+    while looks < SLEEPING_LOOKS:
+        await asyncio.sleep(LOOK_S)
+        states = {(thread / "stat").read_text().rpartition(") ")[2][0] for thread in threads.glob("*")}
+        looks = looks + 1 if states <= {"S"} else 0
 
 
 async def until(condition: Callable[[], Any], within_s: float = TIMEOUT_S) -> Any:

@@ -16,12 +16,12 @@ from typing import Any
 from tests.loopback_upstream import serving
 from tests.report_upstream import Upstream, environment
 from tests.report_world import SUB_QUESTIONS
+from tests.server_process import asleep
 
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0
 REQUESTS_BEFORE_A_KILL = (0, 3, 3, 3, 5, 4)  # planning, searching, ranking, reading, summarising, writing
-LOOK_S = 0.1
 
 
 async def started(*arguments: str, env: Mapping[str, str], question: str = "") -> asyncio.subprocess.Process:
@@ -31,15 +31,6 @@ async def started(*arguments: str, env: Mapping[str, str], question: str = "") -
     process.stdin.write(question.encode())
     process.stdin.close()
     return process
-
-
-async def settled(process: asyncio.subprocess.Process) -> None:
-    """Until it waits for its silent upstream and does nothing else: by then what was answered is in the store."""
-    threads, looks = Path(f"/proc/{process.pid}/task"), 0
-    while looks < 3:
-        await asyncio.sleep(LOOK_S)
-        states = {(each / "stat").read_text().rpartition(") ")[2][0] for each in threads.glob("*")}
-        looks = looks + 1 if states <= {"S"} else 0  # sleeping; who has work to do waits for a processor with R
 
 
 async def ended(*arguments: str, env: Mapping[str, str]) -> tuple[int, str, str]:
@@ -65,7 +56,7 @@ async def test_killed_report_resumes_without_repeated_calls(tmp_path: Path) -> N
             upstreams.append(upstream := Upstream(silent_from=requests))
             process = await started("research", QUESTION, "--depth", "report", "--yes", "--json", env=env)
             await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
-            await settled(process)
+            await asleep(process)  # by then what was answered is in the store
             process.send_signal(signal.SIGKILL)
             await process.communicate()
         upstreams.append(second := Upstream())
@@ -89,7 +80,7 @@ async def test_ctrl_c_prints_the_resume_command(tmp_path: Path) -> None:
             "research", "--depth", "report", "--fresh", "--yes", "--json", env=env, question=QUESTION
         )
         await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
-        await settled(process)
+        await asleep(process)  # by then what was answered is in the store
         process.send_signal(signal.SIGINT)
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         assert (process.returncode, out) == (130, b"")

@@ -12,6 +12,7 @@ from tests.loopback_upstream import serving
 from tests.patient_command import REDIS_LIMITS, patient
 from tests.redis_server import RedisServer
 from tests.report_upstream import Upstream
+from tests.server_process import asleep
 from tests.services.postgres_server import PostgresServer, opened
 
 from modules.llm_platform.container import build_platform
@@ -36,6 +37,7 @@ async def test_killed_server_and_another_one(url: str, tmp_path: Path) -> None:
     ):
         name = await front.submit()  # which runs none itself
         await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+        await asleep(one.process)
         seen = await settled(front, name)
         async with server(loopback, tmp_path / "three", DATABASE_URL=url) as other:
             await one.kill()
