@@ -37,7 +37,7 @@ suite: $(READY)
 coverage: $(READY)  ## the same tests with their line coverage, at least 92 % (takes twice the time)
 	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term
 
-test-services: services-ready  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser (needs Java 17, Maven, npm)
+test-services: services-ready test-debian-python  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser, Debian's Python (needs Java 17, Maven, npm)
 	$(BIN)/pytest -rf -m services $(LONGER)=1200 -n $(SERVICE_WORKERS) --dist=loadfile --no-loadscope-reorder tests/services
 
 # What the tests with real services need; most of it is waiting for downloads.
