@@ -39,6 +39,7 @@ from modules.llm_platform.wiring.documents import _embedding_connection
 from modules.llm_platform.wiring.llms import llm_connections
 from shared.config import Settings
 
+OF_STORES = ("store", "background_runs")  # checks of the doctor that are in every report
 QUESTION = "How long does a session token stay valid?"
 TEXT = "A session token stays valid for thirty minutes after the last request."
 OPENAI = "https://api.openai.com/v1"
@@ -100,11 +101,11 @@ async def test_the_doctor_looks_at_the_index(configure: Configure, folder: Path)
         assert CheckResult("index", "ok", NO_INDEX) in await platform.doctor.examine()
         await index(platform, folder)
     async with build_platform(configure(**offline)) as platform:
-        (found,) = [each for each in await platform.doctor.examine() if each.subject != "store"]
+        (found,) = [check for check in await platform.doctor.examine() if check.subject not in OF_STORES]
     assert (found.subject, found.verdict) == ("index", "ok")
     assert "collection documents, by wordllama" in found.text
     async with build_platform(configure(**offline | {"EMBEDDER": "openai", "EMBEDDING_MODEL": "m"})) as platform:
-        (found,) = [each for each in await platform.doctor.examine(spend=True) if each.subject != "store"]
+        (found,) = [check for check in await platform.doctor.examine(spend=True) if check.subject not in OF_STORES]
     assert (found.subject, found.verdict) == ("index", "failed")
     assert "Offline" in found.text
 
