@@ -54,7 +54,7 @@ MAX_SOURCES = 20  # of up to 30 found; the last ones cost tokens and are seldom 
 RESERVE_SHARE = 0.1  # of the time, for the extractive answer near the deadline
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
-MAX_WAIT_SHARE = {"shallow": 0.05, "deep": 0.1}  # of the time of the writing: how long a whole answer waits for its judge
+MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # of the time of the writing: how long a whole answer waits for its judge
 
 
 @dataclass(frozen=True, slots=True)
