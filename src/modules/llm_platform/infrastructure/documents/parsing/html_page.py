@@ -6,15 +6,12 @@ from html import escape
 from typing import Any
 
 from modules.llm_platform.infrastructure.documents.parsing.answer import BLANK_LINES, MAX_CHARS, NEEDS_EXTRA, Answer
+from modules.llm_platform.infrastructure.documents.parsing.article import article_of, without_repeats
 from modules.llm_platform.infrastructure.documents.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
-from modules.llm_platform.infrastructure.documents.parsing.limits import OutOfTimeError, cpu_limit
 
 MIN_MAIN_SHARE = 0.5  # of a file's text; a main content with less was detected wrongly
-MIN_ARTICLE_SHARE = 0.05  # of a page's text; an article with less was detected wrongly, as on an index page
-MAX_ARTICLE_HTML_CHARS = 2_000_000  # a longer page is not searched for its article
-ARTICLE_CPU_SECONDS = 1.2  # to find a page's article; after that the page is read without
-MIN_LINE_SHARE = 0.5  # of the three-word runs of a line, that the article must have
-MIN_LINE_WORDS = 4  # of a line that can begin or end the article; shorter ones occur in menus too
+MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
+MIN_PAGE_WORDS = 200  # The second reading counts only with as many words.
 MAX_BLOCKS = 500  # code blocks, lists of definitions and tables of a page
 MAX_LINKS = 1000  # of a page
 MAX_IMAGES = 50  # of a page
@@ -23,6 +20,9 @@ MAX_LINK_TEXT_CHARS = 200
 MAX_CSS_CHARS = 300_000
 MAX_HIDING_RULES = 200
 MAX_TABLES = 200  # of a page
+MAX_PANELS = 200  # of a page, that a button opens
+MAX_COMMENTS = 500  # of a page
+MAX_AUTHOR_CHARS = 80
 MAX_ROWS = 500  # of a table
 
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
@@ -30,26 +30,32 @@ _BOILERPLATE = (
     "nav,footer,aside,[role=navigation],[role=search],[role=contentinfo],.headerlink,button"
     ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # of DocBook, Sphinx and wikis
 )
+_PAGE_BOILERPLATE = f"{_BOILERPLATE},[class*=related],[id*=related],[class*=recommend]"
+_COMMENT = "li.comment,div.comment,article.comment,[itemtype$='schema.org/Comment']"
+_COMMENT_AUTHOR = "[itemprop=author],.comment-author .fn,.comment-author,.fn,.author,.username,cite"
+_NOSCRIPT = re.compile(r"</?noscript[^<>]{0,200}>", re.IGNORECASE)
 _MAIN = ("main", "[role=main]", "article")
 _LAYOUT = "table,pre,ul,ol,dl,h1,h2,h3,h4"  # inside a table they show that it is page layout
+# These match lower-case styles, and each alternative begins with a letter: so the search skips what no style begins with.
 _INVISIBLE_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d]*[1-9])"
-    r"|font-size\s*:\s*0*\.?0+(?![.\d]*[1-9])|(?:left|right|top|bottom|text-indent|margin-\w+)\s*:\s*-\d{3,}"
-    r"|clip\s*:\s*rect|clip-path\s*:\s*inset\(\s*(?:50|100)%|font-size\s*:\s*0*1(?:\.0+)?px|(?<![-\w])color\s*:\s*transparent"
-    r"|transform\s*:[^;]{0,100}scale[XY]?\(\s*0*\.?0*\s*[,)]|content-visibility\s*:\s*hidden|mso-hide",
-    re.IGNORECASE,
+    r"|font-size\s*:\s*0*\.?0+(?![.\d]*[1-9])|left\s*:\s*-\d{3,}|right\s*:\s*-\d{3,}|top\s*:\s*-\d{3,}"
+    r"|bottom\s*:\s*-\d{3,}|text-indent\s*:\s*-\d{3,}|margin-\w+\s*:\s*-\d{3,}"
+    r"|clip\s*:\s*rect|clip-path\s*:\s*inset\(\s*(?:50|100)%|font-size\s*:\s*0*1(?:\.0+)?px"
+    r"|color(?<![-\w]color)\s*:\s*transparent|transform\s*:[^;]{0,100}scale[xy]?\(\s*0*\.?0*\s*[,)]"
+    r"|content-visibility\s*:\s*hidden|mso-hide"
 )
 _ZERO_SIZE = re.compile(
-    r"(?<![-\w])(?:max-)?(?:height|width)\s*:\s*[01](?:\.0+)?(?:px|em|rem|%)?\s*(?:!important\s*)?(?:;|$)",
-    re.IGNORECASE,
+    r"(?<![-\w])(?:max-)?(?:height|width)\s*:\s*[01](?:\.0+)?(?:px|em|rem|%)?\s*(?:!important\s*)?(?:;|$)"
 )
-_OVERFLOW_HIDDEN = re.compile(r"overflow(?:-[xy])?\s*:\s*(?:hidden|clip)", re.IGNORECASE)
-_COLOUR = re.compile(r"(?<![-\w])color\s*:\s*([^;!]{1,60})", re.IGNORECASE)
-_BACKGROUND = re.compile(r"(?<![-\w])background(?:-color)?\s*:\s*([^;!]{1,60})", re.IGNORECASE)
+_OVERFLOW_HIDDEN = re.compile(r"overflow(?:-[xy])?\s*:\s*(?:hidden|clip)")
+_COLOUR = re.compile(r"color(?<![-\w]color)\s*:\s*([^;!]{1,60})")
+_BACKGROUND = re.compile(r"background(?<![-\w]background)(?:-color)?\s*:\s*([^;!]{1,60})")
 _CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PLAIN_SELECTOR = re.compile(r"[\w\s.#>+~*=\"'\[\]-]{1,200}")
 _PAGE_SELECTORS = frozenset(("", "*", "html", "body", "main", "html body"))  # some pages are hidden until a script ran
 _HEADING_TAG = re.compile(r"<h([1-6])(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
+_ANY_CODE = re.compile(r"<(?i:pre|code|kbd|samp|tt)[\s>]")
 _CODE_TAG = re.compile(r"<pre(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
 _CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGNORECASE | re.DOTALL)
@@ -60,43 +66,86 @@ _TERM_TAG = re.compile(r"<dt(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _TERM_MARK = "\ue000"  # before a defined term, until the text is complete
 _TERM_START = re.compile(rf"\s*\n\s*{_TERM_MARK}\s*")
 _TERMS_TOGETHER = re.compile(rf"^({_TERM_MARK}[^\n]*)\n\n(?={_TERM_MARK})", re.MULTILINE)
-_WORD = re.compile(r"\w+")
 
 
 def html_text(html: str) -> Answer:
     """The visible main content of a file, with headings as `#` and fenced code."""
-    return _visible_text(html, _main_text)
+    return _read_bounded(html, _file_text)
 
 
 def page_text(html: str) -> Answer:
-    """The visible article of a page on the web, without its menus, teasers and notices; written as in `html_text`."""
-    return _visible_text(html, _article_text)
+    """The main content of a page on the web, without its menus, teasers and notices; written as in `html_text`.
+
+    `extraction` is the share of the page's visible text that the text has. A page whose content is not found has all of it.
+    """
+    return _read_bounded(html, lambda bounded: _page_text(bounded, lambda _: {}))
 
 
 def linked_page_text(html: str) -> Answer:
     """As `page_text`, with `hyperlinks`: what the whole page links to, its menus included."""
-    return _visible_text(html, _article_text, _hyperlinks)
+    return _read_bounded(html, lambda bounded: _page_text(bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)}))
 
 
-def _visible_text(
-    html: str, text_of: Callable[[Any], str], hyperlinks_of: Callable[[Any], Answer] | None = None
-) -> Answer:
+def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
+    """What `read` says of the page up to the limits of a parser."""
     try:
-        from resiliparse.parse.html import HTMLTree
-
-        html, note = bounded_html(html)
-        tree = HTMLTree.parse(_with_structure(html))
-        title = tree.title
-        if tree.body is None:
-            return {"title": title, "text": "", "note": note}
-        more = {} if hyperlinks_of is None else {"hyperlinks": hyperlinks_of(tree)}
-        _remove_hidden(tree)
-        _set_tables(tree)
-        return {"title": " ".join((title or "").split()), "text": text_of(tree)[:MAX_CHARS], "note": note, **more}
+        bounded, note = bounded_html(html)
+        return {**read(bounded), "note": note}
     except ImportError:
         return {"error": NEEDS_EXTRA}
     except TooDeepError:
         return {"error": f"its elements are nested more than {MAX_DEPTH} deep"}
+
+
+def _file_text(html: str) -> Answer:
+    tree = _tree(html)
+    if tree.body is None:
+        return _answer(tree, "")
+    _remove(tree, _hidden(tree), _BOILERPLATE)
+    _set_tables(tree)
+    return _answer(tree, _main_text(tree, _plain(tree)))
+
+
+def _page_text(html: str, more_of: Callable[[Any], Answer]) -> Answer:
+    tree = _tree(html)
+    if tree.body is None:
+        return _answer(tree, "")
+    more = more_of(tree)
+    page, visible_chars = _prepare_page(tree, _PAGE_BOILERPLATE)
+    if len(page) < MIN_PAGE_CHARS and len(html) > MIN_PAGE_CHARS:
+        whole = _tree(bounded_html(_NOSCRIPT.sub("", html))[0])
+        whole_page, whole_chars = _prepare_page(whole, "")
+        if len(whole_page.split()) >= MIN_PAGE_WORDS:
+            tree, page, visible_chars = whole, whole_page, whole_chars
+    text = article_of(tree.document.html, page, _block_lines(tree)) or without_repeats(_main_text(tree, page))
+    share = min(1.0, _char_count(text) / visible_chars) if visible_chars else 1.0
+    return {**_answer(tree, text), "extraction": round(share, 2), **more}
+
+
+def _prepare_page(tree: Any, boilerplate: str) -> tuple[str, int]:
+    """Leave what a reader of the page sees, without `boilerplate`; its text, and the number of all visible characters."""
+    _show_what_scripts_show(tree)
+    _remove(tree, _hidden(tree), "")
+    visible_chars = _char_count(str(tree.body.text))
+    if boilerplate:
+        _remove(tree, _page_headers(tree), boilerplate)
+    _mark_comments(tree)
+    _set_tables(tree)
+    return without_repeats(_plain(tree)), visible_chars
+
+
+def _tree(html: str) -> Any:
+    from resiliparse.parse.html import HTMLTree
+
+    return HTMLTree.parse(_with_structure(html))
+
+
+def _answer(tree: Any, text: str) -> Answer:
+    return {"title": " ".join((tree.title or "").lstrip("# ").split()), "text": text[:MAX_CHARS]}
+
+
+def _char_count(text: str) -> int:
+    return len("".join(text.split()))
 
 
 def _hyperlinks(tree: Any) -> Answer:
@@ -120,13 +169,58 @@ def _hyperlinks(tree: Any) -> Answer:
     }
 
 
-def _remove_hidden(tree: Any) -> None:
+def _show_what_scripts_show(tree: Any) -> None:
+    """Take the marks of hidden parts from what a page shows at once, or at a click on a button or a tab.
+
+    React streams parts of a page as `<div hidden id="S:0">`, and its script shows them when they are there. Panels that
+    `aria-controls` names are those of accordions and tabs.
+    """
+    shown = _elements(tree.document, 'main[style],body[style],[hidden][id^="S:"]')
+    for control in _elements(tree.body, "[aria-controls][aria-expanded],[role=tab][aria-controls]")[:MAX_PANELS]:
+        panel = tree.document.get_element_by_id(control.getattr("aria-controls") or "")
+        if panel is None or control.hasattr("aria-haspopup") or not str(control.text).strip():
+            continue
+        around = panel.parent  # Libraries hide a panel or the only element around it.
+        shown += [panel, around] if around is not None and len(_child_elements(around)) == 1 else [panel]
+    for node in shown:
+        for attribute in ("hidden", "aria-hidden", "style"):
+            if node.hasattr(attribute):
+                node.delattr(attribute)
+
+
+def _child_elements(node: Any) -> list[Any]:
+    from resiliparse.parse.html import NodeType
+
+    return [child for child in node.child_nodes if child.type == NodeType.ELEMENT]
+
+
+def _hidden(tree: Any) -> list[Any]:
     styled = _elements(tree.body, "[style]")
     hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
     hidden += [node for selector in _hiding_selectors(tree) for node in _matching(tree, selector)]
-    for node in (*hidden, *_elements(tree.body, f"{_HIDDEN},{_BOILERPLATE}")):
+    return hidden + _elements(tree.body, _HIDDEN)
+
+
+def _page_headers(tree: Any) -> list[Any]:
+    """The headers of the site; one with the page's own title stays."""
+    headers = _elements(tree.body, "body > header,body > div > header,[role=banner]")
+    return [header for header in headers if header.query_selector("h1") is None]
+
+
+def _remove(tree: Any, nodes: list[Any], selector: str) -> None:
+    for node in (*nodes, *(_elements(tree.body, selector) if selector else ())):
         if node.parent is not None:
             node.parent.remove_child(node)
+
+
+def _mark_comments(tree: Any) -> None:
+    """Begin each reader's comment with a line that says so, and by whom where the page tells it."""
+    for comment in _elements(tree.body, _COMMENT)[:MAX_COMMENTS]:
+        author = comment.query_selector(_COMMENT_AUTHOR)
+        name = " ".join(str(author.text).split())[:MAX_AUTHOR_CHARS] if author is not None else ""
+        mark = tree.create_element("p")
+        mark.text = f"Comment by {name}:" if name else "Comment:"
+        comment.insert_before(mark, comment.first_child) if comment.first_child is not None else None
 
 
 def _set_tables(tree: Any) -> None:
@@ -148,10 +242,12 @@ def _elements(parent: Any, selector: str) -> list[Any]:
 
 
 def _is_invisible(style: str) -> bool:
-    if _INVISIBLE_STYLE.search(style) or (_ZERO_SIZE.search(style) and _OVERFLOW_HIDDEN.search(style)):
+    style = style.lower()
+    if _INVISIBLE_STYLE.search(style) or (_OVERFLOW_HIDDEN.search(style) and _ZERO_SIZE.search(style)):
         return True
-    colour, background = _COLOUR.search(style), _BACKGROUND.search(style)
-    return bool(colour and background and colour[1].strip().lower() == background[1].strip().lower())
+    background = _BACKGROUND.search(style)
+    colour = _COLOUR.search(style) if background else None
+    return bool(colour and background and colour[1].strip() == background[1].strip())
 
 
 def _hiding_selectors(tree: Any) -> list[str]:
@@ -191,87 +287,35 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
 
 def _with_structure(html: str) -> str:
     """Mark headings, code and definitions as Markdown does. In the source, since changing the tree is slow."""
-    html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html)
-    html = _TERM_TAG.sub(lambda tag: tag[0] + _TERM_MARK, html.replace(_TERM_MARK, ""))
-    html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", html)
+    html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html.replace(_TERM_MARK, ""))
+    html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", _TERM_TAG.sub(lambda tag: tag[0] + _TERM_MARK, html))
+    if not _ANY_CODE.search(html):
+        return html
     pieces = _CODE_BLOCK.split(html)  # every second one is a code block
     pieces[::2] = [_CODE_SPAN.sub(r"<\1\2>`\3`</\1>", piece) for piece in pieces[::2]]
     return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", "".join(pieces)))
 
 
-def _main_text(tree: Any) -> str:
-    page = _plain(tree, main_content=False)
+def _main_text(tree: Any, page: str) -> str:
+    """The part of `page`, the text of `tree`, that its author or else resiliparse takes for the main content."""
     min_chars = MIN_MAIN_SHARE * len(page)
     for selector in _MAIN:
         found = tree.body.query_selector_all(selector)
-        if len(found) == 1 and len(text := _plain(found[0].outer_html, main_content=False)) >= min_chars:
+        if len(found) == 1 and len(text := _plain(found[0].outer_html)) >= min_chars:
             return text
     main = _plain(tree, main_content=True)
     return main if len(main) >= min_chars else page
-
-
-def _article_text(tree: Any) -> str:
-    """The lines of the page that trafilatura finds in its article, with the code, definitions and tables between them.
-
-    trafilatura selects and resiliparse writes: the text of trafilatura joins and escapes what quotes must find as it stands.
-    """
-    import trafilatura
-
-    html = tree.document.html
-    if len(html) > MAX_ARTICLE_HTML_CHARS:
-        return _main_text(tree)
-    try:
-        with cpu_limit(ARTICLE_CPU_SECONDS):
-            article = trafilatura.extract(html, favor_precision=True, include_comments=False) or ""
-    except (ValueError, TypeError, AttributeError, LookupError, RecursionError, OutOfTimeError):
-        # A page that it cannot read, or not in time.
-        return _main_text(tree)
-    page = _plain(tree, main_content=False)
-    text = _lines_of_article(page, article, _block_lines(tree))
-    return text if len(text) >= MIN_ARTICLE_SHARE * len(page) else _main_text(tree)
 
 
 def _block_lines(tree: Any) -> set[str]:
     """The lines of definitions, code and tables."""
     blocks = _elements(tree.body, "dl,pre,table")[:MAX_BLOCKS]
     data = [block for block in blocks if block.tag != "table" or block.query_selector(_LAYOUT) is None]
-    return {line.strip() for block in data for line in _plain(block.outer_html, main_content=False).split("\n")}
+    text = _plain("<hr>".join(block.outer_html for block in data)) if data else ""
+    return {line.strip() for line in text.split("\n")}
 
 
-def _lines_of_article(page: str, article: str, blocks: set[str]) -> str:
-    runs = {run for size in (1, 2, 3) for run in _word_runs(article, size)}
-    lines = page.split("\n")
-    is_block = [line.strip() in blocks or line.startswith(("|", "```")) for line in lines]
-    is_known = [_is_known(line, runs) for line in lines]
-    known = [at for at, line in enumerate(lines) if is_known[at] and len(_WORD.findall(line)) >= MIN_LINE_WORDS]
-    if not known:
-        return ""
-    first, last = known[0], known[-1]
-    while first > 0 and (is_block[first - 1] or not lines[first - 1] or lines[first - 1].startswith("#")):
-        first -= 1
-    while last + 1 < len(lines) and (is_block[last + 1] or not lines[last + 1]):
-        last += 1
-    kept: list[str] = []
-    is_followed = False  # a heading stays if the line behind it does
-    for at in range(last, first - 1, -1):
-        line = lines[at]
-        if not line or is_block[at] or is_known[at] or (is_followed and line.startswith("#")):
-            kept.append(line)
-        is_followed = bool(kept) and kept[-1] is line if line else is_followed
-    return BLANK_LINES.sub("\n\n", "\n".join(reversed(kept))).strip()
-
-
-def _is_known(line: str, runs: set[tuple[str, ...]]) -> bool:
-    words = _word_runs(line, 3) or _word_runs(line, 2) or _word_runs(line, 1)
-    return not words or sum(run in runs for run in words) >= MIN_LINE_SHARE * len(words)
-
-
-def _word_runs(text: str, size: int) -> list[tuple[str, ...]]:
-    words = _WORD.findall(text.lower())
-    return [tuple(words[at : at + size]) for at in range(len(words) - size + 1)]
-
-
-def _plain(html: Any, *, main_content: bool) -> str:
+def _plain(html: Any, *, main_content: bool = False) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
     plain = extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False)
