@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.application.research.search import fuse_results, number_sources
+from modules.llm_platform.domain.dtos.research_dtos import Source, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 
 
@@ -36,6 +37,15 @@ def test_raw_results_stand_beside_the_numbers() -> None:
     assert [source.index for source in sources] == [1, 2]
     assert all(raw[source.index - 1].content == source.text for source in sources)
     assert all(raw[source.index - 1].url == source.url for source in sources)
+
+
+def test_a_page_read_before_keeps_what_was_read_of_it() -> None:
+    """A source of an earlier run is a page's text again, with the share of the page that was kept."""
+    items = fuse_results([answer("https://a.test/", "https://b.test/")], 10)
+    known = Source(index=4, title="", url="https://a.test/", text="words", text_kind="page", extraction=0.08)
+    sources, _ = number_sources(items, [known])
+    found = {source.url: (source.text_kind, SourceRef.of(source).extraction) for source in sources}
+    assert found == {"https://a.test/": ("page", 0.08), "https://b.test/": ("snippet", None)}
 
 
 def test_nothing_in_nothing_out() -> None:

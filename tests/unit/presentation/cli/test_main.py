@@ -412,6 +412,19 @@ class TestResearch:
         assert f"\n{expected}\n" in command("research", "What?", platform=FakePlatform(answer=answer)).out
 
     @pytest.mark.parametrize(
+        ("extraction", "note"), [(0.08, " (only 8% of the page's visible text was read)"), (0.5, ""), (None, "")]
+    )
+    def test_a_doubt_says_how_little_of_the_page_was_read(
+        self, extraction: float | None, note: str, command: Command
+    ) -> None:
+        """What the source does not say may stand in the part of the page that was not kept."""
+        cited = ANSWER.citations[1].model_copy(update={"verdict": "unsupported", "quote": "", "score": 0.4})
+        sources = tuple(source.model_copy(update={"extraction": extraction}) for source in ANSWER.sources)
+        answer = ANSWER.model_copy(update={"citations": (cited,), "sources": sources})
+        printed = command("research", "What?", platform=FakePlatform(answer=answer)).out
+        assert f"[2] does not say: “Nobody knows why”{note}\n" in printed
+
+    @pytest.mark.parametrize(
         ("text", "expected"),
         [("", "the text of [2] is not stored"), ("Никто.", "[2] is in another language, so their words were not compared")],
     )

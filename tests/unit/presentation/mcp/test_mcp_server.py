@@ -143,6 +143,14 @@ def test_sources_that_the_platform_found_are_counted() -> None:
     assert "The platform found" not in research_text(response)
 
 
+def test_a_doubt_says_how_little_of_the_page_was_read() -> None:
+    """A host sees that the missing part of the page may say it."""
+    response = FakeResearch().response
+    sources = tuple(source.model_copy(update={"extraction": 0.08}) for source in response.sources)
+    text = research_text(response.model_copy(update={"sources": sources}))
+    assert "- not supported by [1] (only 8% of its visible text was read): It was written by Guido." in text
+
+
 async def test_an_answer_is_read_with_its_sources_and_verdicts() -> None:
     """The text has the answer, numbered sources with addresses, the citations that are not supported, and what failed."""
     research = FakeResearch()

@@ -240,7 +240,9 @@ def with_page(source: Source, read: ReadPage | None) -> Source:
     if read is None or source.text_kind != "snippet":
         return source
     published = source.published or read.page.published
-    return source.model_copy(update={"text": read.page.text, "text_kind": "page", "published": published})
+    page = read.page
+    update = {"text": page.text, "text_kind": "page", "published": published, "extraction": page.extraction}
+    return source.model_copy(update=update)
 
 
 def with_pages(

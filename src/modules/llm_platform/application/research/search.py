@@ -172,15 +172,17 @@ def number_sources(
     `known` are sources of an earlier research run among the items: the text of a page that was read then is a page's text.
     """
     raw = tuple(RawResult.of(item) for item in items)
-    kinds = {(each.url, each.text): each.text_kind for each in known}
-    sources = tuple(
-        Source(
-            index=index, title=item.title, url=item.url, text=item.content, published=item.published,
-            text_kind=kinds.get((item.url, item.content)) or _text_kind(item),
-        )
-        for index, item in enumerate(raw, 1)
+    known_sources = {(source.url, source.text): source for source in known}
+    return tuple(
+        _source(index, item, known_sources.get((item.url, item.content))) for index, item in enumerate(raw, 1)
+    ), raw
+
+
+def _source(index: int, item: RawResult, known: Source | None) -> Source:
+    return Source(
+        index=index, title=item.title, url=item.url, text=item.content, published=item.published,
+        text_kind=known.text_kind if known else _text_kind(item), extraction=known.extraction if known else None,
     )
-    return sources, raw
 
 
 def _text_kind(item: RawResult) -> TextKind:

@@ -10,7 +10,8 @@ class Page(BaseModel, frozen=True):
 
     `url` is the address after redirects. `text` is Markdown or plain text without what a reader of the page would not see;
     quotes point into it, and `sha256` is the hash of its UTF-8 bytes. `reader` names who read it, `published` is the
-    date as the page states it, `warning` says what is missing or was guessed.
+    date as the page states it, `warning` says what is missing or was guessed. `extraction` is the share of the page's visible
+    text that `text` has, 0 to 1, where the reader knows it.
     """
 
     url: str
@@ -22,3 +23,4 @@ class Page(BaseModel, frozen=True):
     media_type: str
     published: str | None = None
     warning: str | None = None
+    extraction: float | None = None

@@ -53,6 +53,7 @@ MAX_TURN_CHARS = 20_000  # of an earlier answer in a request
 MAX_STORED_TURNS = 3
 MAX_STORED_ANSWER_CHARS = 1000
 MAX_PAGES = 10  # read before a quick or deep answer
+READ_IN_PART = 0.25  # Share of a page's visible text; menus and teasers alone are often a half of it.
 OF_A_REPORT = ("plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
 
 
@@ -191,7 +192,8 @@ class ShortMessage(ResearchRequest):
 class Source(BaseModel, frozen=True):
     """A numbered text that an answer may cite. Offsets of quotes point into `text`, in Unicode code points.
 
-    `text_kind`: the page that was read, an excerpt of it by a search engine, or a document of the operator.
+    `text_kind`: the page that was read, an excerpt of it by a search engine, or a document of the operator. `extraction` is the
+    share of the page's visible text that was kept, 0 to 1; None where no page was read, or its reader does not say.
     """
 
     index: int
@@ -200,18 +202,25 @@ class Source(BaseModel, frozen=True):
     text: str
     published: str | None = None
     text_kind: TextKind = "page"
+    extraction: float | None = None
 
 
 class SourceRef(BaseModel, frozen=True):
-    """A source as an answer lists it."""
+    """A source as an answer lists it; `extraction` is the share of the page's visible text that was kept, 0 to 1."""
 
     index: int
     title: str
     url: str
+    extraction: float | None = Field(default=None, ge=0, le=1)
+
+    @property
+    def is_read_in_part(self) -> bool:
+        """Whether so little of the page was kept that the rest may say what the text does not."""
+        return self.extraction is not None and self.extraction < READ_IN_PART
 
     @classmethod
     def of(cls, source: Source) -> Self:
-        return cls(index=source.index, title=source.title, url=source.url)
+        return cls(index=source.index, title=source.title, url=source.url, extraction=source.extraction)
 
 
 class CellVerdict(BaseModel, frozen=True):

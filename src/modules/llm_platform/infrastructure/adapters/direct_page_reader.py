@@ -99,6 +99,7 @@ def _page(fetched: Fetched, content: Content, redactor: Redactor, now: datetime)
         media_type=content.media_type,
         published=content.published,
         warning=content.warning,
+        extraction=content.extraction,
     )
 
 

@@ -35,12 +35,16 @@ class Hyperlinks:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The text of a document, its title if it has one, and a note about what is missing; of a `linked_page` its links."""
+    """The text of a document, its title if it has one, and a note about what is missing; of a `linked_page` its links.
+
+    `extraction` is the share of a page's visible text that `text` has, 0 to 1; None for other documents.
+    """
 
     text: str
     title: str | None = None
     note: str | None = None
     hyperlinks: Hyperlinks | None = None
+    extraction: float | None = None
 
 
 class ParserEndedError(UnreadableDocument):
@@ -180,7 +184,8 @@ def parsed(answer: dict[str, Any]) -> Parsed:
     if error := answer.get("error"):
         raise UnreadableDocument(str(error))
     return Parsed(
-        answer.get("text") or "", answer.get("title") or None, answer.get("note"), _hyperlinks(answer.get("hyperlinks"))
+        answer.get("text") or "", answer.get("title") or None, answer.get("note"), _hyperlinks(answer.get("hyperlinks")),
+        answer.get("extraction"),
     )
 
 

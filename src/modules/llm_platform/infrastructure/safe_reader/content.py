@@ -53,6 +53,7 @@ class Content(NamedTuple):
     published: str | None = None
     warning: str | None = None
     hyperlinks: Hyperlinks | None = None
+    extraction: float | None = None
 
 
 class Parsers(Protocol):
@@ -91,7 +92,9 @@ async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = Fals
     sample = bot_walls.PageSample(page.address.host, path, title, text, html)
     bot_walls.check_bot_wall(sample, needs_text=not has_links)
     title = title or _heading(text) or unquote(path.rstrip("/").rpartition("/")[2], errors="replace") or page.address.host
-    return Content(title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note, parsed.hyperlinks)
+    return Content(
+        title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note, parsed.hyperlinks, parsed.extraction
+    )
 
 
 def visible_text(text: str) -> str:

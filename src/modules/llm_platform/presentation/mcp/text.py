@@ -129,11 +129,14 @@ def _verification(response: ResearchResponse) -> str:
 
 
 def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iterator[str]:
+    in_part = (source for source in response.sources if source.is_read_in_part)
+    parts = {source.index: f" (only {source.extraction:.0%} of its visible text was read)" for source in in_part}
     for each in citations:
         if each.verdict != "supported":
             claim = _shortened(response.synthesis[each.start : each.end], MAX_QUOTE_CHARS)
             excerpt = each.verdict == "unchecked" and each.checked_against == "snippet"
-            yield f"- {NOT_IN_EXCERPT if excerpt else VERDICTS[each.verdict]} [{each.source_index}]: {claim}"
+            read = parts.get(each.source_index, "") if each.verdict == "unsupported" else ""
+            yield f"- {NOT_IN_EXCERPT if excerpt else VERDICTS[each.verdict]} [{each.source_index}]{read}: {claim}"
 
 
 def _notes(degraded: Iterable[Degraded]) -> Iterator[str]:

@@ -78,7 +78,10 @@ def _page_source(number: int, read: ReadPage) -> Source:
     page, request = read.page, read.request
     title, text = (page.title or request.title)[:MAX_TITLE_CHARS], page.text[:MAX_SOURCE_CHARS]
     kind: TextKind = "document" if read.is_document else "page"
-    return Source(index=number, title=title, url=request.url, text=text, published=page.published, text_kind=kind)
+    return Source(
+        index=number, title=title, url=request.url, text=text, published=page.published, text_kind=kind,
+        extraction=page.extraction,
+    )
 
 
 def _tokens_cut(text: str) -> int:

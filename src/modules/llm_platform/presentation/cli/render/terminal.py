@@ -269,7 +269,16 @@ def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str
         return f"not in the excerpt of {source} that was seen: {sentence}"
     if citation.verdict == "unchecked":
         return f"{_why_unchecked(citation.source_index, response).format(source=source)}: {sentence}"
-    return f"{source} does not say: {sentence}" + (f"; nearest there: “{quote}”" if quote else "")
+    nearest = f"; nearest there: “{quote}”" if quote else ""
+    return f"{source} does not say: {sentence}{nearest}{_read_in_part(citation, response)}"
+
+
+def _read_in_part(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
+    """How much of the page was read, where what is missing may say it."""
+    source = next((source for source in response.sources if source.index == citation.source_index), None)
+    if source is None or not source.is_read_in_part:
+        return ""
+    return f" (only {source.extraction:.0%} of the page's visible text was read)"
 
 
 def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:

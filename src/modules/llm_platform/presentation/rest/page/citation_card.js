@@ -63,7 +63,7 @@ function content({ source, citation, isWriting, text, open }) {
     el("p", { class: "card-title", dir: "auto" }, source.title || shortAddress(source.url)),
     el("p", { class: "muted" }, shortAddress(source.url)),
     isWriting ? el("p", { class: "muted" }, t("The answer is still being written. Citations are checked at its end."))
-      : el("p", { class: "card-verdict" }, verdictBadge(citation, text), " ", explanation(citation, text)),
+      : el("p", { class: "card-verdict" }, verdictBadge(citation, text), " ", explanation(citation, text, source)),
     citation?.quote && el("blockquote", { dir: "auto" }, plainQuote(citation.quote)),
     el("p", { class: "card-actions" },
       el("button", { type: "button", class: "link", onclick: () => { hideCard(); open(); } }, t("Show in the source")),

@@ -60,7 +60,7 @@ export async function openQuote({ source, citation, statement, cells, texts, isW
     isWriting
       ? el("p", { class: "hint" }, t("The answer is still being written. Citations are checked at its end."))
       : citation !== undefined && el("div", { class: `verdict ${verdict}` },
-        el("p", {}, verdictBadge(citation, held), explanation(citation, held)),
+        el("p", {}, verdictBadge(citation, held), explanation(citation, held, source)),
         citation && verdict !== "quoted" && el("p", { class: "muted" }, citation.checked_by === "model"
           ? t("Checked by a language model; the comparison of words said: {verdict}.", { verdict: VERDICTS[citation.word_verdict ?? verdict]() })
           : t("Checked by comparing words.")),

@@ -63,9 +63,14 @@ export function verdictWord(citation, text) {
   return text === undefined ? t("not checked") : t("not compared: no text of the source");
 }
 
-/** The verdict in a sentence, and for a row of a table what was compared. */
-export function explanation(citation, text) {
-  const told = sentence(citation, text);
+const READ_IN_PART = 0.25; // Below this share of a page's text, what is missing may say it. Menus alone are often a half.
+
+/** The verdict in a sentence, for a row of a table what was compared, and for a doubt how much of the page was read. */
+export function explanation(citation, text, source) {
+  let told = sentence(citation, text);
+  const isInPart = typeof source?.extraction === "number" && source.extraction < READ_IN_PART;
+  if (isInPart && citation?.verdict === "unsupported")
+    told += ` ${t("Only {share} % of the visible text of the page was read.", { share: Math.round(source.extraction * 100) })}`;
   if (!citation?.cells?.length) return told;
   return `${told} ${t("A row of a table is compared cell by cell: this is the verdict on its weakest cell.")}`;
 }

@@ -69,6 +69,7 @@ export default {
   "These are words of the source. It may say nothing on the question.": "هذه كلمات المصدر، وقد لا تقول شيئًا عن السؤال.",
   "The source says a part of this, or says it in other words.": "المصدر يقول جزءًا من هذا أو يقوله بكلمات أخرى.",
   "The source does not say this, or says it differently.": "المصدر لا يقول هذا أو يقوله بطريقة مختلفة.",
+  "Only {share} % of the visible text of the page was read.": "قُرئ {share}٪ فقط من نص الصفحة المرئي.",
   "The page was not read, and the excerpt of the search engine does not say this.": "لم تُقرأ الصفحة، ومقتطف محرك البحث لا يقول هذا.",
   "The text of the source could not be compared.": "تعذّرت مقارنة نص المصدر.",
   "Text of the source": "نص المصدر",

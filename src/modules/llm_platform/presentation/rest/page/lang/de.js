@@ -69,6 +69,7 @@ export default {
   "These are words of the source. It may say nothing on the question.": "Das sind Worte der Quelle. Vielleicht sagt sie nichts zur Frage.",
   "The source says a part of this, or says it in other words.": "Die Quelle sagt einen Teil davon oder sagt es mit anderen Worten.",
   "The source does not say this, or says it differently.": "Die Quelle sagt das nicht oder sagt es anders.",
+  "Only {share} % of the visible text of the page was read.": "Nur {share} % des sichtbaren Textes der Seite wurden gelesen.",
   "The page was not read, and the excerpt of the search engine does not say this.": "Die Seite wurde nicht gelesen, und der Auszug der Suchmaschine sagt das nicht.",
   "The text of the source could not be compared.": "Der Text der Quelle konnte nicht verglichen werden.",
   "Text of the source": "Text der Quelle",

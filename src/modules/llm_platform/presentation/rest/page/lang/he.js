@@ -69,6 +69,7 @@ export default {
   "These are words of the source. It may say nothing on the question.": "אלה מילות המקור. ייתכן שאינן אומרות דבר על השאלה.",
   "The source says a part of this, or says it in other words.": "המקור אומר חלק מזה, או אומר זאת במילים אחרות.",
   "The source does not say this, or says it differently.": "המקור אינו אומר זאת, או אומר זאת אחרת.",
+  "Only {share} % of the visible text of the page was read.": "נקראו רק {share}% מהטקסט הגלוי של הדף.",
   "The page was not read, and the excerpt of the search engine does not say this.": "הדף לא נקרא, והקטע ממנוע החיפוש אינו אומר זאת.",
   "The text of the source could not be compared.": "לא היה אפשר להשוות את טקסט המקור.",
   "Text of the source": "טקסט המקור",

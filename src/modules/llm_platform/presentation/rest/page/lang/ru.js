@@ -69,6 +69,7 @@ export default {
   "These are words of the source. It may say nothing on the question.": "Это слова источника. Возможно, о вопросе он ничего не говорит.",
   "The source says a part of this, or says it in other words.": "Источник говорит часть этого или говорит другими словами.",
   "The source does not say this, or says it differently.": "Источник этого не говорит или говорит иначе.",
+  "Only {share} % of the visible text of the page was read.": "Прочитано только {share} % видимого текста страницы.",
   "The page was not read, and the excerpt of the search engine does not say this.": "Страница не была прочитана, а в отрывке поисковой системы этого нет.",
   "The text of the source could not be compared.": "Текст источника не удалось сравнить.",
   "Text of the source": "Текст источника",

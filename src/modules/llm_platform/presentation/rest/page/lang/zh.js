@@ -69,6 +69,7 @@ export default {
   "These are words of the source. It may say nothing on the question.": "这是来源的原话，它可能与问题无关。",
   "The source says a part of this, or says it in other words.": "来源只包含其中一部分，或措辞不同。",
   "The source does not say this, or says it differently.": "来源中没有此内容，或说法不同。",
+  "Only {share} % of the visible text of the page was read.": "只读取了页面可见文字的 {share}%。",
   "The page was not read, and the excerpt of the search engine does not say this.": "未读取该页面，搜索引擎的摘录中没有这一内容。",
   "The text of the source could not be compared.": "无法与来源文本进行比较。",
   "Text of the source": "来源文本",
