@@ -11,6 +11,7 @@ from modules.llm_platform.infrastructure.documents.parsing.html_limits import MA
 
 MIN_MAIN_SHARE = 0.5  # of a file's text; a main content with less was detected wrongly
 MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
+MAX_REREAD_HTML_CHARS = 1_000_000  # The trees of both readings are in memory together.
 MIN_PAGE_WORDS = 200  # The second reading counts only with as many words.
 MAX_BLOCKS = 500  # code blocks, lists of definitions and tables of a page
 MAX_LINKS = 1000  # of a page
@@ -112,7 +113,7 @@ def _page_text(html: str, more_of: Callable[[Any], Answer]) -> Answer:
         return _answer(tree, "")
     more = more_of(tree)
     page, visible_chars = _prepare_page(tree, _PAGE_BOILERPLATE)
-    if len(page) < MIN_PAGE_CHARS and len(html) > MIN_PAGE_CHARS:
+    if len(page) < MIN_PAGE_CHARS < len(html) < MAX_REREAD_HTML_CHARS:
         whole = _tree(bounded_html(_NOSCRIPT.sub("", html))[0])
         whole_page, whole_chars = _prepare_page(whole, "")
         if len(whole_page.split()) >= MIN_PAGE_WORDS:
