@@ -138,7 +138,9 @@ class SlowStore(ISpendingStore):
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def add(self, day: str, amounts: Mapping[str, float]) -> Mapping[str, float]:
+    async def add(
+        self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float] | None = None
+    ) -> Mapping[str, float]:
         self.asked.append(day)
         await self.gate.wait()
         return {name: self.sums.get(day, 0.0) + amount for name, amount in amounts.items()}

@@ -292,21 +292,12 @@ class TestArguments:
                 refused = await client.call_tool("search", {"query": "q", "domains": ["-"] * count})
                 assert text_of(refused).count("domains.") == 10
 
-    @for_each("name", ["x" * 9000, "<b>\n\u202e", SECRET * 9])
-    async def test_the_name_of_an_unknown_argument_is_shortened(self, name: str) -> None:
-        """At most 40 of its letters are repeated, and nothing that is no letter, digit or line; the known ones are named."""
+    @for_each("name", ["x" * 9000, "<b>\n\u202e", SECRET * 9, "colour-1_a"])
+    async def test_the_name_of_an_unknown_argument_does_not_come_back(self, name: str) -> None:
+        """Also where a known argument is wrong; the known ones are named."""
         async with serving(RecordingServices()) as client:
-            message = text_of(await client.call_tool("fetch", {"id": REF.url, name: 1}))
-        assert message.endswith("is not an argument of this tool, which has id, start, max_chars")
-        repeated = message.removeprefix("invalid_request: ").partition(" is not an argument")[0].rstrip(":")
-        assert 0 < len(repeated) <= 40
-        assert all(char.isalnum() or char in "_- " for char in repeated)
-
-    async def test_the_first_unknown_argument_is_named(self) -> None:
-        """By its name, also where a known one is missing or wrong."""
-        async with serving(RecordingServices()) as client:
-            message = text_of(await client.call_tool("fetch", {"zebra": 1, "colour-1_a": 1, "start": -1}))
-        assert message.startswith("invalid_request: colour-1_a: is not an argument")
+            message = text_of(await client.call_tool("fetch", {"id": REF.url, name: 1, "start": -1}))
+        assert message == "invalid_request: a name: is not an argument of this tool, which has id, start, max_chars"
 
     @for_each(
         ("sent", "read"),

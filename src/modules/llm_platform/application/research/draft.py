@@ -75,7 +75,6 @@ class SourceChecks:
     def completer(self) -> MarkerCompleter:
         return MarkerCompleter(self._checker, self.language)
 
-    @stage("verify")
     async def check(self, text: str, added: Collection[int]) -> CheckedAnswer:
         """Check a text. Sentences that were checked before are not compared again."""
         if self._is_long:
@@ -161,11 +160,15 @@ class Draft:
 
     async def check(self) -> CheckedAnswer:
         """Check the citations of the finished text; the pages that it cites are waited for."""
-        text = self.text
-        await self._checks.wait_for_pages(text)
+        await self._checks.wait_for_pages(self.text)
+        return await self._checked()
+
+    @stage("verify")
+    async def _checked(self) -> CheckedAnswer:
         has_first_sources = self._checks.sources is self._first_sources
         if self._known is not None and has_first_sources:
             return self._known.checked
+        text = self.text
         checked = await self._checks.check(text, self.added)
         if has_first_sources:
             _REMEMBERED[self._key()] = _CheckedText(text, self.added, checked)

@@ -26,7 +26,7 @@ _SIGNS = (
     rf"|\.(?=[A-Za-z:\d]{{2,30}}/\w)|(?<![\w\\`])(?={_NAME})"
 )
 SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
-MAX_PLAIN_CHARS = 10_000  # of a part that `plain_text` is tried on: it takes memory for each sign
+MAX_PLAIN_SIGNS = 1000  # of one match of `plain_text`, which takes memory for each; further ones begin at its end
 _TICKS = re.compile(r"`+")
 _CODE = re.compile(r"(?<!`{32})(`+)[^`]+\1")  # within a long run it is not looked for again and again
 _BRACKET = re.compile(r"[\\`\[\]]")
@@ -34,11 +34,14 @@ _BRACKET = re.compile(r"[\\`\[\]]")
 
 @lru_cache(maxsize=64)
 def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
-    """A pattern of text, simple code and well-formed markers of these numbers, which needs no sanitising: most sentences."""
+    """A pattern of text, simple code and well-formed markers of these numbers, which needs no sanitising: most sentences.
+
+    A longer text is matched in turn, each match from the end of the one before.
+    """
     known = "|".join(map(str, numbers)) or "(?!)"
     plain = r"[^\\`\[\]【［@!<&:/wW._]*"
     return re.compile(
-        rf"{plain}(?:(?:`[^`|\n]+`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW._]){plain})*"
+        rf"{plain}(?:(?:`[^`|\n]+`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW._]){plain}){{0,{MAX_PLAIN_SIGNS}}}"
     )
 
 
@@ -114,6 +117,16 @@ class _LineState:
     has_split_code: bool = False  # a code span with a bar was read: in a table later backticks pair differently
 
 
+def _matches_in_turn(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether matches, each from the end of the one before, take the whole text."""
+    at, end = -1, 0
+    while at < end < len(text):
+        at = end
+        found = pattern.match(text, at)
+        end = found.end() if found else at
+    return end == len(text)
+
+
 class InlineCleaner:
     """Sanitises parts of lines in order, with the state of the current line."""
 
@@ -129,7 +142,7 @@ class InlineCleaner:
         """The sanitised part of a line. Parts end before a blank or at a sentence end of an unspaced script."""
         if begins_line:
             self._line = _LineState()
-        if not self._line.has_split_code and len(text) <= MAX_PLAIN_CHARS and self._plain.fullmatch(text):
+        if not self._line.has_split_code and _matches_in_turn(self._plain, text):
             self._line.label_open = self._line.label_open and "[" not in text
             return text
         for _ in range(MAX_PASSES):
