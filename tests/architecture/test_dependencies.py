@@ -62,19 +62,21 @@ def imported() -> frozenset[str]:
 
 def test_imports_are_declared() -> None:
     """Every third-party package that the code imports is a dependency or belongs to an extra."""
-    assert sorted(imported() - declared()) == []
+    missing = sorted(imported() - declared())
+    assert not missing, f"src imports {', '.join(missing)}: declare it or an extra with it in pyproject.toml, then `make lock`."
 
 
 def test_dependencies_are_used() -> None:
     """Every dependency is imported or used by a library."""
-    assert sorted(declared() - imported() - USED_BY_LIBRARIES) == []
+    unused = sorted(declared() - imported() - USED_BY_LIBRARIES)
+    assert not unused, f"src imports no {', '.join(unused)}: remove it from pyproject.toml, or add it to USED_BY_LIBRARIES."
 
 
 def test_extra_all_has_all_extras() -> None:
     """The extra `all` names every other extra."""
     extras = PROJECT["optional-dependencies"]
     named = re.findall(r"\[(.*)\]", extras["all"][0])[0].split(",")
-    assert sorted(named) == sorted(set(extras) - {"all"})
+    assert sorted(named) == sorted(set(extras) - {"all"}), "The extra `all` in pyproject.toml must name every other extra."
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 13), (3, 14), (3, 15)])
@@ -109,4 +111,4 @@ def test_lock_has_hashes_and_no_urls() -> None:
 @for_each("name", sorted(declared()))
 def test_lock_has_every_dependency(name: str) -> None:
     """Every dependency is in the lock."""
-    assert re.search(rf"(?m)^{re.escape(name)}==", LOCK)
+    assert re.search(rf"(?m)^{re.escape(name)}==", LOCK), f"{name} is not in requirements.lock: run `make lock`."

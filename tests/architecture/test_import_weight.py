@@ -1,4 +1,4 @@
-"""Imports are cheap. Modules are counted, because times depend on the machine."""
+"""Imports are cheap: heavy packages are loaded when they are used. `make sizes` counts the modules that are loaded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-MODULES_AT_MOST = 380  # pydantic and what it needs of the standard library are most of them
-MODULES_BEFORE_THE_FIRST_NAME = 40
 HEAVY = {
     "confluent_kafka", "ddgs", "dependency_injector", "fastapi", "h11", "httpx", "httpx2", "lxml", "markdown_it",
     "numpy", "openai", "opentelemetry", "primp", "psycopg", "psycopg_pool", "pypdf", "resiliparse", "rich", "starlette",
@@ -30,18 +28,25 @@ def loaded_by(statement: str) -> set[str]:
     return set(json.loads(child.stdout))
 
 
-def test_public_names_load_few_modules() -> None:
+def advice(module: str, heavy: set[str]) -> str:
+    return (
+        f"Importing {module} loads {', '.join(sorted(heavy))}. Import it in the function that uses it, or under "
+        f"TYPE_CHECKING; `python -X importtime -c 'import {module}'` shows which module imports it."
+    )
+
+
+def test_public_names_load_no_heavy_package() -> None:
     """All public names load no framework, client library or model; the package alone does not load pydantic."""
     loaded = loaded_by("from modules.llm_platform import *")
-    assert sorted(HEAVY & loaded) == []
-    assert len(loaded) <= MODULES_AT_MOST
+    assert not HEAVY & loaded, advice("modules.llm_platform", HEAVY & loaded)
     assert "pydantic" not in loaded_by("import modules.llm_platform")
 
 
 @pytest.mark.parametrize("module", ["modules.llm_platform.container", "modules.llm_platform.testing"])
 def test_container_and_fakes_load_no_extra(module: str) -> None:
     """Packages of an extra are imported when they are used."""
-    assert sorted(HEAVY_FOR_THE_CONTAINER & loaded_by(f"import {module}")) == []
+    heavy = HEAVY_FOR_THE_CONTAINER & loaded_by(f"import {module}")
+    assert not heavy, advice(module, heavy)
 
 
 def test_limits_that_are_counted_in_the_process_load_no_redis() -> None:

@@ -59,7 +59,8 @@ def test_wrong_imports_are_detected(tmp_path: Path) -> None:
         reported[folder, imported] = CYCLES.get((folder, imported), f"{'.'.join(file.with_suffix('').parts)} ->")
     result = lint_imports(source)
     assert result.returncode == 1, result.stdout + result.stderr
-    assert [wrong for wrong, words in reported.items() if words not in result.stdout] == [], result.stdout
+    allowed = [f"{folder} imports {imported}" for (folder, imported), words in reported.items() if words not in result.stdout]
+    assert not allowed, f"The contracts in pyproject.toml allow: {'; '.join(allowed)}.\n{result.stdout}"
 
 
 def test_unit_test_folders_mirror_the_code() -> None:
@@ -67,4 +68,5 @@ def test_unit_test_folders_mirror_the_code() -> None:
     tests = ROOT / "tests" / "unit"
     apart = {"scripts", "benchmarks", "shared"}  # code beside the package
     folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path(name) for name in apart}
-    assert [str(folder) for folder in folders if not (ROOT / "src" / CONTEXT / folder).is_dir()] == []
+    strays = sorted(str(folder) for folder in folders if not (ROOT / "src" / CONTEXT / folder).is_dir())
+    assert not strays, f"Move the tests in {', '.join(strays)} (tests/unit) to the folder of the code that they test."

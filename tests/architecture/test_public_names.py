@@ -26,16 +26,19 @@ def test_every_public_name_can_be_imported() -> None:
 def test_the_table_is_sorted_and_complete() -> None:
     """Each line of the stub names one module and one name, as type checkers need it."""
     lines = Path(f"{platform.__file__}i").read_text(encoding="utf-8").split("\n\n")[1].splitlines()
-    assert lines == [f"from {module} import {name} as {name}" for module, name in sorted((m, n) for n, m in MODULE_OF.items())]
+    wanted = [f"from {module} import {name} as {name}" for module, name in sorted((m, n) for n, m in MODULE_OF.items())]
+    assert lines == wanted, "Run `make docs`: it sorts the lines of modules/llm_platform/__init__.pyi."
 
 
 def test_public_names_are_defined_in_domain_and_application() -> None:
     """No adapter and no framework is public."""
-    assert [module for module in MODULE_OF.values() if not module.startswith(INNER_MODULES)] == []
+    outer = sorted(name for name, module in MODULE_OF.items() if not module.startswith(INNER_MODULES))
+    assert not outer, f"Remove {', '.join(outer)} from the public names, or move them to domain or application."
 
 
 def test_every_error_is_public() -> None:
     """Whoever calls the platform can catch each error by its name."""
     module = exceptions.__name__
-    errors = {name for name, each in vars(exceptions).items() if getattr(each, "__module__", "") == module}
-    assert sorted(errors - set(MODULE_OF)) == []
+    errors = {name for name, value in vars(exceptions).items() if getattr(value, "__module__", "") == module}
+    hidden = sorted(errors - set(MODULE_OF))
+    assert not hidden, f"Add {', '.join(hidden)} of domain/exceptions.py to modules/llm_platform/__init__.pyi."
