@@ -17,8 +17,8 @@ from tests.loopback_upstream import Exchange, by_query, recorded, reply, serving
 
 COMMAND = re.compile(r"([A-Z]+_TEST_URL)=http://\S+ \.venv/bin/pytest -m (\w+)")
 PAGES = {
-    "SEARXNG_TEST_URL": ("README.md", "CONTRIBUTING.md", "docs/howto/searxng.md"),
-    "QDRANT_TEST_URL": ("README.md", "CONTRIBUTING.md", "docs/howto/qdrant-server.md"),
+    "SEARXNG_TEST_URL": ("docs/reference/tested-services.md", "CONTRIBUTING.md", "docs/howto/searxng.md"),
+    "QDRANT_TEST_URL": ("docs/reference/tested-services.md", "CONTRIBUTING.md", "docs/howto/qdrant-server.md"),
 }
 SUITES = ("tests/contracts/test_searxng_web_search.py", "tests/contracts/test_qdrant_vector_store.py")
 NOBODY_LISTENS = "http://127.0.0.1:9"
