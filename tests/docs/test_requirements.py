@@ -1,6 +1,6 @@
-"""Requirements: each id that the code cites is on the page, and each path of the page is there.
+"""Requirements: the ids stand on their page alone, and each path of the page exists.
 
-The source is read, because only docstrings cite ids, and a reader alone would notice one that leads nowhere.
+The source is read, because docstrings have no behaviour.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from tests.docs.pages import ROOT, rows_of, text_of
 
 PAGE = "docs/reference/requirements.md"
-CITED = re.compile(r"\b(?:RB|WS|MS|RC)\d{1,2}\b")
+REQUIREMENT_ID = re.compile(r"\b(?:RB|WS|MS|RC|OP|IF)\d{1,2}\b")
 UNREADABLE = re.compile(
     r"\b(?:research-bridge|mind-search|rag-core|bocha-web-search|interface|contracts|habits|house)\.md"
 )
@@ -19,7 +19,7 @@ FOLDERS = ("src", "tests", "scripts", "benchmarks")
 
 
 def rows() -> list[list[str]]:
-    return [row for row in rows_of(PAGE) if CITED.fullmatch(row[0])]
+    return [row for row in rows_of(PAGE) if REQUIREMENT_ID.fullmatch(row[0])]
 
 
 def test_ids_are_unique() -> None:
@@ -28,13 +28,15 @@ def test_ids_are_unique() -> None:
     assert len(ids) == len(set(ids)) >= 40
 
 
-def test_every_cited_id_is_there() -> None:
-    """A docstring cites what its reader can open."""
-    cited = {
-        found for path in (ROOT / "src").rglob("*.py") for found in CITED.findall(path.read_text(encoding="utf-8"))
-    }
-    assert cited
-    assert sorted(cited - {row[0] for row in rows()}) == []
+def test_code_uses_no_id() -> None:
+    """Code says what it does in words; the page of requirements leads to the code."""
+    cited = [
+        f"{path.relative_to(ROOT)}:{number} {id_}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for id_ in REQUIREMENT_ID.findall(line)
+    ]
+    assert not cited, f"Replace the ids of requirements by a sentence: {', '.join(cited)}. Ids belong to {PAGE}."
 
 
 def test_no_page_is_cited_that_is_not_in_the_repository() -> None:
@@ -45,7 +47,8 @@ def test_no_page_is_cited_that_is_not_in_the_repository() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if path.name != "test_requirements.py"
     }
-    assert [str(path) for path, text in texts.items() if UNREADABLE.search(text)] == []
+    unreadable = [str(path.relative_to(ROOT)) for path, text in texts.items() if UNREADABLE.search(text)]
+    assert not unreadable, f"These files name a page that is not in the repository: {', '.join(unreadable)}."
 
 
 def test_every_place_exists() -> None:
@@ -54,11 +57,11 @@ def test_every_place_exists() -> None:
     for name, _, met, shown, *_ in rows():
         missing += [
             (name, place)
-            for base, cell in ((ROOT / "src/modules/llm_platform", met), (ROOT / "tests", shown))
+            for bases, cell in (((ROOT / "src/modules/llm_platform", ROOT), met), ((ROOT / "tests",), shown))
             for place in re.findall(r"`([\w/.]+)`", cell)
-            if not (base / place).exists()
+            if not any((base / place).exists() for base in bases)
         ]
-    assert missing == []
+    assert not missing, f"{PAGE} names paths that do not exist: {missing}. Name the files that took their places."
 
 
 def test_every_path_of_the_architecture_page_exists() -> None:
@@ -67,4 +70,5 @@ def test_every_path_of_the_architecture_page_exists() -> None:
     bases = (package, ROOT / "src", ROOT)
     places = re.findall(r"`([\w/]+\.(?:py|md)|[\w/]+/)`", text_of("docs/explanation/architecture.md"))
     assert len(places) > MIN_PLACES
-    assert [place for place in places if not any((base / place).exists() for base in bases)] == []
+    missing = [place for place in places if not any((base / place).exists() for base in bases)]
+    assert not missing, f"docs/explanation/architecture.md names files that do not exist: {', '.join(missing)}."

@@ -1,4 +1,4 @@
-"""What an outcome must look like, from the words of the contract (requirements RC3 to RC7) and from nothing of our code."""
+"""What an outcome must look like, from the words of the contract (docs/reference/kafka.md) and from nothing of our code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fit sources into a token budget: by their beginnings, or by the passages that fit a question (requirements RB8 to RB11)."""
+"""Fit sources into a token budget: by their beginnings, or by the passages that fit a question."""
 
 import re
 from collections.abc import Iterator, Sequence

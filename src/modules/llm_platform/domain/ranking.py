@@ -1,4 +1,4 @@
-"""Score results by keywords, without a model, and select the best ones (requirements MS3 and MS6)."""
+"""Score results by keywords, without a model, and select the best ones."""
 
 import re
 from collections.abc import Iterable, Sequence

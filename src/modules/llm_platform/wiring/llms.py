@@ -38,7 +38,7 @@ ONLY_LOOPBACK = (
 EXTRACTIVE_ONLY = (
     "no language model is configured: answers consist of quotes (set LLM_API_KEY and LLM_MODEL to get written answers)"
 )
-REPORT_LLM_RPS = 2.0  # requirement MS9; calls per second of one model if LLM_RPS is not set
+REPORT_LLM_RPS = 2.0  # calls per second of one model if LLM_RPS is not set
 MAX_CONCURRENT_CALLS = 8
 # With a local model, unless set: seconds until its first token, of a research run and of a RAG request, and tokens of sources
 # in the prompt of an answer. A CPU reads 20 to 100 tokens a second. Of 40 questions about manuals the passages in 1,500 tokens

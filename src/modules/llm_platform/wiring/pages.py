@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 
 
-JINA_RPS_WITH_KEY = 5.0  # requirement MS9
+JINA_RPS_WITH_KEY = 5.0  # pages per second
 JINA_RPS_WITHOUT_KEY = 0.33  # Jina serves about twenty pages per minute without a key
 MAX_CONCURRENT_PAGES = 5  # of Jina; a higher rate raises it
 MAX_DIRECT_READS = 32  # at once, of all hosts and callers; half of them for a caller that is alone

@@ -1,4 +1,4 @@
-"""The answer stage: what it writes from, what it cites, and what it does when a part fails (requirements RC5 and RC6)."""
+"""The answer stage: what it writes from, what it cites, and what it does when a part fails."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
     )
 
 
-# --- documents of the index (requirement RC5) -----------------------------------------------------------------------------
+# --- documents of the index -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

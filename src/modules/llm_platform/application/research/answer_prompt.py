@@ -1,4 +1,4 @@
-"""The prompts for answers and reports, and the parser of the NO_ANSWER mark in what the model writes (RB8 to RB11, MS7).
+"""The prompts for answers and reports, and the parser of the NO_ANSWER mark in what the model writes.
 
 Sources are untrusted. They stand between two fence lines that hold a digest of the request, which the author of a page
 cannot know, and marks that look like ours (numbers in brackets, chat roles) are neutralised.

@@ -1,5 +1,5 @@
 """The plan of a research run: three search queries of a deep one (docs/reference/http.md), or up to three sub-questions of a
-report (requirement MS1).
+report.
 
 A model writes them; a decomposition by rules completes its list, and replaces it if no model is configured.
 """

@@ -1,4 +1,4 @@
-"""Shallow and deep research: search, and write an answer from the search results (requirements RB1 and RB2)."""
+"""Shallow and deep research: search, and write an answer from the search results."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Search several questions concurrently, and fuse their results into numbered sources (requirement RB6)."""
+"""Search several questions concurrently, and fuse their results into numbered sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
 PROVIDER_SEPARATOR = "+"  # between the names of providers of one answer
-RECENT = "month"  # requirement RB17: time_range month for recent content
+RECENT = "month"  # the first `time_range` of a question that asks for what is recent
 RRF_K = 60  # Cormack, Clarke, Büttcher 2009: reciprocal rank fusion
 MAX_TITLE_CHARS = 300  # of a result
 MAX_RESULT_CHARS = 20_000  # of a snippet or summary

@@ -1,4 +1,4 @@
-"""The answer service: a question with context in, an answer with cited documents out (requirements RC5 and RC6)."""
+"""The answer service: a question with context in, an answer with cited documents out."""
 
 import asyncio
 import logging

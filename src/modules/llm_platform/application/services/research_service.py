@@ -1,4 +1,4 @@
-"""The research service: a question in, a cited answer out (requirements RB1, RB2 and RB15; docs/reference/http.md)."""
+"""The research service: a question in, a cited answer out (docs/reference/http.md)."""
 
 import asyncio
 import logging

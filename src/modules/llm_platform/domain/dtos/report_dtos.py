@@ -1,4 +1,4 @@
-"""The values that the stages of a report exchange and store (requirements MS1 to MS8)."""
+"""The values that the stages of a report exchange and store."""
 
 from datetime import datetime
 from typing import Literal

@@ -1,4 +1,4 @@
-"""A research run: the question, the answer, and for each sentence where it stands (requirements RB14 and RB15)."""
+"""A research run: the question, the answer, and for each sentence where it stands."""
 
 import hashlib
 from datetime import datetime
@@ -109,7 +109,7 @@ class Turn(BaseModel, frozen=True):
 
 class ResearchRequest(BaseModel):
     """A question. shallow: one search and one synthesis; deep: three searches side by side and one synthesis; report: the
-    pages behind the results are ranked, read, summarised and written up (requirements MS1 to MS8).
+    pages behind the results are ranked, read, summarised and written up.
 
     `context` is what the caller wrote beyond the question, for a model to read when it writes: untrusted data, in which no
     address is opened. A question that was taken from there is understood with it before it is searched.
@@ -330,7 +330,7 @@ SynthesisPart = SynthesisToken | SynthesisReset | Synthesis
 
 
 class RawResult(BaseModel, frozen=True):
-    """One hit as the answer shows it; `content` is the stored text that quotes point into (requirement RB14)."""
+    """One hit as the answer shows it; `content` is the stored text that quotes point into."""
 
     title: str
     url: str

@@ -1,4 +1,4 @@
-"""Passages of indexed documents, what is asked of them, and what is answered from them (requirements RC3 to RC6)."""
+"""Passages of indexed documents, what is asked of them, and what is answered from them."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ class RagHits(BaseModel, frozen=True):
 
 
 class ContextItem(BaseModel, frozen=True):
-    """A piece of context that the asker brings: words, or an address to read (requirement RC1)."""
+    """A piece of context that the asker brings: words, or an address to read."""
 
     doc_id: str | None = None
     snippet: str | None = None
@@ -151,7 +151,7 @@ class RagAnswer(BaseModel, frozen=True):
     degraded: tuple[Degraded, ...] = ()
 
 
-# The one outcome of a request, as it went out (requirement RC8).
+# The one outcome of a request, as it went out.
 
 
 class Outcome(NamedTuple):

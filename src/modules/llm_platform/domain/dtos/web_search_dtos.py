@@ -1,4 +1,4 @@
-"""A web search as every layer sees it (requirement WS2; docs/howto/use-from-python.md)."""
+"""A web search as every layer sees it (docs/howto/use-from-python.md)."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The port of the store of outcomes, which makes one request one outcome across crashes (requirement RC8), and the port of the
+"""The port of the store of outcomes, which makes one request one outcome across crashes, and the port of the
 store of failed requests.
 """
 

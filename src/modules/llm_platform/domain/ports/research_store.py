@@ -1,4 +1,4 @@
-"""The port of the research store, which stores the stages of each research run by topic (requirement MS8)."""
+"""The port of the research store, which stores the stages of each research run by topic."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
 
-DEFAULT_MAX_TOKENS = 2048  # requirements RB8 to RB11
+DEFAULT_MAX_TOKENS = 2048  # of an answer, unless a setting says otherwise
 NO_SYNTHESIS = "The writer's stream ended without an answer: use another writer"
 
 

@@ -1,4 +1,4 @@
-"""Bocha AI web search: POST {base}/v1/web-search (requirements WS2, WS3 and WS5)."""
+"""Bocha AI web search: POST {base}/v1/web-search."""
 
 import re
 from collections.abc import Mapping

@@ -26,7 +26,7 @@ INLINE_CHARS = 30_000  # of all sources together, about 10 ms of packing; longer
 
 
 class LLMSynthesizer(StreamingSynthesizer):
-    """Sends the numbered sources with the rules of requirements RB8 to RB11 to a model, in one call.
+    """Sends the numbered sources with the rules of the answer prompt to a model, in one call.
 
     `llm` may be a router: its resets and its spending are passed on. `context_tokens` is the context window of the smallest
     model behind it, prompt and answer together; `sources_tokens` of it are for the sources of a short answer. Raises the

@@ -71,7 +71,7 @@ KINDS: Mapping[str, LLMKind] = MappingProxyType(
         "kimi": LLMKind(
             "https://api.kimi.com/coding/v1",
             "max_completion_tokens",
-            price=0.0,  # a subscription, requirement RB16
+            price=0.0,  # a subscription: a call costs nothing
             context_tokens=262_144,
             takes_temperature=False,
             user_agent="KimiCLI/0.77",  # others are rejected; the operator decides to send it

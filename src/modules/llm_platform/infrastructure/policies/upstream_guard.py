@@ -1,6 +1,6 @@
 """The guard of an upstream: every call of a search provider, a language model or a page reader enters it once.
 
-It holds the call to the rate limit (requirement MS9) and to the circuit of the service, counts it, is its span, and grants it
+It holds the call to the rate limit and to the circuit of the service, counts it, is its span, and grants it
 a second try after an error that is over in a moment. Callers that share a service share its circuit and its retry budget.
 """
 

@@ -1,6 +1,6 @@
-"""Research over HTTP: a cited answer, complete or streamed (requirements RB2 and RB15; docs/reference/http.md).
+"""Research over HTTP: a cited answer, complete or streamed (docs/reference/http.md).
 
-The plan of a report can be requested first and changed by a person (requirements MS1 to MS8).
+The plan of a report can be requested first and changed by a person.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Search over HTTP: in the platform's format (requirement WS7) and in that of SearXNG (requirements RB2 to RB4)."""
+"""Search over HTTP: in the platform's format and in that of SearXNG."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""SearXNG as a search provider: POST {base}/search, a form in, JSON out (requirements RB2 to RB4)."""
+"""SearXNG as a search provider: POST {base}/search, a form in, JSON out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Kafka outcomes: the failure that stands for an error, and the record of a result or a failure (requirements RC4, RC6 to
-RC9). Nothing here depends on a Kafka client.
+"""Kafka outcomes: the failure that stands for an error, and the record of a result or a failure.
+Nothing here depends on a Kafka client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kafka requests: the topics, and the parser from message bytes to a search or a question (requirements RC2, RC3, RC5)."""
+"""Kafka requests: the topics, and the parser from message bytes to a search or a question."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

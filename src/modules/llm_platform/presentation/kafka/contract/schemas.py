@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of the contract, and the JSON Schemas of its five messages (requirements RC3 to RC7).
+"""The AsyncAPI 3 document of the contract, and the JSON Schemas of its five messages.
 
 `asyncapi.json` is written from the worker's point of view: it receives requests and sends outcomes. AsyncAPI allows a reply
 on one channel only, so a reply names the topic of results; the description names rag_failed. The schemas use keywords that

@@ -1,4 +1,4 @@
-"""Computes exactly one outcome for a request's bytes (requirement RC8). Nothing here depends on a Kafka client."""
+"""Computes exactly one outcome for a request's bytes. Nothing here depends on a Kafka client."""
 
 from __future__ import annotations
 
