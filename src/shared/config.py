@@ -366,8 +366,8 @@ class Settings(BaseSettings):
     CITATION_JUDGE: Literal["auto", "off", "report", "all"] = setting(
         "auto",
         "Which answers have their citations verified by the language model, after the "
-        "word comparison: off (none), report (reports), all, or auto (reports, and what the words doubt in quick and "
-        "deep answers; none with a local model)",
+        "word comparison: off (none), report (reports), all, or auto (reports, and in quick and deep answers the citations "
+        "that word comparison does not rate supported; none with a local model)",
         "you pay one more call and wait for it, for surer verdicts (all), or save it (off)", example="all",
     )
 

@@ -157,7 +157,7 @@ def _written_terms(text: str, language: str, wanted: Collection[str] | None = No
 
 
 def _singular(word: str) -> str:
-    """Without the `s` of an English plural: two forms of a term count as one."""
+    """Remove the `s` of an English plural, so that two forms of a term count as one."""
     return word[:-1] if len(word) >= MIN_STEM and word.endswith("s") else word
 
 

@@ -367,9 +367,8 @@ def build_report_judge(settings: Settings, judges: CitationJudges, adapters: LLM
 
 
 def judged_answers(settings: Settings, among: LLMAdapters | None = None) -> Literal["off", "report", "auto", "all"]:
-    """Return the answers that a model judges. `auto`: reports, and of quick and deep answers what the words doubt; none if
-    the model is local, since small models give worse verdicts than the words and take long on a CPU. `among`: the models of
-    the run, all configured ones if it is None.
+    """Return which answers a model judges. `auto` resolves to `off` if the judging model is local, because small models give
+    worse verdicts than word comparison and take long on a CPU. `among` names the models of the run; None is all of them.
     """
     if settings.CITATION_JUDGE != "auto":
         return settings.CITATION_JUDGE

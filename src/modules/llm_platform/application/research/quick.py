@@ -111,7 +111,7 @@ class QuickResearch:
         self._reserve_s = min(RESERVE_MAX_S, self._options.timeout_s * RESERVE_SHARE)
 
     def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> Self:
-        """The same over files of the request, beside the sources or in their place."""
+        """Return a copy that searches the files of the request, beside the sources or in their place."""
         other = copy(self)
         other._search = FilesSearch(files, self._search if beside_sources else None)
         return other

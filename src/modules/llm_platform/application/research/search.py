@@ -118,7 +118,7 @@ def _collect(
     for number, task in enumerate(tasks, 1):
         name = "search" if len(requests) == 1 else f"search/{number}"
         if task.cancelled():
-            degraded.append(Degraded(component=name, reason="timeout: no answer before the deadline of the research"))
+            degraded.append(Degraded(component=name, reason="timeout: no answer before the deadline of the research run"))
             searches += 1
         elif isinstance(error := task.exception(), AppException):
             degraded.append(Degraded.of(name, error))

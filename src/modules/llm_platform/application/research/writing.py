@@ -39,7 +39,7 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
 from shared.exceptions import AppException
 
-LATE = "timeout: not finished before the deadline of the research"
+LATE = "timeout: not finished before the deadline of the research run"
 CUT_LATE = f"{LATE}: the text is cut off; raise RESEARCH_TIMEOUT_S"
 CUT_BROKEN = "timeout: the text is cut off; {message}"
 REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"

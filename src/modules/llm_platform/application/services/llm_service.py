@@ -21,7 +21,7 @@ class LLMService:
         missing: str = NOT_CONFIGURED,
         models: Sequence[ConfiguredModel] = (),
     ) -> None:
-        """Without a provider every call raises LLMConfigError with the message `missing`, which names the settings.
+        """Create the service. If `provider` is None, every call raises LLMConfigError with the message `missing`.
 
         `models` lists what requests can select, in failover order.
         """

@@ -264,7 +264,7 @@ class _Attempt:
             raise
         except Exception as error:  # the outermost handler of a background run: a defect affects no other one
             log.error("unexpected error", exc_info=error)
-            self._fail(AppException("Internal error: search the server log for this research."))
+            self._fail(AppException("Internal error: search the server log for the id of this research run."))
 
     def _add(self, event: research_events.ResearchEvent) -> None:
         if isinstance(event, research_events.Started) and self._job.last_event:

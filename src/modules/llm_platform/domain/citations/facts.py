@@ -289,7 +289,7 @@ def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[Replaced]
 
 
 def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
-    """The same for a script without blanks: a copy but for a few characters in the place of others."""
+    """Return whether, in a script without blanks, the claim copies the sentence but for a few replaced characters."""
     mine, theirs = claim.text, sentence.text
     if not any(is_unspaced(word.key) for word in claim.words):
         return False

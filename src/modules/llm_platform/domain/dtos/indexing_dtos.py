@@ -28,7 +28,7 @@ class DocumentText:
 class LeftOut:
     """A file or a line that cannot be indexed: `where` it is and why, in words for its owner, without its content.
 
-    Documents whose ids begin with `hides` may be in it all the same: "" may be any, None is none.
+    It may contain documents whose ids begin with `hides`: `""` matches any id, `None` none.
     """
 
     where: str
@@ -38,7 +38,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """A document that was found and not read yet. `digest` is another one when its content is; `where` names it to people.
+    """A document that was found and not read yet. `digest` changes with the content; `where` names it to people.
 
     `read` blocks. `place` is how many bytes have been gone through when this one is done. `origin` is the folder or source
     that it comes from, as a digest. `unchanged`: the source knows that the collection holds it as it is. `qualified` gives the

@@ -425,7 +425,7 @@ class ResearchResponse(BaseModel, frozen=True):
     metadata: ResearchMetadata
 
     def with_degraded(self, *entries: Degraded) -> Self:
-        """The same answer, which also says what failed after it was made."""
+        """Return a copy whose `degraded` ends with what failed after the answer was made."""
         return self.model_copy(update={"degraded": (*self.degraded, *entries)})
 
 

@@ -130,6 +130,6 @@ class WebSearchResponse(BaseModel, frozen=True):
     raw: dict[str, Any] | None = None
 
     def with_degraded(self, degraded: Iterable[Degraded]) -> Self:
-        """The same answer, which also tells what failed on the way to it."""
+        """Return a copy whose `degraded` begins with what failed before this answer."""
         more = tuple(degraded)
         return self.model_copy(update={"degraded": (*more, *self.degraded)}) if more else self

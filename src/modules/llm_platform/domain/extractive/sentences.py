@@ -86,7 +86,7 @@ def read_sentences(
 def sentences_in(
     blocks: Sequence[Block], language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """The same for parsed blocks."""
+    """Yield the sentences of parsed blocks."""
     read = (
         sentence
         for number in _most_relevant(blocks, relevance, most)

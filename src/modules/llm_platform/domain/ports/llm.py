@@ -37,7 +37,7 @@ class ILLMProvider(ABC):
         last: LLMStreamPart | None = None
         async with aclosing(self.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
             async for part in parts:
-                last = part  # to the end, so that what is around the call sees that it ended well
+                last = part  # the stream is drained, so that wrappers of the call record success
         if isinstance(last, LLMResponse):
             return last
         raise LLMConnectionError(BROKEN_OFF.format(name=self.name))

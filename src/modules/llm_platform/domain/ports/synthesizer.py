@@ -52,7 +52,7 @@ class ISynthesizer(ABC):
         """
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        """The same piece by piece: SynthesisToken…, then one Synthesis with the tokens since the last reset joined.
+        """Yield the text piece by piece: SynthesisToken…, then one Synthesis with the tokens since the last reset joined.
 
         A writer that has nothing to stream gives its text as one token, which is what this default does.
         """
@@ -72,7 +72,7 @@ class StreamingSynthesizer(ISynthesizer):
         last: SynthesisPart | None = None
         async with aclosing(self.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
             async for part in parts:
-                last = part  # to the end, so that what is around the call sees that it ended well
+                last = part  # the stream is drained, so that wrappers of the call record success
         if isinstance(last, Synthesis):
             return last
         raise LLMProviderException(NO_SYNTHESIS)

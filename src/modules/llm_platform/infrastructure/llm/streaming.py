@@ -85,7 +85,7 @@ def read_chunk(payload: bytes) -> Delta:
 
 
 def _decode(body: bytes) -> Any:
-    """Also of invalid UTF-8 and lone surrogates, whose other half may follow in the next chunk."""
+    """Decode JSON, with invalid UTF-8 and lone surrogates too: the other half of one may follow in the next chunk."""
     with suppress(ValueError):
         return from_json(body)
     try:

@@ -45,7 +45,7 @@ class SingleFlightLLM(ILLMProvider):
 
 
 class SharedSynthesizer(StreamingSynthesizer):
-    """The same request over the same sources is written once at a time, and its text is cached for `ttl_s` seconds.
+    """Writes one text at a time for equal requests over equal sources, and caches it for `ttl_s` seconds.
 
     The key holds all that shapes the text: the request, the writer's name and version, and `version` for what the caller
     knows of it (the models). Only a complete text with nothing degraded is stored; without a `cache` none is. A text that

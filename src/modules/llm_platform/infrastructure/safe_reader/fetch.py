@@ -69,7 +69,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII | re.IGN
 
 @cache
 def request_headers() -> dict[str, str]:
-    """The same for every page; nothing in them is about the user."""
+    """Return the headers of every request for a page; none is about the user."""
     return {
         "User-Agent": f"{user_agent()} (reads one page for its user)",
         "Accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,text/*;q=0.5",

@@ -396,7 +396,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
     ),
     ToolSpec(
         name="start_research",
-        title="Start a research",
+        title="Start a research run",
         description="As research, in the background: returns an id at once. get_research returns the answer.",
         request=ResearchToolRequest,
         parameters=_RESEARCH_PARAMETERS,
@@ -408,10 +408,10 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
     ),
     ToolSpec(
         name="get_research",
-        title="Get a started research",
+        title="Get a research run",
         description=(
-            "The state of a research that start_research started, and its answer when it is done. Waits up to wait_s seconds "
-            "for that: call it again while the status is queued or running."
+            "The state of a research run that start_research started, and its answer when it is done. Waits up to "
+            "wait_s seconds for that: call it again while the status is queued or running."
         ),
         request=RunRequest,
         parameters={

@@ -28,7 +28,7 @@ _NUMBER_TRIM = " \t\r\n\"'“”„«»`*_~≈=.:;,!"
 
 @cache
 def _number_words() -> Mapping[str, float]:
-    """Without `none` and `null`: these mean a missing score, not the score 0."""
+    """Return the numbers by their words. `none` and `null` are not among them: they mean a missing score, not the score 0."""
     few = enumerate(("zero нуль ноль zéro cero", "one один одна eins un uno"))  # in other texts these may mean something else
     signs = {sign: float(value) for value, sign in enumerate("零一二三四五六七八九十")}
     others = {word: float(value) for word, value in number_words().items()}

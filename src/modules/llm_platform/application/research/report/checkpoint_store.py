@@ -75,5 +75,5 @@ class CheckpointStore:
             self.failure = error
             self._is_readable = self._is_readable and operation == WRITE
         self._metrics.count(STORE_REQUESTS, operation, self.failure.code)
-        log.warning("store disabled for this research", extra={"error": self.failure.code})
+        log.warning("store disabled for this research run", extra={"error": self.failure.code})
         return None

@@ -319,7 +319,7 @@ async def show_research(
                 answer.finish()
                 return event.response
             progress.show(event)
-    raise CommandError("the research ended without an answer")
+    raise CommandError("the research run ended without an answer")
 
 
 def deliver_research(

@@ -216,7 +216,7 @@ def local_minute(when: datetime) -> str:
 
 
 def _without_midnight(published: str | None) -> str | None:
-    """Without the time 00:00:00, which search engines write when they know only the day."""
+    """Remove the time 00:00:00, which search engines write when they know only the day."""
     return published.partition("T00:00:00")[0] if published else None
 
 
