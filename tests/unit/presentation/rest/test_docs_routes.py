@@ -247,8 +247,11 @@ class TestResearchPage:
         assert len(texts) > 80
         for language in LANGUAGES:
             found = catalogue(language)
-            assert set(found) == texts, f"{language} lacks {sorted(texts - set(found))}"
-            assert all(map(str.strip, found.values())), language
+            missing, unused = sorted(texts - set(found)), sorted(set(found) - texts)
+            assert not missing, f"lang/{language}.js lacks a translation of: {missing}"
+            assert not unused, f"Remove from lang/{language}.js what the page no longer says: {unused}"
+            empty = [text for text, translated in found.items() if not translated.strip()]
+            assert not empty, f"lang/{language}.js has an empty translation of: {empty}"
             for text, translated in found.items():
                 assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translated)), text
 
