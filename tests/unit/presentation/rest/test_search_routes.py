@@ -112,6 +112,19 @@ async def test_unsafe_addresses_are_not_passed_on(client: httpx2.AsyncClient, se
     assert (answer["suggestions"], answer["nested"]) == (["more"], {"a": [{"image": {"alt": "b"}}]})
 
 
+async def test_a_title_that_begins_with_the_name_of_a_language_is_passed_on(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
+    """Words before a colon and a blank are no scheme: the result keeps its title, and the list its suggestion."""
+    row = {"url": "https://example.org/a", "title": "JavaScript: The Good Parts", "content": "VBScript: a language"}
+    services.found = WebSearchResponse(
+        query="q", provider="searxng", raw={"results": [row], "suggestions": ["javascript: the weird parts"]}
+    )
+    answer = (await client.get("/search", params={"q": "q"})).json()
+    assert answer["results"] == [row]
+    assert answer["suggestions"] == ["javascript: the weird parts"]
+
+
 async def test_lone_surrogate_is_passed_on(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """A lone surrogate from upstream is escaped in JSON, not a 500."""
     services.found = WebSearchResponse(query="q", raw={"results": [{"title": "a\ud800b"}]})

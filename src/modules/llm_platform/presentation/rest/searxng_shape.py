@@ -168,14 +168,14 @@ def _is_unsafe_item(item: Any, name: str) -> bool:
 def _is_unsafe_address(value: Any, name: str) -> bool:
     """Whether a field for addresses has another scheme than those of documents, or any field one that runs as a script.
 
-    Browsers ignore controls and blanks in a scheme.
+    Browsers ignore controls and blanks in a scheme. "JavaScript: The Good Parts" is a title, for the blank behind the colon.
     """
     if not isinstance(value, str) or (scheme := _SCHEME.match(_BLANK.sub("", value[:MAX_SCHEME_CHARS]))) is None:
         return False
     found = scheme[1].lower()
-    if found in SCRIPT_SCHEMES:
-        return True
-    return _ADDRESS_FIELD.search(name) is not None and found not in SAFE_SCHEMES.get(name, DOCUMENT_SCHEMES)
+    if _ADDRESS_FIELD.search(name) is None:
+        return found in SCRIPT_SCHEMES and not value.partition(":")[2][:1].isspace()
+    return found not in SAFE_SCHEMES.get(name, DOCUMENT_SCHEMES)
 
 
 def _in_searxng_format(response: dtos.WebSearchResponse) -> dict[str, Any]:
