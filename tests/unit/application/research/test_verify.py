@@ -22,7 +22,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisPart,
     SynthesisToken,
 )
-from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMTimeoutError
+from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMException, LLMTimeoutError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
@@ -191,11 +191,32 @@ async def test_the_judge_is_called_a_bounded_number_of_times_while_an_answer_is_
         assert len(judge.calls) == calls
 
 
+@in_virtual_time
+async def test_a_judge_that_is_late_for_a_repeated_answer_is_paid_once() -> None:
+    """A text from the cache is there at once: a call about it would be cancelled, and paid for, at each repeat."""
+    judge = FakeCitationJudge("supported", delay_s=FOREVER_S)
+    request = order(judge, FakeSynthesizer(ANSWER), 0.05)
+    calls = [(await write(request, False, lambda part: None, lambda reason: None)).spent.calls for _ in range(3)]
+    assert calls == [1, 0, 0]
+    assert len(judge.calls) == 1
+
+
+@in_virtual_time
+async def test_what_was_asked_about_a_text_that_was_taken_back_is_counted_and_asked_no_more() -> None:
+    """The writer fails after some sentences, and quotes stand in: the call so far is paid for, and no other one is made."""
+    text = " ".join(f"The service number {number} listens on port {number} [1]." for number in range(100, 160))
+    judge = FakeCitationJudge("unsupported", delay_s=0.1, spent=Spending(calls=1, cost_usd=0.5))
+    writer = SlowWords(text, fail_after=16, error=LLMBudgetError())
+    written = await write(order(judge, writer, 0.05), False, lambda part: None, lambda reason: None)
+    assert written.synthesis.synthesizer == ExtractiveSynthesizer().name
+    assert written.spent.calls == len(judge.calls) == 1
+
+
 class SlowWords(FakeSynthesizer):
     """Takes a hundredth of a second for each word."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, fail_after: int = 0, error: LLMException | None = None) -> None:
+        super().__init__(text, fail_after=fail_after, error=error)
         self.seconds = len(text.split()) / 100
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:

@@ -185,6 +185,8 @@ class Draft:
         """Take back the text so far."""
         was_shown = bool(self._parts) and (self._is_streamed or self._is_finished)
         self._begin()
+        if self._early is not None:
+            self._early.discard()
         if was_shown:
             self._on_reset(reason)
 

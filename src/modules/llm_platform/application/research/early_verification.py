@@ -16,7 +16,8 @@ class EarlyVerification:
     """At most MAX_EARLY_CALLS calls, one at a time, each about the doubted sentences that are complete by then.
 
     `verdicts` are by claim and quote: a sentence whose quote changes, because its page is read late, has none. After a call
-    that fails no further one is made.
+    that fails no further one is made. Sentences of a call that came too late are not asked about again: a text from the cache
+    is there at once, so each repeat of its question would pay for a call that is cancelled.
     """
 
     def __init__(self, verification: Verification, question: str, sources: Sequence[Source]) -> None:
@@ -24,6 +25,7 @@ class EarlyVerification:
         self._titles = {source.index: source.title for source in sources}
         self._began = asyncio.get_running_loop().time()
         self._waiting: list[CitedClaim] = []
+        self._asked: list[CitedClaim] = []  # by the running call
         self._task: asyncio.Task[None] | None = None
         self._calls = 0
         self.verdicts: dict[CitedClaim, ModelVerdict | None] = {}
@@ -33,12 +35,20 @@ class EarlyVerification:
     def add(self, checked: Iterable[tuple[str, Citation]]) -> None:
         """Take further sentences with their citations, and start a call if none is running."""
         claims = (claim_to_judge(self._verification, claim, citation, self._titles) for claim, citation in checked)
-        self._waiting += [claim for claim in claims if claim is not None and claim not in self.verdicts]
+        self._waiting += [
+            claim
+            for claim in claims
+            if claim is not None and claim not in self.verdicts and (self._question, claim) not in self._verification.cancelled
+        ]
         is_free = self._task is None or self._task.done()
         if self._waiting and is_free and self._calls < MAX_EARLY_CALLS and not self.degraded:
-            asked, self._waiting = list(dict.fromkeys(self._waiting)), []
+            self._asked, self._waiting = list(dict.fromkeys(self._waiting)), []
             self._calls += 1
-            self._task = asyncio.create_task(self._ask(asked))
+            self._task = asyncio.create_task(self._ask(self._asked))
+
+    def discard(self) -> None:
+        """Ask no more about sentences that were taken back."""
+        self._waiting.clear()
 
     async def finish(self) -> None:
         """Wait for the running call, for the share of the time so far that a reader waits; then it is cancelled."""
@@ -46,6 +56,9 @@ class EarlyVerification:
         if self._task is not None and share is not None:
             elapsed = asyncio.get_running_loop().time() - self._began
             await asyncio.wait((self._task,), timeout=share * elapsed)
+            if not self._task.done():
+                late = (*self._asked, *self._waiting)
+                self._verification.cancelled.update({(self._question, claim): True for claim in late})
         await self.aclose()
 
     async def aclose(self) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Self
 
+from cachetools import TTLCache
+
 from modules.llm_platform.application.research import events, read_pages
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.files import FilesSearch, OpenedFiles
@@ -36,7 +38,7 @@ from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.follow_up import names_something
 from modules.llm_platform.domain.ports.cache import ICache
@@ -54,6 +56,8 @@ MAX_SOURCES = 20  # of up to 30 found; the last ones cost tokens and are seldom 
 RESERVE_SHARE = 0.1  # of the time, for the extractive answer near the deadline
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
+NOT_JUDGED_AGAIN_S = 600.0  # after a judge that came too late; each try is paid for
+MAX_LATE_CLAIMS = 1000
 MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # of the time of the writing: how long a whole answer waits for its judge
 
 
@@ -106,6 +110,7 @@ class QuickResearch:
         self._options = options or ResearchOptions()
         self._plans = plans
         self._judge = judge
+        self._late_claims: TTLCache[tuple[str, CitedClaim], bool] = TTLCache(MAX_LATE_CLAIMS, NOT_JUDGED_AGAIN_S)
         self._reader = reader
         self._models = models
         self._reserve_s = min(RESERVE_MAX_S, self._options.timeout_s * RESERVE_SHARE)
@@ -321,7 +326,7 @@ class QuickResearch:
         if self._options.judges_supported:
             return Verification(self._judge, run.deadline)
         waits = None if run.context.streamed else MAX_WAIT_SHARE[run.context.request.depth]
-        return Verification(self._judge, run.deadline, doubted_only=True, max_wait_share=waits)
+        return Verification(self._judge, run.deadline, doubted_only=True, max_wait_share=waits, cancelled=self._late_claims)
 
 
 def _planned_before(context: ResearchContext) -> Plan | None:

@@ -4,8 +4,8 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final, get_args
 
@@ -55,13 +55,15 @@ class Verification:
     """The judge of the citations of an answer, and its deadline (event loop time).
 
     `doubted_only`: without those that the words support. `max_wait_share`: of the time that the answer took, how long its
-    reader waits for verdicts once the text is complete; None waits until the deadline.
+    reader waits for verdicts once the text is complete; None waits until the deadline. `cancelled`: the questions and claims
+    of calls that came too late, which the next answers do not ask again.
     """
 
     judge: ICitationJudge
     until: float
     doubted_only: bool = False
     max_wait_share: float | None = None
+    cancelled: MutableMapping[tuple[str, CitedClaim], bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ async def ask_judge(
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
         return JudgedClaims(verdicts=(), spent=spent), (Degraded.of(name, error),)
     missing = len(claims) - len(judgment.verdicts)
-    return judgment.model_copy(update={"verdicts": (*judgment.verdicts, *[None] * missing)}), ()
+    return judgment.model_copy(update={"verdicts": (*judgment.verdicts, *[None] * missing)[: len(claims)]}), ()
 
 
 # Citation verification by a language model: all claims of an answer with their quotes in one call.

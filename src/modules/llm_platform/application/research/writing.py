@@ -6,27 +6,25 @@ The completer adds the markers that a model left out, the checker verifies all c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.draft import Draft, SourceChecks
 from modules.llm_platform.application.research.early_verification import EarlyVerification
 from modules.llm_platform.application.research.read_pages import SourcesBeingRead
-from modules.llm_platform.application.research.verification import OnChecked, Verification, Verified, verify
+from modules.llm_platform.application.research.verification import (
+    NOTHING_KNOWN,
+    OnChecked,
+    Verification,
+    Verified,
+    verify,
+)
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
 from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    CitedClaim,
-    ModelVerdict,
-    Source,
-    Synthesis,
-    SynthesisReset,
-    SynthesisToken,
-)
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, Synthesis, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_closest
@@ -168,24 +166,34 @@ async def _checked(
     for message in _messages_below(request, synthesis, checked, by_model=by_model):
         output.add(f"\n\n{message}")
     degraded = (*degraded, *_notes(synthesis, checked, by_model=by_model))
-    verified = await _verified(request, early, text, checked, on_checked) if not is_fallback else Verified(checked)
+    verified = await _verified(request, early, text, checked, on_checked, is_fallback=is_fallback)
     spent = synthesis.spent + verified.spent
     return WrittenAnswer(output.text, synthesis, verified.checked, (*degraded, *verified.degraded), spent, checks.sources)
 
 
 async def _verified(
-    request: WritingRequest, early: EarlyVerification | None, text: str, checked: CheckedAnswer, on_checked: OnChecked
+    request: WritingRequest,
+    early: EarlyVerification | None,
+    text: str,
+    checked: CheckedAnswer,
+    on_checked: OnChecked,
+    *,
+    is_fallback: bool,
 ) -> Verified:
-    """The verdicts of the judge. A reader of a stream has the whole text by now: only verdicts are waited for."""
+    """The verdicts of the judge. A reader of a stream has the whole text by now: only verdicts are waited for.
+
+    The fallback's text is not judged; what was asked about the writer's before it is paid for.
+    """
     if request.verification is None:
         return Verified(checked)
-    known: Mapping[CitedClaim, ModelVerdict | None] = {}
+    verified, known = Verified(checked), NOTHING_KNOWN
     if early is not None:
-        await early.finish()
+        await (early.aclose() if is_fallback else early.finish())
         known = early.verdicts
-    verified = await verify(
-        request.verification, request.question, text, request.language, request.sources, checked, on_checked, known
-    )
+    if not is_fallback:
+        verified = await verify(
+            request.verification, request.question, text, request.language, request.sources, checked, on_checked, known
+        )
     if early is None:
         return verified
     return replace(verified, spent=verified.spent + early.spent, degraded=(*early.degraded, *verified.degraded))
