@@ -112,7 +112,10 @@ class DyingParsers(InProcess):
 
 
 async def test_a_host_whose_page_ended_a_parser_waits() -> None:
-    """Its next page is not fetched; other hosts are read, and a page that is merely unreadable changes nothing."""
+    """Its next page is not fetched; other hosts are read, and a page that is merely unreadable changes nothing.
+
+    It waits for the caller who named it alone: nobody can close a host of many for the others.
+    """
     asked: list[str] = []
 
     def respond(ip: str, port: int, host: str, target: str) -> object:
@@ -131,3 +134,5 @@ async def test_a_host_whose_page_ended_a_parser_waits() -> None:
         await reader.read("https://a.example.net/text")
     assert not asked
     assert (await reader.read("https://b.example.net/text")).text
+    set_current_caller("another")
+    assert (await reader.read("https://a.example.net/text")).text

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import httpx2
 from cachetools import TTLCache
 
+from modules.llm_platform.domain.current_caller import current_caller
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
 from modules.llm_platform.infrastructure.http.client import user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
@@ -53,7 +54,7 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 ENCODINGS: Final = ("gzip", "deflate")  # that Python decodes
 
 PAUSE_S: Final = 60.0  # of a host with a page that ended its parser
-MAX_PAUSED: Final = 10_000  # hosts
+MAX_PAUSED: Final = 10_000  # hosts of callers
 
 PAUSED = f"A page of this host ended its parser, so no page of it is read for {PAUSE_S:g} s"
 TOO_LARGE = f"The page is larger than {MAX_BYTES // 1_000_000} MB"
@@ -111,11 +112,14 @@ class SafeFetcher:
         self._guard = guard
         self._connections = connections
         self._limiter = PerHostLimiter()
-        self._paused: TTLCache[str, bool] = TTLCache(MAX_PAUSED, PAUSE_S, clock)
+        self._paused: TTLCache[tuple[str, str], bool] = TTLCache(MAX_PAUSED, PAUSE_S, clock)
 
     def pause(self, host: str) -> None:
-        """Read no pages of a host for PAUSE_S: each of them may take as much of a parser as the last one did."""
-        self._paused[host] = True
+        """Read no pages of a host for this caller for PAUSE_S: each of them may take as much of a parser as the last one did.
+
+        Other callers read the host: anybody may have a page on a host of many.
+        """
+        self._paused[current_caller(), host] = True
 
     async def get(self, address: PageAddress, request: PageRequest, before: Visit | None = None) -> Fetched:
         """The page. `before` is called with each address before it is opened, and may raise.
@@ -123,7 +127,7 @@ class SafeFetcher:
         Raises page errors. There is no deadline; the caller sets one.
         """
         for _ in range(MAX_REDIRECTS + 1):
-            if address.host in self._paused:
+            if (current_caller(), address.host) in self._paused:
                 raise PageBlockedError(PAUSED, retry_after_s=PAUSE_S)
             checked = await self._guard.check(address)
             if before is not None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from starlette.types import Message
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
+from modules.llm_platform.domain.current_caller import set_current_caller
 from modules.llm_platform.presentation.rest.http import body as body_module
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError
@@ -371,7 +372,7 @@ async def test_any_json_object_is_200_or_422(values: dict[str, Any]) -> None:
 
 async def test_bodies_that_are_received_share_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that hold back the ends of theirs fill no more; beyond it 503 with Retry-After, and it is free when they end."""
-    monkeypatch.setattr(body_module, "MAX_BUFFERED_BYTES", 10)
+    monkeypatch.setattr(body_module, "MAX_BUFFERED_BYTES", 20)
     held = asyncio.Event()
 
     async def receive() -> Message:
@@ -392,4 +393,32 @@ async def test_bodies_that_are_received_share_a_limit(monkeypatch: pytest.Monkey
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
     assert await body_module.receive_body(receive_at_once, {}) == b"12345678"
+    assert body_module.BUFFERED.size == 0
+
+
+async def test_no_caller_fills_the_room_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that holds back as many bodies as it may leaves as much free: another caller's body is received."""
+    monkeypatch.setattr(body_module, "MAX_BUFFERED_BYTES", 100)
+    async def hold() -> bytes:
+        parts = iter([{"type": "http.request", "body": b"12345678", "more_body": True}])
+
+        async def receive() -> Message:
+            return next(parts, None) or await asyncio.get_running_loop().create_future()
+
+        return await body_module.receive_body(receive, {})
+
+    set_current_caller("attacker")
+    holding = [asyncio.create_task(hold()) for _ in range(20)]
+    await asyncio.sleep(0)  # each has sent its part
+    await asyncio.sleep(0)
+    assert {type(task.exception()) for task in holding if task.done()} == {OverloadedError}
+
+    async def receive_at_once() -> Message:
+        return {"type": "http.request", "body": b"12345678", "more_body": False}
+
+    set_current_caller("another")
+    assert await body_module.receive_body(receive_at_once, {}) == b"12345678"
+    for task in holding:
+        task.cancel()
+    await asyncio.gather(*holding, return_exceptions=True)
     assert body_module.BUFFERED.size == 0

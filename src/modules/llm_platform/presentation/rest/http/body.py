@@ -5,6 +5,7 @@ FastAPI's own parsing responds to some bodies with 500 (NaN, lone surrogates), r
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.types import Receive
 
+from modules.llm_platform.domain.current_caller import current_caller
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.validation_messages import validation_message
@@ -21,7 +23,7 @@ from modules.llm_platform.presentation.validation_messages import validation_mes
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # until an API key is known
 BODY_TIMEOUT_S = 8.0
-MAX_BUFFERED_BYTES = 64 << 20  # of all bodies that are being received
+MAX_BUFFERED_BYTES = 64 << 20  # of all bodies that are being received, of all callers
 DISCARD_MAX_BYTES = 16 << 20
 DISCARD_TIMEOUT_S = 2.0
 MAX_ERRORS = 20  # a body can have thousands of invalid fields
@@ -46,19 +48,25 @@ class BodyLimit(NamedTuple):
 
 
 class BufferedBodies:
-    """The bytes of the bodies that this process is receiving. Clients that hold back the ends of theirs fill no more."""
+    """The bytes of the bodies that this process is receiving. Clients that hold back the ends of theirs fill no more.
+
+    A caller has no more of them than it leaves free, so that it keeps no other one out: alone it has half of all.
+    """
 
     def __init__(self) -> None:
         self.size = 0
+        self._sizes: Counter[str] = Counter()  # by caller
 
-    def add(self, size: int) -> None:
+    def add(self, caller: str, size: int) -> None:
         """Count bytes that arrived, or negative ones that are no longer kept."""
         self.size += size
+        self._sizes[caller] += size
+        if not self._sizes[caller]:
+            del self._sizes[caller]
 
-    @property
-    def is_full(self) -> bool:
-        """Whether they are more than MAX_BUFFERED_BYTES."""
-        return self.size > MAX_BUFFERED_BYTES
+    def is_full(self, caller: str) -> bool:
+        """Whether the caller has more than it leaves free of MAX_BUFFERED_BYTES."""
+        return self._sizes[caller] > MAX_BUFFERED_BYTES - self.size
 
 
 BUFFERED = BufferedBodies()
@@ -192,7 +200,7 @@ def declared_length(headers: Mapping[bytes, bytes]) -> int:
 async def _collect(receive: Receive, limit: BodyLimit) -> bytes:
     """Return the body, whatever length was declared."""
     parts: list[bytes] = []
-    size = 0
+    size, caller = 0, current_caller()
     try:
         while True:
             message = await receive()
@@ -201,20 +209,20 @@ async def _collect(receive: Receive, limit: BodyLimit) -> bytes:
             body = message.get("body", b"")
             size += len(body)
             if limit.is_counted:
-                BUFFERED.add(len(body))
+                BUFFERED.add(caller, len(body))
             if size > limit.max_bytes:
                 if message.get("more_body", False):
                     parts.clear()
                     await _discard(receive, size)
                 raise problems.BodyTooLargeError
-            if limit.is_counted and BUFFERED.is_full:
+            if limit.is_counted and BUFFERED.is_full(caller):
                 raise problems.OverloadedError(TOO_MANY_BODIES)
             parts.append(body)
             if not message.get("more_body", False):
                 return body if len(parts) == 1 else b"".join(parts)
     finally:
         if limit.is_counted:
-            BUFFERED.add(-size)
+            BUFFERED.add(caller, -size)
 
 
 async def _discard(receive: Receive, received: int) -> None:

@@ -138,6 +138,7 @@ class GuardMiddleware:
         try:
             if not key and api is not None and api.find_key and self._access.needs_key:
                 self._access.check_origin(path, headers)
+                set_current_caller(self._address(scope, headers))  # whose body it is until the key is known
                 key, receive = await api.find_key(scope, headers, receive)
             scope[CALLER] = caller = self._access.check(path, headers, key)
         except (problems.UnauthorizedError, problems.BodyTooLargeError, problems.BodyTimeoutError):
