@@ -6,6 +6,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import IO, Any
 from urllib.parse import unquote
 from xml.parsers import expat
@@ -21,11 +22,12 @@ from modules.llm_platform.infrastructure.documents.parsing.answer import (
 from modules.llm_platform.infrastructure.documents.parsing.html_page import html_text
 
 MAX_UNPACKED_BYTES = 100_000_000  # of all that is read from one archive
-MAX_PART_BYTES = 5_000_000  # of a chapter, of the styles, or of what else is read whole
+MAX_PART_BYTES = 5_000_000  # of a chapter, or of what else is read whole
 CHUNK_BYTES = 64_000  # of a part that is read piece by piece
 MAX_TAG_BYTES = 1_000_000  # a parser keeps a tag until its end, and takes several times its length
 MAX_XML_DEPTH = 1000  # elements within each other; 50 tables, each in a cell of the one before, need 300
 MAX_ELEMENTS = 50_000  # of a file that says what the others are
+MAX_STYLE_ELEMENTS = 500_000  # of the styles of a Word document, which allows 4,079 of them
 MAX_PARAGRAPHS = 300_000
 MAX_DIRECTORY_BYTES = 5_000_000  # of the list of an archive's files: 50,000 of them
 MAX_CHAPTERS = 5000  # of a book
@@ -195,19 +197,31 @@ class _Elements(_Xml):
         return next((title for name, _, text in self.found if name == "title" and (title := "".join(text))), "")
 
 
-def _heading_levels(styles: _Elements) -> dict[str, int]:
-    """Heading levels of a Word document's paragraph styles by id. Style names are English in every language."""
-    levels: dict[str, int] = {}
-    style = ""
-    for name, attributes, _ in styles.found:
+class _HeadingLevels(_Xml):
+    """Heading levels of a Word document's paragraph styles by id. Style names are English in every language.
+
+    A document that grew for years has thousands of styles; beyond MAX_STYLE_ELEMENTS they are not read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.levels: dict[str, int] = {}
+        self._elements = 0
+        self._style = ""
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self._elements += 1
         value = attributes.get("val", "")
         if name == "style":
-            style = attributes.get("styleId", "")
+            self._style = attributes.get("styleId", "")
         elif name == "name" and (found := _HEADING_STYLE.fullmatch(value)):
-            levels[style] = int(found[1] or 1)
+            self.levels[self._style] = int(found[1] or 1)
         elif name == "outlineLvl" and value.isdigit() and int(value) < 6:
-            levels.setdefault(style, int(value) + 1)
-    return levels
+            self.levels.setdefault(self._style, int(value) + 1)
+
+    @property
+    def is_full(self) -> bool:
+        return self._elements > MAX_STYLE_ELEMENTS
 
 
 class _Paragraphs(_Xml):
@@ -281,7 +295,10 @@ def docx_text(file: File) -> Answer:
 
 
 def _docx(archive: _Archive) -> Answer:
-    reader = _Paragraphs(_heading_levels(_Elements(archive.part("word/styles.xml"))))
+    styles = _HeadingLevels()
+    with suppress(KeyError):  # a document need not have any
+        styles.read(archive.chunks("word/styles.xml"))
+    reader = _Paragraphs(styles.levels)
     title = own_title(_Elements(archive.part("docProps/core.xml")).title)
     try:
         reader.read(archive.chunks("word/document.xml"))
