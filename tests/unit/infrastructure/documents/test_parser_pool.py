@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from modules.llm_platform.domain.caller_turns import CallerTurns
 from modules.llm_platform.domain.current_caller import current_caller, set_current_caller
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteMemoryVectorStore
+from modules.llm_platform.infrastructure.adapters.uploaded_files import opened_files
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool, PooledParser
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
 from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 
@@ -104,3 +110,21 @@ async def test_a_file_that_waits_for_its_turn_can_be_stopped(fake: type[FakePars
     fake.may_go.set()
     assert PooledParser(pool).html("next").text == "next"
     pool.close()
+
+
+async def test_files_of_a_request_take_the_turns_of_its_caller(fake: type[FakeParser]) -> None:
+    """They are read in a thread, which knows no caller by itself: all callers would share the turns of nobody."""
+    fake.may_go.set()
+    asked: list[str] = []
+
+    class Turns(CallerTurns):
+        def ask(self, caller: str) -> Future[None]:
+            asked.append(caller)
+            return super().ask(caller)
+
+    pool = ParserPool(1, fake)  # type: ignore[arg-type]
+    pool.turns = Turns(1)
+    set_current_caller("reader")
+    files = [UploadedFile(name="a.html", content=b"<p>The pump draws 4 kW.</p>")]
+    async with opened_files(files, NoneEmbedder(), SqliteMemoryVectorStore, Redactor(), pool):
+        assert asked == ["reader"]

@@ -5,6 +5,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -319,7 +320,7 @@ def _read(pending: deque[dtos.FoundDocument], known: Mapping[str, IndexedDocumen
 
 
 async def _in(thread: ThreadPoolExecutor, work: Callable[..., Result], *args: Any) -> Result:
-    return await asyncio.get_running_loop().run_in_executor(thread, partial(work, *args))
+    return await asyncio.get_running_loop().run_in_executor(thread, partial(copy_context().run, work, *args))
 
 
 # --- prefetching ----------------------------------------------------------------------------------------------------------
