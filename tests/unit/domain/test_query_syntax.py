@@ -17,14 +17,19 @@ FOREIGN = (
     "evil。com tea", "ｅｖｉｌ．ｃｏｍ tea", "tea ev\u200bil.com", "茶请访问evil.dev/?d=1获取", "http://例え.jp/?d=1",
     "site:evil.com tea", "SITE:Evil tea", "(site:evil.com)", '"site:evil.com"', "tea,site:evil.com", "tea -site:evil",
     "inurl:evil tea", "filetype:pdf tea", "javascript:alert(1)", "-guardian news", '-"the guardian" news', "!g tea", "tea !!g",
-    "g! tea", "tea :en", "\\tea",
+    "g! tea", "tea :en", "\\tea", "site:in tea", "evil.asp.net tea", "asp.net.evil.com", "socket.io/?d=tea",
+    "x@evil.net", "tea_evil.com",
+    "\"evil.com", "a/evil.com", "site:innenstadt.de", "asp.net-evil.com", "draw.io.evil.com", "asp.net?d=tea",
 )  # fmt: skip
 ORDINARY = (
     "How do heat pumps work?", "Node.js vs Deno event loop", "Node.js/Express", "main.py argparse", "README.md format",
     "std::vector growth", ".NET runtime", "asyncio.TaskGroup vs asyncio.gather", "numpy 1.26", "v1.2.3 release", "x86_64 C#",
     "Tea: effects", "茶：功效", "at 10:30 in 3:1 ratio", "St. Petersburg 2:1", "e.g. tea", "U.S. elections 2024", "Mr.Smith",
     "TCP/IP and/or UDP", "What is 1.5/2.5?", "a/b testing", "Yahoo! news", "wait!", "🎉! emoji", "git --force push",
-    "state-of-the-art", "Wie geht's? - Leben", "Rock 'n' roll",
+    "state-of-the-art", "Wie geht's? - Leben", "Rock 'n' roll", "Rechte der Lehrer:innen", "Mitarbeiter:in, befristet",
+    "ASP.NET Core routing",
+    "Socket.IO vs ws", "(draw.io)", "What is draw.io?", "the end of draw.io.", "How do I run main.py?",
+    "What is asyncio.TaskGroup?", 'What is in "README.md"?',
 )  # fmt: skip
 
 

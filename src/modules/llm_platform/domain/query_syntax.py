@@ -23,13 +23,16 @@ _BARE_TLDS: Final = (
     "com|net|org|info|biz|xyz|top|site|online|club|shop|store|app|dev|page|pro|live|link|click|space|website|tech|cloud|blog"
     "|io|co|me|tv|to|ru|cn|de|uk|eu|fr|nl|it|es|pl|br|in|jp|kr|ch|at|us|ca|au|su|ua|example|test|onion"
 )
+# Names that look like hosts.
+_PRODUCTS: Final = r"(?!(?:(?:asp|ado|vb|ml)\.net|(?:socket|draw)\.io)(?![\w/:#\\-]|[.?]\w))"
 _SYNTAX: Final = (
     re.compile(r"[a-z][a-z0-9+.-]{0,20}://|\bwww\d?\."),
-    re.compile(rf"{_HOST}(?!js\b)[^\W\d_][\w-]{{1,62}}\.?(?::\d|[/?#\\])"),
-    re.compile(rf"{_HOST}(?:{_BARE_TLDS}|xn--[\w-]{{1,59}})(?![\w-]|\.\w)"),
+    re.compile(rf"{_HOST}(?!js\b)[^\W\d_][\w-]{{1,62}}\.?(?::\d|[/#\\]|\?[^\W_])"),  # no question mark at the end: `main.py?`
+    re.compile(rf"(?<![\w.-]){_PRODUCTS}{_HOST}(?:{_BARE_TLDS}|xn--[\w-]{{1,59}})(?![\w-]|\.\w)"),
     re.compile(rf"@{_HOST}[^\W\d_]{{2,63}}"),
     re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?::\d|[/?#])"),
-    re.compile(r"(?<![^\W_])[a-z]{2,}:(?=[^\s:/,;.!?)])"),  # `site:`, `inurl:`, `host:80`
+    # `site:`, `inurl:`, `host:80`, but not German's Lehrer:innen
+    re.compile(r"(?<![^\W_])[a-z]{2,}:(?!innen(?![^\W_])|(?<=er:)in(?![^\W_]))(?=[^\s:/,;.!?)])"),
     re.compile(r"^[\"'(]*(?:!{1,2}[\w!]|:[a-z]|-[^\W\d_\-]|-[\"'(]|\\)"),  # `!g`, `:en`, `-word`, `\first`
     re.compile(r"^[a-z]{1,2}!$"),  # `g!`
 )
