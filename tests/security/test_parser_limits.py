@@ -130,7 +130,7 @@ FLAT = [
     "<p>text", "<li>item", "<a name=x>", "<br>", "<img src=x>", "<dt>term<dd>text", "<tr><td>a<td>b", "<option>a",
     "<p><span>text</p>", "<!--><p>text", "<!-- a --!><p>text", "<p><b>a<i>b</b>c</i></p>", "<!-- <div> -->",
     "<div><p>text</div>",
-    "<script>'<div>'</script>",
+    "<script>'<div>'</script>", "<p><font size=2>text</p>", "<ul><li><i class='star'/>text</ul>", "<center><b>text</center>",
     "<table><tr><td><b>x</table>", "<svg><path d=x /><g><path/></g></svg>", "<DIV>text</Div>", "<h2><a>x</h2>",
 ]  # fmt: skip
 
@@ -144,7 +144,7 @@ def test_a_long_page_is_not_taken_for_a_deep_one(part: str) -> None:
 
 EVASIONS = [
     "<div></x>", "<div></b>", "<p><div></p>", "<!--><div>", "<b><div></b>", "<table><tr><td></b>", "<svg><style><g>",
-    "<select><style></select><div>", "<span><div></span>", "<ul><li>", "<button><p>", "<i x><p>",
+    "<select><style></select><div>", "<span><div></span>", "<ul><li>", "<button><p>", "<i x=#><p>", "<p><i x=#>",
 ]  # fmt: skip
 
 
@@ -152,7 +152,15 @@ EVASIONS = [
 def test_ends_that_end_nothing_hide_no_depth(part: str) -> None:
     """A parser ignores such an end tag, so it is not counted here."""
     with pytest.raises(TooDeepError):
-        bounded_html(part * 2000)
+        bounded_html("".join(part.replace("#", str(number)) for number in range(2000)))
+
+
+def test_formatting_of_earlier_cells_hides_none() -> None:
+    """A parser repeats three alike since the cell began, however many alike there were in the cells before."""
+    sets = ["".join(f"<i x={kind}.{number}>" for number in range(300)) for kind in range(4)]
+    cells = "".join(f"<td>{formatting}</td>" for formatting in sets * 4)
+    with pytest.raises(TooDeepError):
+        bounded_html(f"<table><tr>{cells}<td>{''.join(sets)}")
 
 
 def test_a_page_of_too_many_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from collections import Counter
 
 MAX_DEPTH = 512  # elements within each other; Chrome nests no deeper either. Pages of the web rarely reach 60
 MAX_TAGS = 300_000  # of elements, comments and ends together; each takes about 500 bytes in the parsers' trees
+MAX_ALIKE = 3  # formatting elements of equal attributes that a parser repeats, which HTML calls the Noah's Ark clause
+MAX_COMPARED_CHARS = 200  # of a tag; a longer one is like no other
 MAX_LOOK_BACK = 64  # open elements that are compared with an end tag: a tag takes the same time whatever is open
 
 _TAG = re.compile(r"<(?:(/?)([a-zA-Z][^\s/>]{0,30})|!--|[!?])")
@@ -69,7 +71,8 @@ def bounded_html(html: str) -> tuple[str, str | None]:
         elif elements.is_foreign and html[html.find(">", at) - 1] == "/":
             continue
         elif name not in _VOID:
-            elements.start(name)
+            attributes, end, _ = html[at : at + MAX_COMPARED_CHARS].partition(">")
+            elements.start(name, attributes if end else str(at))
             if name in _RAW_TEXT and not elements.keeps_tags:
                 end = _RAW_TEXT[name].search(html, at)
                 at = end.start() if end else len(html)
@@ -82,6 +85,7 @@ class _OpenElements:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._counts: Counter[str] = Counter()
+        self._alike: dict[str, Counter[str]] = {}  # formatting by name and attributes, since the last end of one
         self._unclosed = 0  # formatting that no end tag has closed: a parser repeats it in each paragraph that follows
 
     @property
@@ -95,20 +99,24 @@ class _OpenElements:
         """Where `script` and `style` may hold elements, or are ignored."""
         return bool(self._counts["svg"] or self._counts["math"] or self._counts["select"])
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, attributes: str) -> None:
         if self._counts["p"] and name in _BLOCKS:
             self._close(_PARAGRAPH, _P_SCOPES)
         if name in _ENDED_BY:
             self._close(_ENDED_BY[name], _STOPS[name])
         self._names.append(name)
         self._counts[name] += 1
-        self._unclosed += name in _FORMATTING
+        if name in _FORMATTING:
+            alike = self._alike.setdefault(name, Counter())
+            alike[attributes] += 1
+            self._unclosed += alike[attributes] <= MAX_ALIKE
         if len(self._names) > MAX_DEPTH or self._unclosed > MAX_DEPTH:
             raise TooDeepError
 
     def end(self, name: str) -> None:
         if name in _FORMATTING:
             self._unclosed = max(0, self._unclosed - 1)
+            self._alike.pop(name, None)
         if not self._counts[name]:
             return
         stops = _TABLE_SCOPES if name in _TABLE_PARTS else _SCOPES if name in _SPECIAL else _SPECIAL
@@ -128,5 +136,6 @@ class _OpenElements:
             closed = self._names[found:]
             self._counts.subtract(closed)
             if not _MARKERS.isdisjoint(closed):  # formatting ends with its cell
+                self._alike.clear()
                 self._unclosed = max(0, self._unclosed - sum(name in _FORMATTING for name in closed))
             del self._names[found:]
