@@ -71,8 +71,8 @@ def bounded_html(html: str) -> tuple[str, str | None]:
         elif elements.is_foreign and html[html.find(">", at) - 1] == "/":
             continue
         elif name not in _VOID:
-            attributes, end, _ = html[at : at + MAX_COMPARED_CHARS].partition(">")
-            elements.start(name, attributes if end else str(at))
+            attributes, is_whole, _ = html[at : at + MAX_COMPARED_CHARS].partition(">")
+            elements.start(name, attributes if is_whole else str(at))
             if name in _RAW_TEXT and not elements.keeps_tags:
                 end = _RAW_TEXT[name].search(html, at)
                 at = end.start() if end else len(html)
