@@ -14,8 +14,7 @@ HEAVY = {
     "structlog", "tokenizers", "typer", "uvicorn", "wordllama",
 }
 # What the container wires is needed by every caller; what stands behind an extra or a door waits until it is asked for.
-# dependency_injector itself looks for fastapi, which looks for OpenTelemetry, and loads it where it is installed.
-HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "fastapi", "h11", "httpx2", "opentelemetry", "starlette"}
+HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "h11", "httpx2"}
 
 
 def loaded_by(statement: str) -> set[str]:

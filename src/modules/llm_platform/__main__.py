@@ -14,7 +14,6 @@ from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.presentation.garbage_collection import collect_rarely
-from modules.llm_platform.wiring.hidden_modules import hide_modules
 from shared.config import Settings, SettingsError, opentelemetry_variables
 
 if TYPE_CHECKING:
@@ -22,27 +21,14 @@ if TYPE_CHECKING:
     from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
-# dependency-injector imports these, if they are installed, for their request classes. That takes a quarter of a second, and
-# a command that answers one question needs no web framework.
-WEB_FRAMEWORKS = (
-    "fastapi", "fastapi.params", "starlette", "starlette.requests", "werkzeug", "werkzeug.local", "fast_depends",
-)
-
-
-def _import_container() -> None:
-    with hide_modules(*WEB_FRAMEWORKS):
-        import dependency_injector.containers  # noqa: F401
-
 
 def _build_platform(settings: Settings) -> LLMPlatform:
-    _import_container()
     from modules.llm_platform.container import build_platform
 
     return build_platform(settings)
 
 
 def _build_server_platform(settings: Settings) -> LLMPlatform:
-    _import_container()
     from modules.llm_platform.container import build_server_platform
 
     return build_server_platform(settings)
@@ -73,7 +59,6 @@ def _has_fallback() -> bool:
 
 
 def _has_model(settings: Settings) -> bool:
-    _import_container()
     from modules.llm_platform.wiring.llms import llm_connections
 
     return bool(llm_connections(settings))
@@ -96,7 +81,6 @@ def _serve(settings: Settings) -> None:
 
 
 def _worker_parts(settings: Settings, *, keep_failed: bool = False) -> AbstractAsyncContextManager[WorkerParts]:
-    _import_container()
     from modules.llm_platform.container import build_worker_parts
 
     return build_worker_parts(settings, keep_failed=keep_failed)
@@ -111,7 +95,6 @@ async def _migrate_database(settings: Settings) -> tuple[int, int]:
 def _outcome_stores(
     settings: Settings,
 ) -> AbstractAsyncContextManager[tuple[IOutcomeStore, IFailedRequestStore]]:
-    _import_container()
     from modules.llm_platform.container import open_outcome_stores
 
     return open_outcome_stores(settings)

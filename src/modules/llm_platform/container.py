@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dependency_injector import containers, providers
+from dependency_injector import providers
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
@@ -61,6 +61,7 @@ from modules.llm_platform.wiring import (
 )
 from modules.llm_platform.wiring import pages as page_readers
 from modules.llm_platform.wiring import redis as redis_wiring
+from modules.llm_platform.wiring.provider_container import ProviderContainer
 from modules.llm_platform.wiring.resources import Resources, upstream_states
 from shared.config import Settings
 
@@ -77,10 +78,10 @@ def _new_container(settings: Settings) -> Container:
     return Container(settings=settings)
 
 
-class Container(containers.DeclarativeContainer):
+class Container(ProviderContainer):
     """Every part of the platform. `_OVERRIDES` lists the providers that replace a port."""
 
-    __self__ = providers.Self()
+    container = providers.Self()
     settings = providers.Dependency(instance_of=Settings)
     resources = providers.Singleton(Resources, settings)
     metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)  # a server and a worker override it
@@ -222,7 +223,7 @@ class Container(containers.DeclarativeContainer):
         providers.Singleton(MemoryCache, STORED_RESEARCHES),
         metrics,
         research_job_store,
-        providers.Singleton(research_variants.build_variants, __self__, providers.Object(_new_container)),
+        providers.Singleton(research_variants.build_variants, container, providers.Object(_new_container)),
         providers.Singleton(documents.build_open_files, resources, folder_embedder),
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store, metrics)
