@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared import setting_names
 from shared import setting_types as types
@@ -52,6 +53,10 @@ _LABELLED_KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):(.{8,})")  # an older key wit
 UNREADABLE_LINE = ".env line %d is ignored: it must be NAME=value, with both quotes if the value has any"
 
 log = logging.getLogger(__name__)
+
+
+# False while `Settings.without_environment` makes its settings.
+_reads_environment: ContextVar[bool] = ContextVar("reads_environment", default=True)
 
 
 class SettingsError(ValueError):
@@ -530,6 +535,31 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise setting_names.rewrite_error(error, type(self), values) from None
+
+    @classmethod
+    def without_environment(cls, **values: Any) -> Settings:
+        """Return settings from `values` and the defaults alone: no environment variable and no `.env` is read. For tests.
+
+        Raises ValidationError as `Settings(…)` does.
+        """
+        token = _reads_environment.set(False)
+        try:
+            return cls(_env_file=None, **values)
+        finally:
+            _reads_environment.reset(token)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        if not _reads_environment.get():
+            return (init_settings,)
+        return init_settings, env_settings, dotenv_settings, file_secret_settings
 
     @classmethod
     def load(cls, **values: Any) -> Settings:

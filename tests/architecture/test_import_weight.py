@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from modules.llm_platform.public_names import MODULE_OF
+
+MODULES_BEFORE_THE_FIRST_NAME = 40
 HEAVY = {
     "confluent_kafka", "ddgs", "dependency_injector", "fastapi", "h11", "httpx", "httpx2", "lxml", "markdown_it",
     "numpy", "openai", "opentelemetry", "primp", "psycopg", "psycopg_pool", "pypdf", "resiliparse", "rich", "starlette",
@@ -24,7 +27,7 @@ def loaded_by(statement: str) -> set[str]:
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
-    return set(json.loads(child.stdout))
+    return set(json.loads(child.stdout.splitlines()[-1]))
 
 
 def advice(module: str, heavy: set[str]) -> str:
@@ -35,10 +38,20 @@ def advice(module: str, heavy: set[str]) -> str:
 
 
 def test_public_names_load_no_heavy_package() -> None:
-    """All public names load no framework, client library or model; the package alone does not load pydantic."""
-    loaded = loaded_by("from modules.llm_platform import *")
+    """All names of domain and application load no framework, client library or model; those that build a platform or an
+    application load no web framework until they are called. The package alone does not load pydantic.
+    """
+    inner = [name for name, module in MODULE_OF.items() if module.startswith("modules.llm_platform.")]
+    loaded = loaded_by(f"from modules.llm_platform import {', '.join(set(inner) - {'build_platform'})}")
     assert not HEAVY & loaded, advice("modules.llm_platform", HEAVY & loaded)
+    assert sorted(HEAVY_FOR_THE_CONTAINER & loaded_by("from modules.llm_platform import *")) == []
     assert "pydantic" not in loaded_by("import modules.llm_platform")
+
+
+def test_the_version_loads_no_command() -> None:
+    """`llm-platform --version` prints a line of metadata, so it needs neither the commands nor the settings."""
+    loaded = loaded_by("import sys; sys.argv[1:] = ['--version']; from llm_platform_names import main; main()")
+    assert sorted((HEAVY | {"asyncio", "pydantic", "shared.config"}) & loaded) == []
 
 
 @pytest.mark.parametrize("module", ["modules.llm_platform.container", "modules.llm_platform.testing"])

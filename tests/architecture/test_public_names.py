@@ -1,15 +1,22 @@
-"""The public names: the stub for type checkers is the table, from which the loader and `__all__` derive."""
+"""The public names: from one table derive the loader, `__all__` and the stub for type checkers."""
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
+from tests.docs.pages import PAGES, ROOT
 
 import modules.llm_platform as platform
+from modules.llm_platform.application.research import events
 from modules.llm_platform.domain import exceptions
+from modules.llm_platform.public_names import MODULE_OF
 
-MODULE_OF = platform.MODULE_OF
+ENTRANCES = {"Settings", "SettingsError", "build_platform", "create_app", "research_router"}
+ROOTS = {"modules.llm_platform", "modules.llm_platform.testing"}  # what a reader of the documents imports from
+PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
 INNER_MODULES = ("modules.llm_platform.domain", "modules.llm_platform.application", "shared.exceptions")
 
 
@@ -23,17 +30,48 @@ def test_every_public_name_can_be_imported() -> None:
         _ = platform.NoSuchName
 
 
-def test_the_table_is_sorted_and_complete() -> None:
-    """Each line of the stub names one module and one name, as type checkers need it."""
-    lines = Path(f"{platform.__file__}i").read_text(encoding="utf-8").split("\n\n")[1].splitlines()
-    wanted = [f"from {module} import {name} as {name}" for module, name in sorted((m, n) for n, m in MODULE_OF.items())]
-    assert lines == wanted, "Run `make docs`: it sorts the lines of modules/llm_platform/__init__.pyi."
+def test_the_stub_is_read_by_type_checkers_alone() -> None:
+    """The table has one line for each name, and the package works without its stub."""
+    assert list(MODULE_OF) == sorted(MODULE_OF)
+    source = Path(platform.__file__).read_text(encoding="utf-8")
+    assert "open(" not in source
+    stub = Path(f"{platform.__file__}i").read_text(encoding="utf-8")
+    lines = [line for line in stub.splitlines() if line.startswith("from ")]
+    assert lines == [f"from {module} import {name} as {name}" for module, name in sorted((m, n) for n, m in MODULE_OF.items())]
 
 
 def test_public_names_are_defined_in_domain_and_application() -> None:
-    """No adapter and no framework is public."""
-    outer = sorted(name for name, module in MODULE_OF.items() if not module.startswith(INNER_MODULES))
-    assert not outer, f"Remove {', '.join(outer)} from the public names, or move them to domain or application."
+    """No adapter and no framework is public; beside them stand the settings and what builds a platform or an application."""
+    assert {name for name, module in MODULE_OF.items() if not module.startswith(INNER_MODULES)} == ENTRANCES
+
+
+def test_every_event_is_public() -> None:
+    """Whoever reads a stream can name each event and what it contains."""
+    models = {name for name, value in vars(events).items() if getattr(value, "__module__", "") == events.__name__}
+    assert sorted(name for name in models if name[0].isupper() and name not in MODULE_OF) == []
+
+
+def deep_imports(code: str) -> list[str]:
+    """The modules of the platform below its root that a program imports from."""
+    imported: list[str] = []
+    for node in ast.walk(compile(code, "<page>", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)):
+        if isinstance(node, ast.ImportFrom):
+            imported.append(node.module or "")
+        elif isinstance(node, ast.Import):
+            imported += [alias.name for alias in node.names]
+    return [name for name in imported if name.startswith(("modules.llm_platform", "shared")) and name not in ROOTS]
+
+
+def test_the_documents_import_from_the_root() -> None:
+    """A program of a page imports from `modules.llm_platform` and its fakes, and nothing deeper."""
+    pages = [page for page in PAGES if (ROOT / "docs/adr") not in page.parents]
+    found = {
+        str(page.relative_to(ROOT)): names
+        for page in pages
+        for code in PYTHON_BLOCK.findall(page.read_text(encoding="utf-8"))
+        if (names := deep_imports(code))
+    }
+    assert found == {}
 
 
 def test_every_error_is_public() -> None:

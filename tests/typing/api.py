@@ -5,6 +5,8 @@ Each `type: ignore` stands for a mistake that mypy must find: strict mode report
 
 from __future__ import annotations
 
+from fastapi import FastAPI
+
 from modules.llm_platform import (
     ILLMProvider,
     IWebSearchProvider,
@@ -13,13 +15,15 @@ from modules.llm_platform import (
     ResearchPlan,
     ResearchRequest,
     ResearchResponse,
+    Settings,
     WebSearchRequest,
     WebSearchResponse,
     WebSearchResultItem,
+    build_platform,
+    create_app,
+    research_router,
 )
-from modules.llm_platform.container import build_platform
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
-from shared.config import Settings
 
 
 class Intranet(IWebSearchProvider):
@@ -73,6 +77,11 @@ async def tokens(platform: LLMPlatform) -> str:
 def replaced() -> LLMPlatform:
     overrides = {IWebSearchProvider: FakeWebSearch(), ILLMProvider: FakeLLM(["…"])}
     return build_platform(overrides=overrides)
+
+
+def mounted(host: FastAPI, platform: LLMPlatform) -> None:
+    host.mount("/llm", create_app(Settings.without_environment(SEARXNG_URL=("http://localhost:8080",))))
+    host.include_router(research_router(platform), prefix="/api")
 
 
 async def mistakes(platform: LLMPlatform) -> None:

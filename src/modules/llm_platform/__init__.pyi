@@ -1,10 +1,26 @@
-# The public names: the only list of them. A public name is never removed.
+# The public names, for type checkers. `make docs` writes this file from public_names.py.
 # ruff: noqa: I001
 
 from modules.llm_platform.application.platform import LLMPlatform as LLMPlatform
 from modules.llm_platform.application.rag.indexing import IndexingService as IndexingService
 from modules.llm_platform.application.rag.retrieval import RetrievalService as RetrievalService
+from modules.llm_platform.application.research.events import AnyEvent as AnyEvent
+from modules.llm_platform.application.research.events import Done as Done
+from modules.llm_platform.application.research.events import Failed as Failed
+from modules.llm_platform.application.research.events import FoundResult as FoundResult
+from modules.llm_platform.application.research.events import ModelProgressed as ModelProgressed
+from modules.llm_platform.application.research.events import Planned as Planned
+from modules.llm_platform.application.research.events import Ranked as Ranked
+from modules.llm_platform.application.research.events import RankedResult as RankedResult
+from modules.llm_platform.application.research.events import Read as Read
 from modules.llm_platform.application.research.events import ResearchEvent as ResearchEvent
+from modules.llm_platform.application.research.events import Reset as Reset
+from modules.llm_platform.application.research.events import Searched as Searched
+from modules.llm_platform.application.research.events import SourcesNumbered as SourcesNumbered
+from modules.llm_platform.application.research.events import Started as Started
+from modules.llm_platform.application.research.events import Summarized as Summarized
+from modules.llm_platform.application.research.events import Token as Token
+from modules.llm_platform.application.research.events import Verified as Verified
 from modules.llm_platform.application.services.answer_service import AnswerService as AnswerService
 from modules.llm_platform.application.services.embedding_service import EmbeddingService as EmbeddingService
 from modules.llm_platform.application.services.health_service import HealthService as HealthService
@@ -15,6 +31,7 @@ from modules.llm_platform.application.services.research_service import ResearchS
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService as SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService as StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService as WebSearchService
+from modules.llm_platform.container import build_platform as build_platform
 from modules.llm_platform.domain.dtos.degraded import Degraded as Degraded
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProblem as IndexProblem
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress as IndexProgress
@@ -136,6 +153,7 @@ from modules.llm_platform.domain.exceptions import WebSearchRequestError as WebS
 from modules.llm_platform.domain.exceptions import WebSearchTimeoutError as WebSearchTimeoutError
 from modules.llm_platform.domain.exceptions import WebSearchUnavailableError as WebSearchUnavailableError
 from modules.llm_platform.domain.exceptions import WebhookError as WebhookError
+from modules.llm_platform.domain.freshness import freshness_window as freshness_window
 from modules.llm_platform.domain.ports.cache import ICache as ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge as ICitationJudge
 from modules.llm_platform.domain.ports.embedder import IEmbedder as IEmbedder
@@ -152,4 +170,8 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer as ISynth
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest as SynthesisRequest
 from modules.llm_platform.domain.ports.vector_store import IVectorStore as IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider as IWebSearchProvider
+from modules.llm_platform.mounting import create_app as create_app
+from modules.llm_platform.mounting import research_router as research_router
+from shared.config import Settings as Settings
+from shared.config import SettingsError as SettingsError
 from shared.exceptions import AppException as AppException

@@ -9,17 +9,17 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
-from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.main import run
-from modules.llm_platform.presentation.cli.setup import Wiring
+from modules.llm_platform.domain.package import version_line
 from modules.llm_platform.presentation.garbage_collection import collect_rarely
-from shared.config import Settings, SettingsError, opentelemetry_variables
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
     from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
+    from modules.llm_platform.domain.ports.tracing import ITracer
+    from modules.llm_platform.presentation.cli.console import Console
+    from modules.llm_platform.presentation.cli.setup import Wiring
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
+    from shared.config import Settings
 
 
 def _build_platform(settings: Settings) -> LLMPlatform:
@@ -101,6 +101,9 @@ def _outcome_stores(
 
 
 def _command_tracer(console: Console, *, offline: bool) -> ITracer:
+    from modules.llm_platform.domain.ports.tracing import NO_TRACER
+    from shared.config import Settings, SettingsError, opentelemetry_variables
+
     if not opentelemetry_variables():
         return NO_TRACER
     from modules.llm_platform.wiring.tracing import build_tracer
@@ -114,6 +117,8 @@ def _command_tracer(console: Console, *, offline: bool) -> ITracer:
 
 def wiring() -> Wiring:
     """The functions of the container, which import what they need when they are called."""
+    from modules.llm_platform.presentation.cli.setup import Wiring
+
     return Wiring(
         _build_platform,
         _search_order,
@@ -139,10 +144,24 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123,SIM115
 
 
+def _print_version() -> bool:
+    """Print the version without importing the commands. Return False if standard output cannot be written to."""
+    try:
+        sys.stdout.write(f"{version_line()}\n")
+        sys.stdout.flush()
+    except OSError:  # the command line reports it
+        return False
+    return True
+
+
 def main() -> None:
     """Run the command line of this process and exit."""
     open_closed_streams()
+    if sys.argv[1:] == ["--version"] and _print_version():
+        return
     collect_rarely()
+    from modules.llm_platform.presentation.cli.main import run
+
     code = run(None, wiring())
     if threading.active_count() > 1:  # a thread cannot be cancelled: do not wait for it
         sys.stdout.flush()

@@ -81,7 +81,7 @@ def _new_container(settings: Settings) -> Container:
 class Container(ProviderContainer):
     """Every part of the platform. `_OVERRIDES` lists the providers that replace a port."""
 
-    container = providers.Self()
+    container: providers.Self[Any] = providers.Self()
     settings = providers.Dependency(instance_of=Settings)
     resources = providers.Singleton(Resources, settings)
     metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)  # a server and a worker override it

@@ -22,6 +22,11 @@ def package_version() -> str:
         return ""
 
 
+def version_line() -> str:
+    """Return what `llm-platform --version` prints."""
+    return f"{PACKAGE} {package_version() or '(unknown version: the package is not installed)'}"
+
+
 def has_wordllama_wheel() -> bool:
     """Whether pip can install wordllama for this interpreter and machine."""
     return sys.version_info < WORDLLAMA_BELOW and (sys.platform, platform.machine()) in WORDLLAMA_MACHINES

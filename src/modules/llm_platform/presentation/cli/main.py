@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from modules.llm_platform.domain.package import package_version
+from modules.llm_platform.domain.package import PACKAGE, version_line
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.ask import ask
 from modules.llm_platform.presentation.cli.commands.config import config
@@ -24,7 +24,7 @@ from modules.llm_platform.presentation.cli.commands.worker import worker
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.setup import CommandContext, Wiring
 
-PROGRAM = "llm-platform"
+PROGRAM = PACKAGE
 
 app = typer.Typer(
     name=PROGRAM,
@@ -58,8 +58,7 @@ def run(arguments: Sequence[str] | None, wiring: Wiring, console: Console | None
 def _print_version(is_requested: bool) -> None:
     if not is_requested:
         return
-    version = package_version() or "(unknown version: the package is not installed)"
-    Console().print_verbatim(f"{PROGRAM} {version}")
+    Console().print_verbatim(version_line())
     raise typer.Exit
 
 

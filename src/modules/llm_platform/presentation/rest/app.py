@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -31,6 +31,7 @@ from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, Acce
 from modules.llm_platform.presentation.rest.http.body import field_errors
 from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
 from modules.llm_platform.presentation.rest.http.openapi import openapi_document
+from modules.llm_platform.presentation.rest.http.opening import OpenAtFirstRequest
 from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses, LocalPrograms
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
 from modules.llm_platform.presentation.rest.http.responses import ServerState
@@ -57,20 +58,30 @@ ROUTERS = (
 )
 
 
-def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Settings) -> FastAPI:
-    """Return the application. On startup it opens the platform, or calls the factory; on shutdown it closes it."""
+def create_app(
+    platform: LLMPlatform | Callable[[], LLMPlatform], settings: Settings, *, is_mounted: bool = False
+) -> FastAPI:
+    """Return the application. On startup it opens the platform, or calls the factory; on shutdown it closes it.
+
+    `is_mounted`: a host owns the process. Then the application leaves signals and uvicorn's connections alone, and opens at
+    its first request if nobody runs its lifespan.
+    """
     secrets = settings.secrets()
     redactor = Redactor(secrets) if secrets else None
     for warning in settings.api_key_warnings():
         log.warning(warning)
     server = ServerState(max_researches=settings.MAX_CONCURRENT_RESEARCHES)
     access = AccessPolicy(settings)
-    mcp = McpEndpoint(server, owns_all_reports=access.has_one_caller)
+    mcp = McpEndpoint(server, owns_all_reports=access.has_one_caller, is_mounted=is_mounted)
+    open_platform = partial(_open_platform, platform=platform, server=server, mcp=mcp)
+    own_process = partial(
+        _own_process, open_platform=open_platform, server=server, drain_timeout_s=settings.DRAIN_TIMEOUT_S
+    )
     app = FastAPI(
         title=TITLE,
         version=VERSION,
         description=DESCRIPTION,
-        lifespan=partial(_lifespan, platform=platform, server=server, mcp=mcp, drain_timeout_s=settings.DRAIN_TIMEOUT_S),
+        lifespan=open_platform if is_mounted else own_process,
         docs_url=None,  # FastAPI's page loads scripts from a CDN; docs_routes serves local files
         redoc_url=None,
         redirect_slashes=False,
@@ -94,6 +105,8 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
         compatible_apis=DIALECT_OF_PREFIX,
         local_programs=LocalPrograms(settings),
     )
+    if is_mounted:
+        app.add_middleware(OpenAtFirstRequest, lifespan=partial(open_platform, app), server=server)
     app.openapi = partial(openapi_document, app, add_examples)  # type: ignore[method-assign]
     return app
 
@@ -118,25 +131,36 @@ def _allowed_methods(request: Request) -> str:
 
 
 @asynccontextmanager
-async def _lifespan(
-    app: FastAPI,
-    platform: LLMPlatform | Callable[[], LLMPlatform],
-    server: ServerState,
-    mcp: McpEndpoint,
-    drain_timeout_s: float,
+async def _open_platform(
+    app: FastAPI, platform: LLMPlatform | Callable[[], LLMPlatform], server: ServerState, mcp: McpEndpoint
 ) -> AsyncIterator[None]:
-    _limit_connections()
+    """Open the platform for the requests of the block, with its background work."""
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         server.platform, server.requests.is_draining = opened, False
         opened.research_jobs.start()
         cleaning = asyncio.create_task(opened.store.clean_quietly())
+        try:
+            yield
+        finally:
+            server.requests.is_draining = True
+            await mcp.aclose()
+            cleaning.cancel()
+            server.platform = None
+
+
+@asynccontextmanager
+async def _own_process(
+    app: FastAPI,
+    open_platform: Callable[[FastAPI], AbstractAsyncContextManager[None]],
+    server: ServerState,
+    drain_timeout_s: float,
+) -> AsyncIterator[None]:
+    """Open the platform in a process of its own: limit connections, and drain on signals before uvicorn stops."""
+    _limit_connections()
+    async with open_platform(app):
         # After a second signal uvicorn cancels the lifespan instead of ending it, and would log a traceback.
         with drain_on_signals(server.requests, drain_timeout_s), suppress(asyncio.CancelledError):
             yield
-        server.requests.is_draining = True
-        await mcp.aclose()
-        cleaning.cancel()
-    server.platform = None
 
 
 def _limit_connections() -> None:

@@ -60,11 +60,12 @@ class _Managers(NamedTuple):
 class McpEndpoint:
     """The ASGI application of /mcp. The SDK is imported at the first request: it takes half a second and 25 MB.
 
-    `owns_all_reports`: the server has one caller, so all stored reports are its own.
+    `owns_all_reports`: the server has one caller, so all stored reports are its own. `is_mounted`: a host owns the process.
     """
 
-    def __init__(self, server: ServerState, *, owns_all_reports: bool) -> None:
+    def __init__(self, server: ServerState, *, owns_all_reports: bool, is_mounted: bool = False) -> None:
         self._server = server
+        self._is_mounted = is_mounted
         self._owns_all_reports = owns_all_reports
         self._is_installed = find_spec("mcp") is not None
         self._starting: asyncio.Future[_Managers] | None = None
@@ -128,10 +129,11 @@ class McpEndpoint:
         """Run the transports until `aclose`, in one task as the SDK requires."""
         for name in SDK_MODULES:
             await asyncio.to_thread(import_module, name)
-        from sse_starlette.sse import AppStatus
+        if not self._is_mounted:
+            from sse_starlette.sse import AppStatus
 
-        # It would cut off all answers at once, and this server drains by itself.
-        AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
+            # It would cut off all answers at once, and this server drains by itself.
+            AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
         managers = self._build()
         async with AsyncExitStack() as stack:
             for manager in managers:

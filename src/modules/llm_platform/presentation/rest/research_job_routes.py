@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -48,7 +49,7 @@ async def submit(request: Request, body: ResearchRequest, webhook: str | None, t
     """Queue a research run: 202 with its state and Location."""
     jobs = services(request).research_jobs
     job = await jobs.submit(body, webhook=webhook, owner=caller_id(request), thread_id=thread_id)
-    return stored_response(request, job, status=202, headers={"Location": f"/research/{job.id}"})
+    return stored_response(request, job, status=202, headers={"Location": f"{quote(request.scope['path'])}/{job.id}"})
 
 
 @router.get(

@@ -55,6 +55,34 @@ class CompatibleApi(Protocol):
     def request_id_header(self) -> bytes: ...
 
 
+class Access(Protocol):
+    """Decides who may call. An `AccessPolicy`, or `HostDecides` where the host of the routes has decided already."""
+
+    @property
+    def needs_key(self) -> bool: ...
+
+    def allows_origin(self, origin: bytes | None) -> bool: ...
+
+    def check(self, path: str, headers: Headers, key: bytes = b"") -> Caller: ...
+
+    def check_origin(self, path: str, headers: Headers) -> None: ...
+
+
+class HostDecides:
+    """Accepts every request: the application that includes the routes has its own checks of Host, origin and caller."""
+
+    needs_key = False
+
+    def allows_origin(self, origin: bytes | None) -> bool:
+        return False  # the host sends the headers of CORS
+
+    def check(self, path: str, headers: Headers, key: bytes = b"") -> Caller:
+        return ANONYMOUS
+
+    def check_origin(self, path: str, headers: Headers) -> None:
+        return
+
+
 class AccessPolicy:
     """Checks Host, origin and API key of a request against the settings.
 
@@ -159,6 +187,16 @@ def is_limited(path: str) -> bool:
 def is_public(path: str) -> bool:
     """Return whether a path needs no API key."""
     return path in PROBE_PATHS or path in PAGE_PATHS or path.startswith(PAGE_FILES_PREFIXES)
+
+
+def route_path(scope: Scope) -> str:
+    """Return the path below the one at which a host mounts the application (`root_path`)."""
+    path: str = scope["path"]
+    root_path: str = scope.get("root_path", "")
+    if not root_path or not path.startswith(root_path):
+        return path
+    below = path[len(root_path) :]
+    return below if below[:1] in ("", "/") else path
 
 
 def first_segment(path: str) -> str:

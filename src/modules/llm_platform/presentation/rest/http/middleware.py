@@ -11,6 +11,7 @@ from functools import partial
 from typing import Protocol, Self
 
 from fastapi import Response
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from modules.llm_platform.domain.api_key_label import set_api_key_label
@@ -22,7 +23,7 @@ from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 from modules.llm_platform.presentation.rest.http import access as http_access
 from modules.llm_platform.presentation.rest.http import problems, rate_limits
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
-from modules.llm_platform.presentation.rest.http.responses import CALLER, ERROR, KNOW, ServerState
+from modules.llm_platform.presentation.rest.http.responses import CALLER, ERROR, KNOW, SERVER, ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 
@@ -68,7 +69,7 @@ class GuardMiddleware:
     def __init__(
         self,
         app: ASGIApp,
-        access: http_access.AccessPolicy,
+        access: http_access.Access,
         addresses: rate_limits.ClientAddresses,
         server: ServerState,
         redactor: Redacts | None,
@@ -105,6 +106,7 @@ class GuardMiddleware:
             sender.know(scope["path"].encode(errors="replace"), scope["query_string"].replace(b"+", b" "), request_id.encode())
             receive = sender.knowing(receive)
         scope[KNOW] = sender.know
+        scope[SERVER] = self._server
         began = self._request_log.started(scope)
         running = self._server.requests.add()
         with bind_request_id(request_id):
@@ -114,6 +116,8 @@ class GuardMiddleware:
                 await self._handle(scope, headers, receive, sender)
             except problems.ClientDisconnectedError:
                 return
+            except HTTPException:  # of a host's dependency; the application translates its own
+                raise
             except asyncio.CancelledError:
                 if not running.accept_interruption() or not await _send_error(problems.StoppingError(), scope, receive, sender):
                     raise
@@ -125,7 +129,7 @@ class GuardMiddleware:
                 self._request_log.finished(scope, sender.status, began)
 
     async def _handle(self, scope: Scope, headers: http_access.Headers, receive: Receive, sender: _Sender) -> None:
-        path = scope["path"]
+        path = http_access.route_path(scope)
         api = self._compatible_apis.get(http_access.first_segment(path))
         if api is not None:
             scope[problems.ERROR_FORMAT] = api.format_error

@@ -21,6 +21,7 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import TRACE_HEADERS, ISpan, ITracer, running
 from modules.llm_platform.domain.spans import METHOD, REQUEST_ID, REQUEST_SPAN, ROUTE, STATUS
 from modules.llm_platform.presentation.rest.http import problems
+from modules.llm_platform.presentation.rest.http.access import route_path
 from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class RequestLog:
     def started(self, scope: Scope) -> float:
         """Return the time of the start, for `finished`, which must run in the same context."""
         platform = self._server.platform
-        if platform is not None and platform.tracer.is_enabled and scope["path"] not in self._quiet:
+        if platform is not None and platform.tracer.is_enabled and route_path(scope) not in self._quiet:
             _start_span(scope, platform.tracer)
         return time.perf_counter()
 
@@ -123,7 +124,8 @@ class RequestLog:
             self._fixed_paths = frozenset(
                 each.path for each in self._routes if isinstance(each, Route) and "{" not in each.path
             )
-        return scope["path"] if scope["path"] in self._fixed_paths else UNMATCHED
+        path = route_path(scope)
+        return path if path in self._fixed_paths else UNMATCHED
 
     def _level(self, route: str, status: int) -> int:
         if status >= 500:

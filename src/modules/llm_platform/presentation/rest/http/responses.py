@@ -32,6 +32,7 @@ TOO_MANY_FILES = "The server reads as many files as it may: try again in a few s
 MAX_CRAWLS = 10  # at once; each may hold 50 MB
 TOO_MANY_CRAWLS = "The server crawls as many sites as it may: try again in a few seconds"
 CALLER = "llm_platform.caller"  # key in the ASGI scope: the Caller, set by GuardMiddleware
+SERVER = "llm_platform.server"  # key in the ASGI scope: the ServerState, set by GuardMiddleware
 KNOW = "llm_platform.know"  # key in the ASGI scope: called with texts that the client sent, now or in an earlier request
 
 
@@ -61,7 +62,7 @@ class ServerState:
 
 
 def server_state(request: Request) -> ServerState:
-    state: ServerState = request.app.state.server
+    state: ServerState = request.scope[SERVER]
     return state
 
 

@@ -1,0 +1,261 @@
+"""The platform inside of a FastAPI application that uvicorn serves: mounted as an application, and included as routes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.testclient import TestClient
+from tests.docs.pages import ROOT, files_in
+
+from modules.llm_platform import (
+    IWebSearchProvider,
+    LLMPlatform,
+    Settings,
+    SettingsError,
+    build_platform,
+    create_app,
+    research_router,
+)
+from modules.llm_platform.testing import FakeWebSearch, result_item
+
+TIMEOUT_S = 120.0
+PAGE = "docs/howto/mount-in-your-app.md"
+QUESTION = {"query": "When is the next search provider asked?"}
+PROBLEM = "application/problem+json"
+
+
+@asynccontextmanager
+async def serving(host: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    """Serve the host with uvicorn, as its owner configures it, on a free port."""
+    config = uvicorn.Config(host, port=0, log_config=None, lifespan="on")
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server.serve())
+    async with asyncio.timeout(TIMEOUT_S):
+        while not server.started:
+            await asyncio.sleep(0.01)
+    protocol_class = config.http_protocol_class
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT_S) as client:
+            yield client
+        assert config.http_protocol_class is protocol_class
+        assert {number: signal.getsignal(number) for number in handlers} == handlers
+    finally:
+        server.should_exit = True
+        await asyncio.wait_for(task, TIMEOUT_S)
+
+
+def documents(folder: Path, **settings: Any) -> Settings:
+    return Settings.without_environment(
+        DOCUMENTS_DIR=ROOT / "docs", LLM_PLATFORM_DATA_DIR=folder, LLM_PLATFORM_OFFLINE=True, **settings
+    )
+
+
+async def answers_everywhere(client: httpx2.AsyncClient, prefix: str) -> None:
+    """JSON, an event stream, a search, and errors whose instance is the whole path."""
+    answered = await client.post(f"{prefix}/research", json=QUESTION)
+    assert answered.status_code == 200, answered.text
+    assert answered.json()["citations"][0]["verdict"] == "supported"
+
+    streamed = await client.post(f"{prefix}/research", json={**QUESTION, "stream": True})
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    names = re.findall(r"^event: (\w+)", streamed.text, re.M)
+    assert (names[0], names[-1]) == ("started", "done")
+
+    found = await client.post(f"{prefix}/search", json={"q": "search provider"})
+    assert found.json()["results"]
+    found = await client.post(f"{prefix}/llm-platform/web-search", json={"query": "search provider", "count": 2})
+    assert len(found.json()["results"]) == 2
+
+    refused = await client.post(f"{prefix}/research", json={"query": ""})
+    assert (refused.status_code, refused.headers["content-type"]) == (422, PROBLEM)
+    assert refused.json()["instance"] == f"{prefix}/research"
+    missing = await client.get(f"{prefix}/research/nothing/sources/0")
+    assert (missing.status_code, missing.headers["content-type"]) == (422, PROBLEM)
+
+
+def logging_state() -> dict[str, tuple[int, int]]:
+    names = ["", "uvicorn", "uvicorn.error", "uvicorn.access", "modules.llm_platform", "mcp"]
+    return {name: (logging.getLogger(name).level, len(logging.getLogger(name).handlers)) for name in names}
+
+
+async def test_a_mounted_application_answers_and_closes_with_the_host(tmp_path: Path) -> None:
+    """No line of the host's but the mount: the platform opens at the first request and closes when the host shuts down. The
+    host keeps its signals, protocol class and loggers.
+    """
+    before = logging_state()
+    mounted = create_app(documents(tmp_path))
+    host = FastAPI()
+    host.mount("/llm", mounted)
+    host.add_api_route("/own", lambda: "own")
+    async with serving(host) as client:
+        await answers_everywhere(client, "/llm")
+        assert (await client.get("/own")).json() == "own"
+        assert (await client.get("/llm/ready")).status_code == 200
+        assert (await client.get("/llm/page/main.js")).status_code == 200
+        chat = {"model": "research-shallow", "messages": [{"role": "user", "content": QUESTION["query"]}]}
+        assert (await client.post("/llm/v1/chat/completions", json=chat)).status_code == 200
+        unknown = await client.get("/llm/no-such-route")
+        assert (unknown.status_code, unknown.headers["content-type"]) == (404, PROBLEM)
+        assert mounted.state.server.platform is not None
+    assert mounted.state.server.platform is None
+    assert logging_state() == before
+
+
+async def test_a_host_with_a_lifespan_enters_that_of_the_mounted_application(tmp_path: Path) -> None:
+    """The platform is open before the first request and closed before the host's lifespan ends."""
+    mounted = create_app(documents(tmp_path))
+    seen: list[bool] = []
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with mounted.router.lifespan_context(mounted):
+            seen.append(mounted.state.server.platform is not None)
+            yield
+        seen.append(mounted.state.server.platform is None)
+
+    host = FastAPI(lifespan=lifespan)
+    host.mount("/llm", mounted)
+    async with serving(host) as client:
+        await answers_everywhere(client, "/llm")
+    assert seen == [True, True]
+
+
+async def test_two_mounts_of_one_host_are_two_platforms(tmp_path: Path) -> None:
+    """Requests that arrive at once open each application once; the settings of one do not apply to the other."""
+    host = FastAPI()
+    key = "a-long-random-word-of-a-test"
+    host.mount("/open", create_app(documents(tmp_path / "open")))
+    host.mount("/closed", create_app(documents(tmp_path / "closed", LLM_PLATFORM_API_KEYS=(key,))))
+    async with serving(host) as client:
+        first = await asyncio.gather(*(client.post("/open/research", json=QUESTION) for _ in range(4)))
+        assert [answer.status_code for answer in first] == [200] * 4
+        assert (await client.post("/closed/research", json=QUESTION)).status_code == 401
+        assert (await client.get("/closed/health")).status_code == 200
+        headers = {"Authorization": f"Bearer {key}"}
+        assert (await client.post("/closed/research", json=QUESTION, headers=headers)).status_code == 200
+
+
+def test_a_mounted_application_opens_again_in_another_event_loop(tmp_path: Path) -> None:
+    """A test client without `with` uses an event loop for each request."""
+    host = FastAPI()
+    host.mount("/llm", create_app(documents(tmp_path, ALLOWED_HOSTS=("testserver",))))
+    client = TestClient(host)
+    for _ in range(2):
+        assert client.post("/llm/research", json=QUESTION).status_code == 200
+    with TestClient(host) as entered:
+        assert entered.post("/llm/research", json=QUESTION).status_code == 200
+
+
+def test_a_wrong_setting_is_an_error_of_create_app() -> None:
+    """The host does not start with it."""
+    with pytest.raises(SettingsError, match="SEARCH_PROVIDERS"):
+        create_app(Settings.without_environment(SEARCH_PROVIDERS=("nobody",)))
+
+
+async def test_included_routes_answer_on_the_hosts_platform(tmp_path: Path) -> None:
+    """Under any prefix; they are in the host's OpenAPI document, and background runs work."""
+    before = logging_state()
+    platform = build_platform(documents(tmp_path))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with platform:
+            yield
+
+    host = FastAPI(lifespan=lifespan)
+    host.include_router(research_router(platform), prefix="/api")
+    async with serving(host) as client:
+        await answers_everywhere(client, "/api")
+        described = (await client.get("/openapi.json")).json()["paths"]
+        assert {"/api/research", "/api/search", "/api/llm-platform/web-search"} <= set(described)
+        queued = await client.post("/api/research", json={**QUESTION, "background": True})
+        assert queued.status_code == 202, queued.text
+        assert queued.headers["location"] == f"/api/research/{queued.json()['id']}"
+        events = await client.get(f"{queued.headers['location']}/events", headers={"Accept": "text/event-stream"})
+        assert json.loads(events.text.rstrip().rpartition("data: ")[2])["type"] == "done"
+    assert logging_state() == before
+
+
+async def test_a_hosts_dependency_protects_included_routes() -> None:
+    """The host refuses in its own words, and nothing is searched."""
+    search = FakeWebSearch([result_item(1, topic="tides")])
+
+    async def refuse() -> None:
+        raise HTTPException(status_code=403, detail="members only")
+
+    async with build_platform(Settings.without_environment(), overrides={IWebSearchProvider: search}) as platform:
+        host = FastAPI()
+        host.include_router(research_router(platform), dependencies=[Depends(refuse)])
+        transport = httpx2.ASGITransport(app=host)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://api.example.org") as client:
+            refused = await client.post("/research", json=QUESTION, headers={"Origin": "https://www.example.org"})
+    assert (refused.status_code, refused.json()) == (403, {"detail": "members only"})
+    assert search.requests == []
+
+
+async def test_a_host_decides_about_names_and_origins_of_included_routes() -> None:
+    """A host under a public name has its own checks of Host and Origin."""
+    search = FakeWebSearch([result_item(1, topic="tides")])
+    async with build_platform(Settings.without_environment(), overrides={IWebSearchProvider: search}) as platform:
+        assert isinstance(platform, LLMPlatform)
+        host = FastAPI()
+        host.include_router(research_router(platform))
+        transport = httpx2.ASGITransport(app=host)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://api.example.org") as client:
+            answered = await client.post("/search", json={"q": "tides"}, headers={"Origin": "https://www.example.org"})
+    assert answered.status_code == 200, answered.text
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "number"),
+    [
+        ("mounted.py", "/llm", signal.SIGTERM),
+        ("mounted.py", "/llm", signal.SIGINT),
+        ("with_lifespan.py", "/llm", signal.SIGTERM),
+        ("included.py", "/api", signal.SIGTERM),
+    ],
+)
+async def test_the_programs_of_the_guide_serve_and_shut_down(
+    name: str, prefix: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Each program of the guide, unchanged, under `uvicorn`: it answers, and a signal ends it as uvicorn ends any program."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / name).write_text(files_in(PAGE)[name], encoding="utf-8")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "uvicorn", f"{name.removesuffix('.py')}:app", "--port", "0",
+        cwd=tmp_path, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stderr is not None
+    lines: list[str] = []
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            while not (found := re.search(r"running on (http://\S+)", lines[-1] if lines else "")):
+                line = (await process.stderr.readline()).decode()
+                assert line, "".join(lines)
+                lines.append(line)
+        async with httpx2.AsyncClient(base_url=found[1], timeout=TIMEOUT_S) as client:
+            await answers_everywhere(client, prefix)
+        process.send_signal(number)
+        rest = (await asyncio.wait_for(process.stderr.read(), TIMEOUT_S)).decode()
+        assert "Application shutdown complete" in rest
+        assert "Traceback" not in rest.replace("KeyboardInterrupt", "") or number == signal.SIGINT, rest
+        assert await process.wait() in (0, -number, 128 + number, 1 if number == signal.SIGINT else 0)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
