@@ -433,3 +433,24 @@ def test_very_high_limits_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setenv(name, "100000000")
     assert Settings.load().JINA_RPS == 100_000_000
+
+
+class TestWithoutEnvironment:
+    def test_variables_and_env_files_are_not_read(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """The arguments and the defaults alone decide; other settings read the environment as before, also at once."""
+        (tmp_path / ".env").write_text("BOCHA_API_KEY=of-the-file\nBRAVE_TIMEOUT_S=none\n", encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("SEARXNG_URL", "http://searxng.example.org")
+        monkeypatch.setenv("LLM_PLATFORM_PORT", "not a number")
+        settings = Settings.without_environment(LOG_LEVEL="DEBUG")
+        assert (settings.LOG_LEVEL, settings.SEARXNG_URL, settings.LLM_PLATFORM_PORT) == ("DEBUG", (), 8000)
+        assert not settings.BOCHA_API_KEY.get_secret_value()
+        with pytest.raises(ValidationError):
+            Settings()
+
+    def test_a_wrong_argument_is_an_error(self) -> None:
+        """As without the environment: by the name of the setting, without its value."""
+        with pytest.raises(ValidationError, match="LLM_PLATFORM_PORT"):
+            Settings.without_environment(LLM_PLATFORM_PORT="not a number")
+        with pytest.raises(ValidationError, match="SEARXNG_ADDRESS"):
+            Settings.without_environment(SEARXNG_ADDRESS="x")

@@ -6,6 +6,7 @@ their handlers. Importing `dependency_injector.providers` does not (docs/adr/005
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dependency_injector.providers import Provider, Self, deepcopy
@@ -17,7 +18,7 @@ class ProviderContainer:
     `values` override providers, such as those of type `Dependency`. A provider of type `Self` provides the instance.
     """
 
-    providers: dict[str, Provider[Any]] = {}
+    providers: Mapping[str, Provider[Any]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

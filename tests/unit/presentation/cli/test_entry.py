@@ -13,6 +13,7 @@ import pytest
 
 from modules.llm_platform import __main__ as entry
 from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.presentation.cli import main
 from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.presentation.rest import server
 from shared.config import Settings
@@ -26,7 +27,7 @@ def wiring_of(monkeypatch: pytest.MonkeyPatch, code: int = 0) -> Callable[[], Wi
         handed.append(wiring)
         return code
 
-    monkeypatch.setattr(entry, "run", run)
+    monkeypatch.setattr(main, "run", run)
     return lambda: handed[0]
 
 

@@ -15,7 +15,7 @@ from tests.unit.presentation.rest.test_research_routes import events_of
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.presentation.rest import research_job_routes
 from modules.llm_platform.presentation.rest.http.access import ANONYMOUS
-from modules.llm_platform.presentation.rest.http.responses import CALLER, ServerState
+from modules.llm_platform.presentation.rest.http.responses import CALLER, SERVER, ServerState
 from modules.llm_platform.presentation.rest.research_job_routes import MAX_STREAMS
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
@@ -187,8 +187,7 @@ async def test_client_that_leaves_with_the_last_event_is_no_error() -> None:
     """When the events end while the client hangs up, nothing is left for asyncio to report."""
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
-    state = SimpleNamespace(server=ServerState())
-    request: Any = SimpleNamespace(app=SimpleNamespace(state=state), scope={CALLER: ANONYMOUS})
+    request: Any = SimpleNamespace(scope={SERVER: ServerState(), CALLER: ANONYMOUS})
 
     async def events() -> AsyncGenerator[JobEvent, None]:
         yield JobEvent(1, "done", "{}")
