@@ -133,7 +133,10 @@ async def page(request: Request) -> Response:
 async def page_file(request: Request) -> Response:
     name = request.path_params["name"]
     if name == DOCUMENT:
-        return Response(to_json(request.app.openapi()), media_type=JSON, headers={"Cache-Control": "no-cache"})
+        document = request.app.openapi()
+        if root_path := request.scope.get("root_path", ""):
+            document = {**document, "servers": [{"url": root_path}]}  # where a host mounts the application
+        return Response(to_json(document), media_type=JSON, headers={"Cache-Control": "no-cache"})
     if name not in MEDIA_TYPES:
         raise NotFoundError
     return Response(_file_content(name), media_type=MEDIA_TYPES[name], headers=dict(FILE_HEADERS))
