@@ -14,16 +14,7 @@ from starlette.routing import Match, Route
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.presentation.rest import (
-    chat_routes,
-    docs_routes,
-    health_routes,
-    options_routes,
-    research_job_routes,
-    research_routes,
-    search_routes,
-    thread_routes,
-)
+from modules.llm_platform.presentation.rest import chat_routes, docs_routes, health_routes, included
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.examples import add_examples
 from modules.llm_platform.presentation.rest.http import problems
@@ -47,11 +38,7 @@ DESCRIPTION = "A question in, an answer out whose citations are checked against 
 # FastAPI's own would repeat our spans, with the texts of errors in them, and it looks for providers at every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False}
 ROUTERS = (
-    options_routes.router,
-    research_routes.router,
-    research_job_routes.router,
-    thread_routes.router,
-    search_routes.router,
+    *included.ROUTERS,
     chat_routes.router,
     health_routes.router,
     *(dialect.router for dialect in DIALECTS),
