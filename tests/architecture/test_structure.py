@@ -26,6 +26,7 @@ OUTERMOST_HANDLERS = {  # a file, and what goes on after an unexpected error in 
     f"{PACKAGE}/presentation/kafka/worker/handler.py": "requests of Kafka topics",
     f"{PACKAGE}/presentation/mcp/server.py": "MCP messages",
     f"{PACKAGE}/presentation/rest/http/middleware.py": "HTTP requests",
+    f"{PACKAGE}/presentation/rest/http/opening.py": "the opening of a mounted application",
 }
 MODULES_OF_SHARED = {"__init__", "config", "exceptions", "logging", "setting_names", "setting_types"}
 
