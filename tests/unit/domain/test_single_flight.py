@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -90,3 +92,27 @@ async def test_closing_cancels_running_calls() -> None:
     await asyncio.wait_for(flights.aclose(), A_WHILE_S)
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(caller, A_WHILE_S)
+
+
+async def test_an_error_is_not_left_to_asyncio() -> None:
+    """A caller that is cancelled in the moment in which its call fails takes the error with it: nothing is logged."""
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    gate = asyncio.Event()
+
+    async def failing() -> int:
+        await gate.wait()
+        raise LLMConnectionError("refused")
+
+    flights: SingleFlight[int] = SingleFlight()
+    caller = asyncio.create_task(flights.run("key", failing))
+    await asyncio.sleep(0)  # it waits for its call
+    await asyncio.sleep(0)  # the call waits for the gate
+    gate.set()
+    await asyncio.sleep(0)  # the call has failed, and its caller has not gone on
+    caller.cancel()
+    await asyncio.wait((caller,))
+    assert caller.cancelled()
+    del caller  # the frames that it ended in hold the call
+    gc.collect()
+    assert not reported

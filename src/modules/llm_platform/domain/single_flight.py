@@ -121,8 +121,7 @@ class SingleFlight(Generic[Value]):
             return
         if self._flights.get(key) is flight:
             del self._flights[key]
-        if not flight.task.done():
-            await cancel_and_wait(flight.task)
+        await cancel_and_wait(flight.task)  # also of one that has just failed: it drops the error
 
 
 async def emit_all(start: Callable[[], AsyncIterator[Value]], emit: Emit[Value]) -> None:
