@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Callable
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 PAGE_BYTES = 4_900_000
+DOCX_BYTES = 90_000_000  # unpacked
+MANY_FILES = 120_000
+_DIRECTORY_END = struct.Struct("<4s4H2LH")
 
 
 def archive(**parts: str) -> bytes:
@@ -27,14 +31,26 @@ def filled(part: str, size: int = PAGE_BYTES) -> str:
     return part * (size // len(part))
 
 
-# 87 kB each, or less: what they unpack to is one thing again and again.
-DOCX: dict[str, Callable[[], bytes]] = {
-    "many styles": lambda: docx(styles=filled("<w:a/>", 90_000_000)),
-    "nested": lambda: docx(filled("<w:p>", 90_000_000)),
-    "many paragraphs": lambda: docx(filled("<w:p><w:r><w:t>äöü</w:t></w:r></w:p>", 90_000_000)),
-    "many words": lambda: docx("<w:p>" + filled("<w:r><w:t>ä</w:t></w:r>", 90_000_000) + "</w:p>"),
-    "one long tag": lambda: docx("<w:p " + " ".join(f'a{number}=""' for number in range(5_000_000)) + "/>"),
-    "many files": lambda: archive(**{f"a{number}": "" for number in range(200_000)}),
+def repeated_file(count: int) -> bytes:
+    """An archive whose directory has one file so often."""
+    one = archive(a="")
+    *head, size, start, comment = _DIRECTORY_END.unpack(one[-_DIRECTORY_END.size :])
+    directory = one[start : start + size] * count
+    return one[:start] + directory + _DIRECTORY_END.pack(*head[:3], 0xFFFF, 0xFFFF, len(directory), start, comment)
+
+
+def long_tag(size: int) -> str:
+    return "<w:p " + " ".join(f'a{number}=""' for number in range(size // 18)) + "/>"
+
+
+# 87 kB each, or less, where they unpack to DOCX_BYTES: one thing again and again.
+DOCX: dict[str, Callable[[int], bytes]] = {
+    "many styles": lambda size: docx(styles=filled("<w:a/>", size)),
+    "nested paragraphs": lambda size: docx(filled("<w:p>", size)),
+    "many paragraphs": lambda size: docx(filled("<w:p><w:r><w:t>äöü</w:t></w:r></w:p>", size)),
+    "many words": lambda size: docx("<w:p>" + filled("<w:r><w:t>ä</w:t></w:r>", size) + "</w:p>"),
+    "one long tag": lambda size: docx(long_tag(size)),
+    "many files": lambda _: repeated_file(MANY_FILES),
 }
 PAGES: dict[str, Callable[[], str]] = {
     "nested": lambda: "<div>" * 100_000,

@@ -12,10 +12,10 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.security.hostile_documents import DOCX, PAGES
+from tests.security.hostile_documents import DOCX, DOCX_BYTES, PAGES
 
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserProcess
@@ -35,13 +35,30 @@ class Usage:
         self.peak_mb = 0
         self.cpu_s = 0.0
 
+    def look(self) -> None:
+        with contextlib.suppress(OSError, AttributeError, IndexError):  # it ended, or was replaced
+            peak = re.search(r"VmHWM:\s+(\d+)", (self._folder / "status").read_text())
+            self.peak_mb = max(self.peak_mb, int(peak[1]) // 1000 if peak else 0)
+            times = (self._folder / "stat").read_text().rpartition(")")[2].split()[11:13]
+            self.cpu_s = sum(map(int, times)) / TICKS_A_SECOND
+
     def watch(self, ended: threading.Event) -> None:
         while not ended.wait(WATCH_S):
-            with contextlib.suppress(OSError, AttributeError, IndexError):  # it ended, or was replaced
-                peak = re.search(r"VmHWM:\s+(\d+)", (self._folder / "status").read_text())
-                self.peak_mb = max(self.peak_mb, int(peak[1]) // 1000 if peak else 0)
-                times = (self._folder / "stat").read_text().rpartition(")")[2].split()[11:13]
-                self.cpu_s = sum(map(int, times)) / TICKS_A_SECOND
+            self.look()
+
+
+@contextlib.contextmanager
+def watched(pid: int) -> Iterator[Usage]:
+    """Until the end of the block, also of a process that ends before."""
+    usage, ended = Usage(pid), threading.Event()
+    watcher = threading.Thread(target=usage.watch, args=(ended,))
+    watcher.start()
+    try:
+        yield usage
+    finally:
+        ended.set()
+        watcher.join()
+        usage.look()
 
 
 def attack(name: str, read: Callable[[ParserProcess], Parsed]) -> None:
@@ -49,16 +66,12 @@ def attack(name: str, read: Callable[[ParserProcess], Parsed]) -> None:
         parser.html("<p>warm")
         child = parser._child
         assert child is not None
-        usage, ended = Usage(child.pid), threading.Event()
-        watcher = threading.Thread(target=usage.watch, args=(ended,))
-        watcher.start()
-        try:
-            parsed = read(parser)
-            outcome = f"{len(parsed.text):,} characters; {parsed.note}"
-        except UnreadableDocument as error:
-            outcome = str(error)
-        ended.set()
-        watcher.join()
+        with watched(child.pid) as usage:
+            try:
+                parsed = read(parser)
+                outcome = f"{len(parsed.text):,} characters; {parsed.note}"
+            except UnreadableDocument as error:
+                outcome = str(error)
     sys.stdout.write(f"{name:28} {usage.peak_mb:5} MB {usage.cpu_s:5.1f} s of CPU   {outcome}\n")
 
 
@@ -90,7 +103,7 @@ async def wait_behind_an_attack() -> None:
 def main(words: list[str]) -> None:
     for name, make_file in DOCX.items():
         if not words or any(word in name for word in words):
-            data = make_file()
+            data = make_file(DOCX_BYTES)
             attack(f"{name}, {len(data) // 1000} kB", lambda parser, data=data: parser.file("docx", data))  # type: ignore[misc]
     for name, make_page in PAGES.items():
         if not words or any(word in name for word in words):
