@@ -5,7 +5,8 @@
 
 Each case is one connection. A request that is hidden in a body has the request id `smuggled`, so an answer with this id shows
 that it reached a handler. Prints a line for each case; exit code 1 if a hidden request was answered, or if a head or a chunk
-that two readers may read differently was accepted. Ends by itself in less than a minute.
+that two readers may read differently was accepted. Then servers that refuse early, with 401 and
+429, are tried. Ends by itself in two minutes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ HOST = b"Host: localhost\r\n"
 JSON = b"Content-Type: application/json\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 QUESTION = b'{"query": "solar sails"}'
+KEY = "a-key-of-another-client-0123456789"
+REFUSALS: dict[int, dict[str, str]] = {  # the answer, before the body is read, of a server with these settings
+    401: {"LLM_PLATFORM_API_KEYS": KEY},
+    429: {"RATE_LIMIT_PER_MINUTE": "1", "RATE_LIMIT_BURST": "1"},
+}
 EARLY = (  # answered before the body is read
     b"PUT /health", b"POST /nothing", b"GET /health", b"DELETE /research", b"POST /page/main.js",
 )
@@ -44,6 +50,9 @@ class Attack:
     parts: tuple[bytes, ...]
     is_ambiguous: bool = False  # must be refused
     waits: bool = True
+
+
+FIRST = Attack("first", (b"POST /search HTTP/1.1\r\n" + HOST + b"Content-Length: 0\r\nConnection: close\r\n\r\n",))
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,12 @@ def attacks() -> Iterator[Attack]:
         yield from _early(start)
     yield from _ambiguous_heads()
     yield from _ambiguous_chunks()
+
+
+def refused_attacks() -> Iterator[Attack]:
+    """For a server of REFUSALS, after a first request, which it may take."""
+    for start in (b"POST /research", b"POST /search", b"DELETE /research/threads/x"):
+        yield from _early(start)
 
 
 def _early(start: bytes) -> Iterator[Attack]:
@@ -170,12 +185,16 @@ def main() -> int:
     parser.add_argument("--command", default=SERVE, help="starts the server; {port} is replaced")
     command: str = parser.parse_args().command
     faults = 0
-    with TemporaryDirectory() as folder, attacked_server(command, Path(folder)) as server:
-        for attack in attacks():
-            outcome = attempt(server.port, attack)
-            found = fault(attack, outcome)
-            faults += bool(found)
-            print(f"{'FAULT' if found else 'ok':5} {attack.name}: {list(outcome.statuses)} {found}", flush=True)
+    for settings in ({}, *REFUSALS.values()):
+        with TemporaryDirectory() as folder, attacked_server(command, Path(folder), **settings) as server:
+            if settings:
+                print(f"with {', '.join(settings)}:")
+                attempt(server.port, FIRST)
+            for attack in refused_attacks() if settings else attacks():
+                outcome = attempt(server.port, attack)
+                found = fault(attack, outcome)
+                faults += bool(found)
+                print(f"{'FAULT' if found else 'ok':5} {attack.name}: {list(outcome.statuses)} {found}", flush=True)
     print(f"{faults} faults")
     return 1 if faults else 0
 

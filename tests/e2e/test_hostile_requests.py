@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.attack_smuggling import attacks, attempt, fault
+from benchmarks.attack_smuggling import FIRST, REFUSALS, attacks, attempt, fault, refused_attacks
+from benchmarks.attacked_server import SERVE, attacked_server
 from tests.e2e import hostile_doors
 from tests.e2e.hostile_requests import GROUPS, HEAD, MARK, Case
 
@@ -171,3 +172,14 @@ async def test_no_request_is_smuggled(port: int) -> None:
     faults = [f"{attack.name}: {fault(attack, outcome)}" for attack, outcome in zip(tried, outcomes, strict=True)]
     assert not [found for found in faults if not found.endswith(": ")]
     assert all(outcome.statuses for outcome in outcomes)
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+async def test_no_request_is_smuggled_behind_a_refusal(status: int, tmp_path: Path) -> None:
+    """Who has no key, or asks too often, is answered before the body has arrived; then nothing of it is a request."""
+    with attacked_server(SERVE, tmp_path, **REFUSALS[status]) as server:
+        attempt(server.port, FIRST)
+        tried = list(refused_attacks())
+        outcomes = await asyncio.gather(*(asyncio.to_thread(attempt, server.port, attack) for attack in tried))
+    assert [outcome.statuses for outcome in outcomes] == [(status,)] * len(tried)
+    assert not any(outcome.is_smuggled for outcome in outcomes)

@@ -14,7 +14,7 @@ from shutil import which
 
 import httpx2
 import pytest
-from benchmarks.attack_smuggling import HIDDEN, Attack, attacks, attempt
+from benchmarks.attack_smuggling import FIRST, HIDDEN, KEY, REFUSALS, Attack, attacks, attempt, refused_attacks
 from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.child_process import free_port
 from tests.server_process import STREAM, TIMEOUT_S, Served, served, until
@@ -22,6 +22,7 @@ from tests.server_process import STREAM, TIMEOUT_S, Served, served, until
 pytestmark = pytest.mark.services
 
 CLIENTS = 64  # hashed to two servers: all to one of them in one of many millions of runs
+FILLERS_BYTES = (0, 70_000, 300_000, 600_000, 1 << 20, 1 << 20)  # so that a server answers before the body is there
 CONF = ROOT / "deploy" / "nginx" / "llm-platform.conf"
 HTTP = """
 daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;
@@ -194,6 +195,45 @@ async def test_no_request_is_smuggled_past_it(tmp_path: Path) -> None:
             for sent in (head + body, next_head + HIDDEN, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"):
                 outcome = await asyncio.to_thread(attempt, port, Attack("", (sent,)))
                 assert not outcome.is_smuggled
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+async def test_no_request_is_smuggled_behind_a_refusal(tmp_path: Path, status: int) -> None:
+    """Neither by a client without a key nor by one above its limit."""
+    async with two_servers(tmp_path, **REFUSALS[status], TRUSTED_PROXIES="127.0.0.1") as (url, servers):
+        for server in servers:
+            server.search.gate.set()
+        port = int(url.rpartition(":")[2])
+        await asyncio.to_thread(attempt, port, FIRST)
+        outcomes = await asyncio.gather(*(asyncio.to_thread(attempt, port, attack) for attack in refused_attacks()))
+        assert {outcome.statuses[0] for outcome in outcomes} == {status}
+        assert not any(outcome.is_smuggled for outcome in outcomes)
+
+
+@pytest.mark.parametrize("start", ["PUT /health", "POST /research"])
+async def test_the_key_of_another_client_runs_no_request_of_mine(tmp_path: Path, start: str) -> None:
+    """A client without a key leaves a DELETE without an end on the proxy's connection. The next client's key never ends it."""
+    victim = {"X-API-Key": KEY}
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(served("serve", tmp_path, LLM_PLATFORM_API_KEYS=KEY))
+        server.search.gate.set()
+        url = await stack.enter_async_context(proxied(tmp_path, [server]))
+        port = int(url.rpartition(":")[2])
+        one = await stack.enter_async_context(client(url))
+        stored = await one.post("/research", json={"query": "What is asyncio?", "store": True}, headers=victim)
+        thread = f"/research/threads/{stored.json()['metadata']['request_id']}"
+        # As many bytes as the next head has, and some of its body: a parser skips the ends of lines before a request. What is
+        # hidden in that body has a first request, whose answer the proxy takes for the one that it waits for.
+        vanishing = b"\r\nUpgrade:" + b"x" * 300
+        hidden = b"\r\n" * 250 + HIDDEN + f"DELETE {thread} HTTP/1.1\r\nX-Rest: ".encode()
+        for filler_bytes in FILLERS_BYTES:
+            for first, body in ((start, b"x" * filler_bytes + vanishing), ("POST /nothing", hidden)):
+                head = f"{first} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+                await asyncio.to_thread(attempt, port, Attack("", (head.encode() + body,)))
+            answer = await one.get(thread, headers=victim)
+            assert answer.status_code == 200
+            assert len(answer.json()["researches"]) == 1
+        assert (await one.get(thread, headers=victim)).status_code == 200
 
 
 async def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
