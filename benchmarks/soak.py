@@ -3,8 +3,9 @@
     python -m benchmarks.soak --minutes 20
 
 Of the requests to the first search provider, the first model and the page reader one in ten fails (429, 500, a reset, no
-answer, half of a JSON text); the second provider and the second model are healthy. Prints the laws with their figures; exit
-code 1 if one is broken.
+answer, half of a JSON text); the second provider and the second model are healthy. Answers read pages, of which some refuse
+and some hang. Clients store threads, follow them and delete some, hang up in mid-stream, or never read their stream. Prints
+the memory of the server and of its parsers as it goes, and the laws with their figures; exit code 1 if one is broken.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import asyncio
 import json
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -34,18 +37,29 @@ from benchmarks.over_http import answers, free_port
 
 CLIENTS = 16
 FAULT_SHARE = 0.1
-LATENCY_MS = {"search": 30.0, "first_token": 40.0, "token": 0.2, "reader": 50.0, "jitter": 0.6}
+LATENCY_MS = {"search": 30.0, "first_token": 40.0, "token": 0.2, "reader": 50.0, "page": 100.0}
+LATENCY_MS |= {"jitter": 0.6, "page_jitter": 0.88}
+PAGES = {"hosts": True, "refused": [3], "hung": [5]}  # ranks of each search's results
 ANSWER_S = 120.0  # within which every request is answered
 IDLE_S = 20.0  # after the load; connections and background work of it end
 SAMPLE_S = 2.0
+TENTHS = 10  # of the run, for each of which a sample is printed
 REPEATED = 20  # questions that are asked again and again
-TENTHS, WARM_TENTHS = 10, 3  # of the run; caches and pools are full after the first three
-GROWTH_MB = 16.0  # from the time after warming up to the end
+SERVER, PARSERS, FILES = "MB of the server", "MB of its parsers", "files that it has open"
+QUARTERS = 4  # of the run; caches and pools are full after the first one
+GROWTH_MB = 16.0  # of the server, from the median of the second quarter to that of the last
+PARSERS_GROWTH_MB = 32.0  # of its parsers together
 ERROR_SHARE = 0.01  # of the answers that have no fault of the client
 IDLE_TASKS = 2  # more tasks than before the load
 WEIGHTS = {
-    "search": 30, "cached": 20, "shallow": 16, "stream": 12, "deep": 8, "report": 2, "bad": 6, "leaver": 6,
+    "search": 30, "cached": 20, "shallow": 16, "stream": 12, "deep": 8, "report": 2, "bad": 6, "leaver": 6, "thread": 8,
 }
+FOLLOW_UPS = 2  # at most, of a thread
+DELETED_SHARE = 0.5  # of the threads
+LINES_BEFORE_LEAVING = 60  # of a stream, at most
+STALLED_CLIENTS = 3  # at once, beside CLIENTS
+STALLED_S = 20.0  # after which one that reads nothing closes its connection
+STALLED_BUFFER_BYTES = 4096
 BAD_BODIES = (b"{", b"[]", b'{"query": ""}', b'{"query": "x", "depth": "abysmal"}', b'{"query": "abc", "depth": 1}', b"\xff")
 STATE = "/_soak"  # tasks of the event loop, answered by `served`
 
@@ -67,6 +81,16 @@ def served() -> Any:
     return with_state
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Resident memory of the server, and of its parsers together."""
+
+    server_mb: float
+    parsers_mb: float
+    parsers: int
+    files: int  # that the server has open, connections included
+
+
 @dataclass
 class Tally:
     """What the clients saw. `outcomes`: (kind, result) to number."""
@@ -74,7 +98,7 @@ class Tally:
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     unanswered: int = 0
     asked: int = 0
-    samples: list[float] = field(default_factory=list)  # MB of the server, every SAMPLE_S
+    samples: list[Sample] = field(default_factory=list)  # every SAMPLE_S
 
     def total(self) -> int:
         return sum(self.outcomes.values())
@@ -94,7 +118,8 @@ class Clients:
 
     async def run(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        await asyncio.gather(*(self._client(until) for _ in range(CLIENTS)))
+        stalled = (self._stalled_client(until) for _ in range(STALLED_CLIENTS))
+        await asyncio.gather(*(self._client(until) for _ in range(CLIENTS)), *stalled)
 
     async def _client(self, until: float) -> None:
         while time.monotonic() < until:
@@ -123,29 +148,70 @@ class Clients:
             return await self._leave(body | {"depth": self._chance.choice(("shallow", "deep", "report"))})
         if kind == "stream":
             return await self._stream(body | {"stream": True})
+        if kind == "thread":
+            return await self._thread(body)
         return await self._post("/research", body)
 
     async def _post(self, path: str, body: Mapping[str, object]) -> str:
         reply = await self.http.post(path, json=body)
         return "ok" if reply.status_code == 200 else f"{reply.status_code} {reply.json().get('code')}"
 
-    async def _stream(self, body: dict[str, object]) -> str:
-        last = ""
+    async def _stream(self, body: dict[str, object], most_lines: float = float("inf")) -> str:
+        last, lines = "", 0
         async with self.http.stream("POST", "/research", json=body) as reply:
             async for line in reply.aiter_lines():
+                lines += 1
+                if lines > most_lines:
+                    return "left"
                 if line.startswith("event: "):
                     last = line.removeprefix("event: ")
         return "ok" if last == "done" else f"ended with {last or reply.status_code}"
 
     async def _leave(self, body: dict[str, object]) -> str:
-        """Close the connection before the answer, in one case of two in the middle of a stream."""
-        stream = self._chance.random() < 0.5
+        """Close the connection before the answer, or in the middle of a stream."""
+        if self._chance.random() < 0.5:
+            await self._stream(body | {"stream": True}, self._chance.randint(1, LINES_BEFORE_LEAVING))
+            return "left"
         try:
             async with asyncio.timeout(self._chance.uniform(0.01, 0.5)):
-                await (self._stream(body | {"stream": True}) if stream else self._post("/research", body))
+                await self._post("/research", body)
         except TimeoutError:
             pass
         return "left"
+
+    async def _thread(self, body: dict[str, object]) -> str:
+        """Store a question with its follow-up questions, read it as a thread, and delete some of them."""
+        runs: list[str] = []
+        for number in range(1 + self._chance.randint(0, FOLLOW_UPS)):
+            follow_up = {"previous_id": runs[-1], "query": f"and its cost in year {number}?"} if runs else {}
+            reply = await self.http.post("/research", json=body | {"store": True} | follow_up)
+            if reply.status_code != 200:
+                return f"{reply.status_code} {reply.json().get('code')}"
+            runs.append(reply.json()["metadata"]["request_id"])
+        thread = f"/research/threads/{runs[-1]}"
+        reply = await self.http.get(thread)
+        if reply.status_code != 200 or len(reply.json()["researches"]) != len(runs):
+            return f"thread of {len(runs)}: {reply.status_code}"
+        if self._chance.random() < DELETED_SHARE:
+            deleted, after = await self.http.delete(thread), await self.http.get(thread)
+            if (deleted.status_code, after.status_code) != (200, 404):
+                return f"deleted: {deleted.status_code}, then {after.status_code}"
+        return "ok"
+
+    async def _stalled_client(self, until: float) -> None:
+        """Ask for streams and read nothing of them."""
+        while time.monotonic() < until:
+            self.tally.asked += 1
+            body = json.dumps({"query": topic(self.tally.asked), "depth": "report", "stream": True}).encode()
+            head = "POST /research HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            with socket.socket() as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, STALLED_BUFFER_BYTES)
+                connection.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(connection, (self.http.base_url.host, self.http.base_url.port or 80))
+                await loop.sock_sendall(connection, f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                await asyncio.sleep(min(STALLED_S, max(0.0, until - time.monotonic())))
+            self.tally.outcomes["stalled", "left"] += 1
 
 
 def resident_mb(pid: int) -> float:
@@ -153,9 +219,33 @@ def resident_mb(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
-async def sampled(tally: Tally, pid: int) -> None:
-    while True:
-        tally.samples.append(resident_mb(pid))
+def children(pid: int) -> list[int]:
+    """The parsers; other children of its threads are none."""
+    return [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
+
+
+def sample(pid: int) -> Sample:
+    parsers = []
+    for child in children(pid):
+        with suppress(OSError, StopIteration):  # it ended
+            parsers.append(resident_mb(child))
+    return Sample(resident_mb(pid), sum(parsers), len(parsers), len(list(Path(f"/proc/{pid}/fd").iterdir())))
+
+
+async def sampled(tally: Tally, pid: int, seconds: float) -> None:
+    """Take samples for so long, and print one in each tenth of the run."""
+    began, passed, printed = time.monotonic(), 0.0, 0
+    while passed < seconds:
+        with suppress(OSError):  # a file of a thread that ended
+            tally.samples.append(sample(pid))
+        passed = time.monotonic() - began
+        if tally.samples and passed * TENTHS / seconds >= printed:
+            last = tally.samples[-1]
+            print(
+                f"{passed:5.0f} s  server {last.server_mb:4.0f} MB, {last.files} files; {last.parsers} parsers "
+                f"{last.parsers_mb:4.0f} MB; {tally.total():,} requests, {tally.errors().total()} errors", flush=True,
+            )
+            printed += 1
         await asyncio.sleep(SAMPLE_S)
 
 
@@ -169,7 +259,7 @@ def settings(faulty: str, healthy: str, store: str) -> dict[str, str]:
         "CACHE_TTL_S": "600", "CACHE_MAX_ENTRIES": "300", "SEARXNG_TIMEOUT_S": "3", "LLM_TIMEOUT_S": "5",
         "JINA_TIMEOUT_S": "3", "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
     }
-    return {**environment(faulty), **ours}
+    return {name: value for name, value in {**environment(faulty), **ours}.items() if name != "READ_PAGES"}  # its default
 
 
 Law = tuple[str, str, str, bool]  # what, figure, bar, held
@@ -177,35 +267,44 @@ Law = tuple[str, str, str, bool]  # what, figure, bar, held
 
 def laws(tally: Tally, tasks: tuple[int, int], exit_code: int, tracebacks: int) -> Iterator[Law]:
     yield "every request is answered", f"{tally.unanswered} of {tally.asked:,} not", "0", not tally.unanswered
-    errors, answered = tally.errors(), sum(n for (kind, _), n in tally.outcomes.items() if kind != "leaver")
+    errors, answered = tally.errors(), sum(n for (kind, _), n in tally.outcomes.items() if kind not in ("leaver", "stalled"))
     share = errors.total() / max(1, answered)
     yield "answers that are errors", f"{share:.2%} ({errors.total()})", f"< {ERROR_SHARE:.0%}", share < ERROR_SHARE
-    tenths = by_tenth(tally)
-    warm, end = tenths[WARM_TENTHS], tenths[-1]
-    growth = end - warm
-    yield "memory of the server", f"{warm:.0f} to {end:.0f} MB", f"<= +{GROWTH_MB:.0f} MB", growth <= GROWTH_MB
+    found = figures(tally)
+    for what, bar in ((SERVER, GROWTH_MB), (PARSERS, PARSERS_GROWTH_MB)):
+        _, second, _, last = quarters(found[what])
+        yield what, f"{second:.0f} to {last:.0f}", f"<= +{bar:.0f}", last - second <= bar
     before, after = tasks
     yield "tasks without a request", f"{before} before, {after} after", f"<= +{IDLE_TASKS}", after <= before + IDLE_TASKS
     yield "defects in the log", str(tracebacks), "0", not tracebacks
     yield "exit code after SIGTERM", str(exit_code), "0", exit_code == 0
 
 
-def by_tenth(tally: Tally) -> list[float]:
-    """Mean MB in each tenth of the run."""
-    size = max(1, len(tally.samples) // TENTHS)
-    return [fmean(tally.samples[at * size : (at + 1) * size]) for at in range(TENTHS)]
+def figures(tally: Tally) -> dict[str, list[float]]:
+    return {
+        SERVER: [taken.server_mb for taken in tally.samples],
+        PARSERS: [taken.parsers_mb for taken in tally.samples],
+        FILES: [float(taken.files) for taken in tally.samples],
+    }
+
+
+def quarters(values: Sequence[float]) -> list[float]:
+    """Return the median of each quarter of the run."""
+    size = max(1, len(values) // QUARTERS)
+    return [median(values[at * size : (at + 1) * size]) for at in range(QUARTERS)]
 
 
 async def loaded(url: str, pid: int, seconds: float, seed: int) -> tuple[Tally, tuple[int, int]]:
-    """Return what the clients saw, and the tasks before the load and after it."""
+    """Return what the clients saw, and the tasks before the load and after it; the last sample is taken after it, too."""
     clients = Clients(url, seed)
     async with clients.http as http:
         before = (await http.get(STATE)).json()["tasks"]
-        sampling = asyncio.create_task(sampled(clients.tally, pid))
+        sampling = asyncio.create_task(sampled(clients.tally, pid, seconds))
         await clients.run(seconds)
-        sampling.cancel()
+        await sampling
         await asyncio.sleep(IDLE_S)
         after = (await http.get(STATE)).json()["tasks"]
+        clients.tally.samples.append(sample(pid))
     return clients.tally, (before, after)
 
 
@@ -215,6 +314,7 @@ def soak(seconds: float, seed: int) -> int:
     with fake_upstreams() as faulty, fake_upstreams() as healthy, TemporaryDirectory() as folder:
         for upstream in (faulty, healthy):
             control(upstream, "latency", LATENCY_MS)
+            control(upstream, "pages", PAGES)
         control(faulty, "faults", {"share": FAULT_SHARE})
         log = Path(folder) / "server.log"
         with log.open("w") as file, stopped_at_the_end(
@@ -232,7 +332,9 @@ def soak(seconds: float, seed: int) -> int:
 
 def report(tally: Tally, found: list[Law], log: str) -> int:
     print("requests:", ", ".join(f"{kind} {n:,}" for kind, n in sorted(by_kind(tally).items())))
-    print("memory by tenth of the run:", ", ".join(f"{mb:.0f}" for mb in by_tenth(tally)), "MB")
+    for what, values in figures(tally).items():
+        medians = ", ".join(f"{value:.0f}" for value in quarters(values))
+        print(f"{what}: {values[0]:.0f} at the start, quarters {medians}, {values[-1]:.0f} after the load")
     for (kind, result), number in tally.errors().most_common():
         print(f"  {kind}: {result}: {number}")
     for what, figure, bar, held in found:
