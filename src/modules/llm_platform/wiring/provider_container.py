@@ -1,7 +1,7 @@
 """A declarative container of dependency-injector's providers, without its module `containers`.
 
 Importing `dependency_injector.containers` imports FastAPI, Starlette and werkzeug wherever they are installed, to inject into
-their handlers. Importing `dependency_injector.providers` does not (docs/adr/0054-mount-in-a-host-application.md).
+their handlers. Importing `dependency_injector.providers` does not (docs/adr/0056-mount-in-a-host-application.md).
 """
 
 from __future__ import annotations
