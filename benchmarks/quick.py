@@ -63,7 +63,8 @@ class Figures(NamedTuple):
 
 def processes(pid: int) -> list[int]:
     """The process and its children (Linux)."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    tasks = Path(f"/proc/{pid}/task").iterdir()  # Each thread lists the children that it started.
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
     return [pid, *(descendant for child in children for descendant in processes(int(child)))]
 
 

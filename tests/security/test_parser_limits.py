@@ -18,8 +18,8 @@ from tests.security.parser_attacks import watched
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import SCRIPT, Parsed, ParserProcess
 from modules.llm_platform.infrastructure.documents.parsing import html_limits, limits
+from modules.llm_platform.infrastructure.documents.parsing.article import MAX_HTML_CHARS
 from modules.llm_platform.infrastructure.documents.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
-from modules.llm_platform.infrastructure.documents.parsing.html_page import MAX_ARTICLE_HTML_CHARS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
 
@@ -27,7 +27,7 @@ MAX_RESIDENT_MB = 400
 MAX_FILE_MB = 80  # of documents of this size, in the time that they have here
 SHARE = 6  # documents here have one part in so many of what a parser reads at most
 CPU_S = 1.0
-NO_ARTICLE = f"<!--{'x' * MAX_ARTICLE_HTML_CHARS}-->"  # a page of this length is not searched for its article
+NO_ARTICLE = f"<!--{'x' * MAX_HTML_CHARS}-->"  # a page of this length is not searched for its article
 PATIENCE_S = 120.0
 # A program that gives up what a parser gives up, then tries to use it.
 CONFINED = """

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from modules.llm_platform.domain.package import version_line
 from modules.llm_platform.presentation.garbage_collection import collect_rarely
 
+INTERRUPTED = 130  # the exit code; importing it would import the command line
+
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
     from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
@@ -160,8 +162,10 @@ def main() -> None:
     if sys.argv[1:] == ["--version"] and _print_version():
         return
     collect_rarely()
-    from modules.llm_platform.presentation.cli.main import run
-
+    try:
+        from modules.llm_platform.presentation.cli.main import run
+    except KeyboardInterrupt:  # the imports take longer than some users wait
+        sys.exit(INTERRUPTED)
     code = run(None, wiring())
     if threading.active_count() > 1:  # a thread cannot be cancelled: do not wait for it
         sys.stdout.flush()

@@ -7,15 +7,19 @@ from collections import Counter
 import httpx2
 from benchmarks.common import NO_LATENCY, control, fake_upstreams
 from benchmarks.over_http_cached import Repeater
-from benchmarks.soak import GROWTH_MB, Tally, laws, report
+from benchmarks.soak import GROWTH_MB, PARSERS, PARSERS_GROWTH_MB, SERVER, Sample, Tally, laws, report
 from tests.cases import for_each
 
 STEADY = [100.0, 150.0, 180.0] + [200.0] * 7
+GROWING = [*STEADY[:6], *[201 + GROWTH_MB] * 4]
 
 
-def tally(errors: int = 0, unanswered: int = 0, samples: list[float] | None = None) -> Tally:
+def tally(
+    errors: int = 0, unanswered: int = 0, server: list[float] = STEADY, parsers: list[float] = STEADY
+) -> Tally:
+    samples = [Sample(server_mb, parsers_mb, 2, 50) for server_mb, parsers_mb in zip(server, parsers, strict=True)]
     outcomes = Counter({("search", "ok"): 1000 - errors, ("leaver", "left"): 50, ("deep", "503 x"): errors})
-    return Tally(outcomes, unanswered, 1050, samples or STEADY)
+    return Tally(outcomes, unanswered, 1050, samples)
 
 
 @for_each(
@@ -24,7 +28,8 @@ def tally(errors: int = 0, unanswered: int = 0, samples: list[float] | None = No
         (tally(errors=9), (3, 5), 0, 0, []),
         (tally(unanswered=1), (3, 3), 0, 0, ["every request is answered"]),
         (tally(errors=10), (3, 3), 0, 0, ["answers that are errors"]),
-        (tally(samples=[*STEADY[:9], 201 + GROWTH_MB]), (3, 3), 0, 0, ["memory of the server"]),
+        (tally(server=GROWING), (3, 3), 0, 0, [SERVER]),
+        (tally(parsers=[mb + PARSERS_GROWTH_MB * (mb > 200) for mb in GROWING]), (3, 3), 0, 0, [PARSERS]),
         (tally(), (3, 6), 0, 0, ["tasks without a request"]),
         (tally(), (3, 3), 1, 2, ["defects in the log", "exit code after SIGTERM"]),
     ],

@@ -63,7 +63,8 @@ def test_json_is_the_page(read: Callable[..., Ended]) -> None:
     """All fields."""
     answer = json.loads(read(URL, "--json", "--reader", "jina").out)
     assert answer == PAGE.model_dump(mode="json")
-    assert set(answer) == {"url", "title", "text", "read_at", "reader", "sha256", "media_type", "published", "warning"}
+    written = {"url", "title", "text", "read_at", "reader", "sha256", "media_type", "published", "warning"}
+    assert set(answer) == {*written, "extraction"}
 
 
 @pytest.mark.parametrize(
