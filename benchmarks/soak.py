@@ -256,7 +256,7 @@ def settings(faulty: str, healthy: str, store: str) -> dict[str, str]:
     ]
     ours = {
         "SEARXNG_URL": f"{faulty},{healthy}", "LLM_PROVIDERS": json.dumps(models), "LLM_PLATFORM_DATA_DIR": store,
-        "CACHE_TTL_S": "600", "CACHE_MAX_ENTRIES": "300", "SEARXNG_TIMEOUT_S": "3", "LLM_TIMEOUT_S": "5",
+        "CACHE_TTL_S": "600", "CACHE_MAX_ENTRIES": "60", "SEARXNG_TIMEOUT_S": "3", "LLM_TIMEOUT_S": "5",
         "JINA_TIMEOUT_S": "3", "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
     }
     return {name: value for name, value in {**environment(faulty), **ours}.items() if name != "READ_PAGES"}  # its default
