@@ -175,6 +175,7 @@ $(KAFKA)/classes.jsa: $(KAFKA)/.ready | $(READY)
 	-$(BIN)/python -m tests.kafka.real_broker --archive
 
 $(DEBIAN_PYTHON)/.installed: requirements.lock pyproject.toml scripts/bootstrap.sh
+	@bash scripts/service_tools.sh
 	PYTHON=$(wildcard /usr/bin/python3) bash scripts/bootstrap.sh $(DEBIAN_PYTHON)
 	@touch $@
 

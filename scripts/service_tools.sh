@@ -11,6 +11,8 @@ need nginx nginx-light
 need promtool prometheus
 need chromium chromium
 need npm npm
+# Debian's own Python makes environments with a package of its own.
+[ ! -x /usr/bin/python3 ] || /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 # The page is tried with a wide font and a narrow one.
 need_font() { { command -v fc-list >/dev/null && [ -n "$(fc-list "$1")" ]; } || missing+=("$2"); }
 need_font "DejaVu Sans" fonts-dejavu-core
