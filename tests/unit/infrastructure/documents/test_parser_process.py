@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 import os
 import signal
 import subprocess
@@ -16,6 +16,12 @@ from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import SCRIPT, ParserProcess
+from modules.llm_platform.infrastructure.documents.parsing.messages import (
+    bytes_text,
+    read_message,
+    text_bytes,
+    write_message,
+)
 
 PATIENCE_S = 30.0  # of a busy machine; what is not given up takes minutes
 
@@ -23,15 +29,21 @@ SLOW_PAGE = "<ul>" + "<li><b>word</b> more</li>" * 70_000
 
 # A parser that does what its request says.
 ODD = """
-import json, os, sys, time
-for line in sys.stdin:
-    wish = json.loads(line)["html"]
+import json, os, struct, sys, time
+lengths = struct.Struct("<II")
+def answer(fields, text):
+    sys.stdout.buffer.write(lengths.pack(len(fields), len(text)) + fields + text)
+    sys.stdout.buffer.flush()
+while head := sys.stdin.buffer.read(lengths.size):
+    fields, content = map(sys.stdin.buffer.read, lengths.unpack(head))
+    wish = content.decode()
     if wish == "hang":
         time.sleep(60)
     if wish == "die":
         os._exit(3)
-    sys.stdout.write({"nonsense": "{", "list": "[]"}.get(wish, json.dumps({"text": str(os.getpid())})) + chr(10))
-    sys.stdout.flush()
+    if wish == "endless":
+        sys.stdout.buffer.write(lengths.pack(2**32 - 1, 2**32 - 1))
+    answer({"nonsense": b"{", "list": b"[]"}.get(wish, b"{}"), b"\\xff" if wish == "bytes" else str(os.getpid()).encode())
 """
 
 
@@ -90,11 +102,13 @@ def test_orphan_ends_by_itself(tmp_path: Path) -> None:
     orphan = subprocess.Popen(
         [sys.executable, "-P", str(SCRIPT), "10", "0.1"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
-    orphan.communicate(json.dumps({"ipynb": str(pipe)}).encode() + b"\n", timeout=PATIENCE_S)
+    request = io.BytesIO()
+    write_message(request, {"kind": "ipynb", "path": str(pipe)})
+    orphan.communicate(request.getvalue(), timeout=PATIENCE_S)
     assert orphan.returncode == -signal.SIGALRM
 
 
-@pytest.mark.parametrize("wish", ["die", "nonsense", "list"])
+@pytest.mark.parametrize("wish", ["die", "nonsense", "list", "endless", "bytes"])
 def test_a_child_that_dies_or_talks_nonsense_is_replaced(odd: Path, wish: str) -> None:
     """A parser that crashes costs one document."""
     with ParserProcess(script=odd) as parser:
@@ -119,10 +133,10 @@ def test_stopping_does_not_wait(odd: Path) -> None:
 
 def test_stopped_while_the_child_starts(odd: Path) -> None:
     """Nothing is read, and the child is ended."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[subprocess.Popen[bytes]] = []
 
     class Stopped(ParserProcess):
-        def _ensure_child(self) -> subprocess.Popen[str]:
+        def _ensure_child(self) -> subprocess.Popen[bytes]:
             self.stop()
             started.append(super()._ensure_child())
             return started[0]
@@ -141,3 +155,33 @@ def test_nothing_is_started_that_is_not_needed(tmp_path: Path) -> None:
         pytest.raises(UnreadableDocument, match="its parser crashed"),
     ):
         parser.html("x")
+
+
+def test_documents_share_the_thread_that_limits_their_time(odd: Path) -> None:
+    """Reading starts one thread for a child, however many documents it reads, and none remains without the child."""
+    before = threading.active_count()
+    with ParserProcess(script=odd) as parser:
+        parser.html("who are you")
+        threads = set(threading.enumerate())
+        for _ in range(3):
+            parser.html("who are you")
+            assert set(threading.enumerate()) == threads
+        assert len(threads) == before + 1
+    for thread in threads - {threading.current_thread()}:
+        if thread.name == "parser-watchdog":
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("text", ["Grüße 世界 🌍", "a\nb\r\n\x00c", "\ud800"])
+def test_a_text_comes_back_as_it_was_sent(text: str) -> None:
+    """Lengths, not signs within a text, say where it ends."""
+    stream = io.BytesIO()
+    write_message(stream, {"title": text}, text_bytes(text))
+    write_message(stream, {}, b"")
+    stream.seek(0)
+    message = read_message(stream)
+    assert message is not None
+    assert (message[0]["title"], bytes_text(message[1])) == (text, text)
+    assert read_message(stream) == ({}, b"")
+    assert read_message(stream) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.unit.infrastructure.documents.pdf_samples import pdf
 from modules.llm_platform.infrastructure.documents.parsing import pdf as pdf_parser
 from modules.llm_platform.infrastructure.documents.parsing.child import serve
 from modules.llm_platform.infrastructure.documents.parsing.html_page import html_text, page_text
+from modules.llm_platform.infrastructure.documents.parsing.messages import read_message, write_message
 from modules.llm_platform.infrastructure.documents.parsing.pdf import pdf_text
 
 HIDDEN = [
@@ -176,14 +176,19 @@ def test_without_the_extra_the_line_to_type_is_named(monkeypatch: pytest.MonkeyP
         assert 'pip install "llm-platform[documents]"' in str(answer["error"])
 
 
-def test_lines_are_answered_in_order(tmp_path: Path) -> None:
-    """One JSON line in, one out."""
+def test_requests_are_answered_in_order(tmp_path: Path) -> None:
+    """One message in, one out; a file comes as a path or as its bytes."""
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf("Text."))
-    requests = io.StringIO("".join(json.dumps(r) + "\n" for r in ({"html": "<p>ü"}, {"pdf": str(path)})))
-    answers = io.StringIO()
+    requests, answers = io.BytesIO(), io.BytesIO()
+    write_message(requests, {"kind": "html"}, "<p>ü".encode())
+    write_message(requests, {"kind": "pdf", "path": str(path)})
+    write_message(requests, {"kind": "pdf"}, path.read_bytes())
+    requests.seek(0)
     serve(requests, answers)
-    assert [json.loads(line)["text"] for line in answers.getvalue().splitlines()] == ["ü", "Text."]
+    answers.seek(0)
+    texts = [message[1].decode() for message in iter(lambda: read_message(answers), None)]
+    assert texts == ["ü", "Text.", "Text."]
 
 
 def test_terms_code_and_tables_become_markdown() -> None:

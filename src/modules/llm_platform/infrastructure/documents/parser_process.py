@@ -1,12 +1,12 @@
 """Runs the parsers as a child process with limits of time, and restarts it after a crash."""
 
-import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
-from base64 import b64encode
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,12 @@ from typing import Any, Protocol, Self
 
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parsing import limits
+from modules.llm_platform.infrastructure.documents.parsing.messages import (
+    bytes_text,
+    read_message,
+    text_bytes,
+    write_message,
+)
 
 SCRIPT = Path(limits.__file__).with_name("__main__.py")
 # Of the environment: what another Python needs to find its libraries. The rest may hold secrets.
@@ -21,6 +27,7 @@ STOPPED = "reading was stopped"
 PAGE_CPU_SECONDS = 3.0  # of a page of the web, of which anybody may have many read
 INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
+LOOKS = 4  # How often a document that hangs is looked for within its time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,8 @@ class ParserProcess:
         self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
         self._page_cpu_seconds = min(PAGE_CPU_SECONDS, cpu_seconds)
         self._script = script or SCRIPT
-        self._child: subprocess.Popen[str] | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._watchdog: _Watchdog | None = None
         self.stopped = False
 
     def __enter__(self) -> Self:
@@ -91,42 +99,39 @@ class ParserProcess:
             child.kill()
 
     def html(self, html: str) -> Parsed:
-        return self._request({"html": html})
+        return self._request({"kind": "html"}, text_bytes(html))
 
     def page(self, html: str) -> Parsed:
         """The article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
-        return self._request({"page": html}, self._page_cpu_seconds)
+        return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def linked_page(self, html: str) -> Parsed:
         """As `page`, with the links."""
-        return self._request({"linked_page": html}, self._page_cpu_seconds)
+        return self._request({"kind": "linked_page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def pdf_page(self, path: Path) -> Parsed:
         """A PDF of the web, as far as it can be read in the time of a page."""
-        return self._request({"pdf": str(path)}, self._page_cpu_seconds)
+        return self._request({"kind": "pdf", "path": str(path), "cpu_seconds": self._page_cpu_seconds})
 
     def file(self, kind: str, file: Path | bytes) -> Parsed:
-        sent = {"base64": b64encode(file).decode("ascii")} if isinstance(file, bytes) else str(file)
-        return self._request({kind: sent})
+        if isinstance(file, bytes):
+            return self._request({"kind": kind}, file)
+        return self._request({"kind": kind, "path": str(file)})
 
-    def _request(self, request: dict[str, Any], cpu_seconds: float | None = None) -> Parsed:
-        cpu_seconds = cpu_seconds or self._cpu_seconds
+    def _request(self, fields: dict[str, Any], content: bytes = b"") -> Parsed:
+        fields = {"cpu_seconds": self._cpu_seconds, **fields}
         child = None if self.stopped else self._ensure_child()
         if child is None or self.stopped:  # by another thread while the child was started
             self._end()
             raise UnreadableDocument(STOPPED)
-        timed_out = threading.Event()
-        timer = threading.Timer(self._wall_seconds, _kill, (child, timed_out))
-        timer.daemon = True
-        timer.start()
-        try:
-            answer = _exchange(child, json.dumps({**request, "cpu_seconds": cpu_seconds}))
-        finally:
-            timer.cancel()
+        watchdog = self._watchdog = self._watchdog or _Watchdog(child, self._wall_seconds)
+        watchdog.deadline = time.monotonic() + self._wall_seconds
+        answer = _exchange(child, fields, content)
+        watchdog.deadline = math.inf
         if answer is None:
             self._end()
             error = UnreadableDocument if self.stopped else ParserEndedError
-            raise error(self._why_it_ended(child.returncode, cpu_seconds, timed_out=timed_out.is_set()))
+            raise error(self._why_it_ended(child.returncode, fields["cpu_seconds"], timed_out=watchdog.timed_out))
         return parsed(answer)
 
     def _why_it_ended(self, returncode: int, cpu_seconds: float, *, timed_out: bool) -> str:
@@ -136,18 +141,20 @@ class ParserProcess:
             return f"reading it took longer than {self._wall_seconds:g} s"
         return "its parser crashed"
 
-    def _ensure_child(self) -> subprocess.Popen[str]:
+    def _ensure_child(self) -> subprocess.Popen[bytes]:
         if self._child is None:
             self._child = subprocess.Popen(  # noqa: S603  a fixed script and interpreter
                 [sys.executable, "-P", "-X", "utf8", str(self._script), f"{self._cpu_seconds}", f"{self._wall_seconds}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                encoding="utf-8", errors="replace",
                 env={name: value for name, value in os.environ.items() if name in INHERITED},  # noqa: TID251  no setting
             )
         return self._child
 
     def _end(self) -> None:
         child, self._child = self._child, None
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            watchdog.end()
         if child is not None:
             child.kill()
             for pipe in (child.stdin, child.stdout):
@@ -155,9 +162,26 @@ class ParserProcess:
             child.wait()
 
 
-def _kill(child: subprocess.Popen[str], timed_out: threading.Event) -> None:
-    timed_out.set()
-    child.kill()
+class _Watchdog(threading.Thread):
+    """Kills a child whose document takes longer than `seconds`. Its one thread is cheaper than a timer for each document."""
+
+    def __init__(self, child: subprocess.Popen[bytes], seconds: float) -> None:
+        super().__init__(name="parser-watchdog", daemon=True)
+        self.deadline = math.inf  # of the document that is being read, by time.monotonic()
+        self.timed_out = False
+        self._child, self._interval_s = child, seconds / LOOKS
+        self._ended = threading.Event()
+        self.start()
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def run(self) -> None:
+        while not self._ended.wait(self._interval_s):
+            if time.monotonic() > self.deadline:
+                self.timed_out = True
+                self._child.kill()
+                return
 
 
 def _close(pipe: Any) -> None:
@@ -167,17 +191,16 @@ def _close(pipe: Any) -> None:
         return
 
 
-def _exchange(child: subprocess.Popen[str], line: str) -> dict[str, Any] | None:
-    """The child's answer; None when it died or its answer is invalid."""
+def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: bytes) -> dict[str, Any] | None:
+    """The child's answer with its text; None when it died or its answer is invalid."""
     if child.stdin is None or child.stdout is None:
         return None
     try:
-        child.stdin.write(line + "\n")
-        child.stdin.flush()
-        answer = json.loads(child.stdout.readline())
+        write_message(child.stdin, fields, content)
+        answer = read_message(child.stdout)
+        return None if answer is None else {**answer[0], "text": bytes_text(answer[1])}
     except (OSError, ValueError):
         return None
-    return answer if isinstance(answer, dict) else None
 
 
 def parsed(answer: dict[str, Any]) -> Parsed:

@@ -1,12 +1,11 @@
 """What the parsers of all formats share: their answers, and how a file is opened and a long text cut."""
 
-import base64
 import io
 import re
 from typing import IO, Any
 
 Answer = dict[str, Any]
-File = str | dict[str, str]  # a path, or the content as base64
+File = str | bytes  # a path, or the content
 
 MAX_CHARS = 5_000_000
 
@@ -16,7 +15,7 @@ _GENERATED_TITLE = re.compile(r"^(?:Microsoft Word|untitled|PowerPoint)|\.(?:doc
 
 
 def opened_file(file: File) -> IO[bytes]:
-    return open(file, "rb") if isinstance(file, str) else io.BytesIO(base64.b64decode(file["base64"]))  # noqa: PTH123
+    return open(file, "rb") if isinstance(file, str) else io.BytesIO(file)  # noqa: PTH123
 
 
 def own_title(title: Any) -> str | None:

@@ -3,17 +3,19 @@
 A page nested ten thousand deep or a broken PDF blocks the interpreter for minutes, and some PDFs and archives unpack to
 gigabytes.
 
-Each input line is a JSON object, `{"html": text}` or a format and a file such as `{"pdf": path}`, or `{"pdf": {"base64": …}}`
-for a file that is on no disk; with `"cpu_seconds"` if the document may take another time than usual. Each output line is
-`{"title", "text", "note"}`, for `linked_page` with "hyperlinks", or `{"error": message}`.
+Requests and answers are messages (`messages.py`). A request has the field `kind`, `path` for a file on a disk, and
+`cpu_seconds` if the document may take another time than usual; its content is the HTML, or the file if it has no path. An
+answer has the text as its content and the fields `title` and `note`, for a page `extraction`, for `linked_page` also
+`hyperlinks`, or only `error`.
 """
 
 import contextlib
-import json
 import logging
 import sys
-from typing import IO
+from collections.abc import Callable
+from typing import IO, Any
 
+from modules.llm_platform.infrastructure.documents.parsing.answer import Answer
 from modules.llm_platform.infrastructure.documents.parsing.archives import docx_text, epub_text
 from modules.llm_platform.infrastructure.documents.parsing.html_page import html_text, linked_page_text, page_text
 from modules.llm_platform.infrastructure.documents.parsing.limits import (
@@ -23,34 +25,43 @@ from modules.llm_platform.infrastructure.documents.parsing.limits import (
     confine,
     document_limits,
 )
+from modules.llm_platform.infrastructure.documents.parsing.messages import (
+    bytes_text,
+    read_message,
+    text_bytes,
+    write_message,
+)
 from modules.llm_platform.infrastructure.documents.parsing.notebook import notebook_text
 from modules.llm_platform.infrastructure.documents.parsing.pdf import pdf_text
 
 TOO_MUCH_MEMORY = f"reading it takes more than {MEMORY_BYTES // 1_000_000} MB of memory"
 
-_READERS = {
-    "html": html_text, "page": page_text, "linked_page": linked_page_text,
+_HTML_READERS = {"html": html_text, "page": page_text, "linked_page": linked_page_text}
+_FILE_READERS: dict[str, Callable[[str | bytes], Answer]] = {
     "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
 }
 
 
 def serve(
-    requests: IO[str], answers: IO[str], cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
+    requests: IO[bytes], answers: IO[bytes], cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
 ) -> None:
-    """Answer each request line until the input ends."""
-    for line in requests:
+    """Answer each request until the input ends."""
+    while (request := read_message(requests)) is not None:
+        fields, content = request
         try:
-            request = json.loads(line)
-            cpu_seconds_now = request.pop("cpu_seconds", cpu_seconds)
-            ((kind, document),) = request.items()
-            if kind in ("page", "linked_page"):
+            if fields["kind"] in ("page", "linked_page"):
                 _load_libraries()
-            with document_limits(cpu_seconds_now, wall_seconds):
-                answer = _READERS[kind](document)
+            with document_limits(fields.get("cpu_seconds", cpu_seconds), wall_seconds):
+                answer = _read(fields, content)
         except MemoryError:
             answer = {"error": TOO_MUCH_MEMORY}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        write_message(answers, answer, text_bytes(answer.pop("text", "")))
+
+
+def _read(request: dict[str, Any], content: bytes) -> Answer:
+    if read_html := _HTML_READERS.get(request["kind"]):
+        return read_html(bytes_text(content))
+    return _FILE_READERS[request["kind"]](request.get("path") or content)
 
 
 def _load_libraries() -> None:
@@ -64,4 +75,4 @@ def main() -> None:
     logging.disable()
     confine()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
-        serve(sys.stdin, sys.stdout, *map(float, sys.argv[1:]))
+        serve(sys.stdin.buffer, sys.stdout.buffer, *map(float, sys.argv[1:]))
