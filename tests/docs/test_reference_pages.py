@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import get_args
 
 from pydantic import BaseModel
 from scripts import quality
 from tests.cases import for_each
 from tests.docs.pages import rows_in, rows_of, text_of
 
-from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.events import EVENT_TYPES
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
@@ -22,7 +21,6 @@ from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES
 from modules.llm_platform.infrastructure.postgres.migrations import LATEST
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiRequest, ChatApiResponse
 from modules.llm_platform.presentation.rest.http import problems as rest_problems
-from modules.llm_platform.presentation.rest.http.sse import RESEARCH_EVENTS
 from modules.llm_platform.presentation.rest.research_routes import ResearchApiRequest
 from modules.llm_platform.presentation.rest.search_routes import WebSearchApiRequest, WebSearchApiResponse
 from modules.llm_platform.wiring.resources import MAX_CALLS_IN_FLIGHT
@@ -72,10 +70,9 @@ def test_every_event_is_described_with_its_fields() -> None:
     """The table of events has each type once, in the order of a research run, with all that it carries."""
     events = text_of(HTTP).partition("## Events")[2].partition("\n## ")[0]
     rows = {row[0].strip("`"): row[1] for row in rows_in(events)}
-    for event in get_args(ResearchEvent):
-        kind = event.model_fields["type"].default
+    assert [kind for kind in EVENT_TYPES if kind not in rows] == []
+    for kind, event in EVENT_TYPES.items():
         own = [name for name in event.model_fields if name not in ("type", "request_id")]
-        assert kind in rows
         assert [name for name in own if f"`{name}`" not in rows[kind]] == []
 
 
@@ -123,11 +120,18 @@ def test_numbers_of_the_code_are_told_as_they_are(page: str, sentence: str) -> N
 
 
 def test_streams_name_every_event() -> None:
-    """OpenAPI lists the types of events of a research run, and a page describes each."""
-    paths = json.loads(text_of("docs/reference/openapi.json"))["paths"]
-    described = paths["/research"]["post"]["responses"]["200"]["description"]
-    assert ", ".join(RESEARCH_EVENTS) in described
-    assert "model_progress" in RESEARCH_EVENTS
+    """OpenAPI lists the types of events of a research run, and has the schema of each."""
+    document = json.loads(text_of("docs/reference/openapi.json"))
+    response = document["paths"]["/research"]["post"]["responses"]["200"]
+    assert ", ".join(EVENT_TYPES) in response["description"]
+    variants = response["content"]["text/event-stream"]["itemSchema"]["anyOf"]
+    schemas = {
+        variant["properties"]["event"]["const"]: variant["properties"]["data"]["contentSchema"]["$ref"].rpartition("/")[2]
+        for variant in variants[:-1]
+    }
+    assert schemas == {kind: event.__name__ for kind, event in EVENT_TYPES.items()}
+    for kind, event in EVENT_TYPES.items():
+        assert set(document["components"]["schemas"][schemas[kind]]["properties"]) == set(event.model_fields)
 
 
 @for_each("page", ["docs/howto/documents.md", "docs/howto/index-documents.md"])

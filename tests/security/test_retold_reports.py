@@ -328,7 +328,10 @@ async def test_an_output_of_the_archive_is_not_told(tmp_path: Path) -> None:
 
 
 def test_an_event_that_the_replay_does_not_know_is_refused() -> None:
-    """A new kind of event is told only after somebody has written how it is made safe."""
+    """A new kind of event is replayed only after somebody has written how it is made safe.
+
+    mypy names the missing case; an event that passed it ends the replay.
+    """
 
     class Unchecked(_Event, frozen=True):
         type: str = "unchecked"
@@ -336,9 +339,8 @@ def test_an_event_that_the_replay_does_not_know_is_refused() -> None:
 
     response = ResearchResponse(query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1))
     events = (Started(request_id="r"), Unchecked(request_id="r"), Done(request_id="r", response=response))
-    replayed = replay_events(cast(Any, events), (), REQUEST, "en")
-    assert replayed is not None
-    assert [event.type for event in replayed[0]] == ["done"]
+    with pytest.raises(AssertionError):
+        replay_events(cast(Any, events), (), REQUEST, "en")
 
 
 def test_labels_of_events_have_no_control_characters() -> None:

@@ -1,11 +1,16 @@
-"""The events of a research run, in order (docs/reference/http.md). Readers must accept unknown types."""
+"""The events of a research run, in order (docs/reference/http.md).
+
+`ResearchEvent` is their registry. Each reader in this project matches on it and ends in `assert_never`, so mypy names the
+readers that a new event still lacks (CONTRIBUTING.md). A client of another version must accept unknown types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, Source, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
@@ -139,7 +144,7 @@ class SourcesNumbered(_Event, frozen=True):
         return cls(
             request_id=request_id,
             sources=tuple(map(SourceRef.of, sources)),
-            excerpts=tuple(each.text[:MAX_SNIPPET_CHARS] for each in sources),
+            excerpts=tuple(source.text[:MAX_SNIPPET_CHARS] for source in sources),
         )
 
 
@@ -194,4 +199,24 @@ ResearchEvent = (
     | Done
     | Failed
 )
+# Only the interfaces of this platform show these; formats of other vendors have nothing for them.
+PlatformEvent = Started | Ranked | Summarized | ModelProgressed | Verified
+LastEvent = Done | Failed
+
+EVENT_TYPES: Final[Mapping[str, type[ResearchEvent]]] = {
+    event.model_fields["type"].default: event for event in get_args(ResearchEvent)
+}
 AnyEvent = Annotated[ResearchEvent, Field(discriminator="type")]  # for pydantic: an event from its JSON
+
+
+@cache
+def _any_event() -> TypeAdapter[ResearchEvent]:
+    return TypeAdapter(AnyEvent)
+
+
+def parse_event(data: str) -> ResearchEvent | None:
+    """Return the event with this JSON; None if another version of the platform wrote a type or fields unknown here."""
+    try:
+        return _any_event().validate_json(data)
+    except ValidationError:
+        return None

@@ -270,7 +270,7 @@ class _Attempt:
         if isinstance(event, research_events.Started) and self._job.last_event:
             event = research_events.Reset(request_id=event.request_id, reason=INTERRUPTED)
         self._pending.append(event)
-        self._has_ended = isinstance(event, research_events.Done | research_events.Failed)
+        self._has_ended = isinstance(event, research_events.LastEvent)
         self._has_pending.set()
 
     def _fail(self, error: AppException) -> None:
@@ -290,7 +290,7 @@ class _Attempt:
             batch, self._pending = self._pending, []
             events = [self._numbered(event) for event in batch]
             last = batch[-1]
-            if isinstance(last, research_events.Done | research_events.Failed):
+            if isinstance(last, research_events.LastEvent):
                 await self._retrying(lambda: self._store.finish(self._job, last.type, events, self._progress))  # noqa: B023
             else:
                 await self._retrying(lambda: self._store.append(self._job, events, self._progress))  # noqa: B023
@@ -298,7 +298,7 @@ class _Attempt:
             if isinstance(last, research_events.Done):
                 for entry in last.response.degraded:
                     self._metrics.count(DEGRADED_ANSWERS, entry.component)
-            if isinstance(last, research_events.Done | research_events.Failed):
+            if isinstance(last, research_events.LastEvent):
                 self.code = last.problem["code"] if isinstance(last, research_events.Failed) else OK
                 return
 

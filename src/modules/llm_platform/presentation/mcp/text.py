@@ -5,7 +5,7 @@ there it stands in strings, neutralised, beside a notice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from pydantic_core import to_json
 
@@ -109,10 +109,16 @@ def progress_text(event: events.ResearchEvent) -> str | None:
             line = event.describe()
         case events.SourcesNumbered():
             line = f"writing the answer from {len(event.sources)} sources"
-        case events.Verified() if event.pending:
+        case events.Verified():
+            if not event.pending:
+                return None
             line = f"verifying {event.pending} citations"
+        case events.Started() | events.Ranked():
+            return None  # the next event says more
+        case events.Token() | events.Reset() | events.Done() | events.Failed():
+            return None  # the result of the tool has the answer
         case _:
-            return None
+            assert_never(event)
     return printable(one_line(line))[:MAX_PROGRESS_CHARS]
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from modules.llm_platform.application.research.events import Token
+from modules.llm_platform.application.research.events import Failed, Token
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -22,7 +22,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import (
     excluded_fields,
@@ -89,6 +89,9 @@ class ChatDone(BaseModel, frozen=True):
     response: ChatApiResponse
 
 
+ChatEvent = Token | ToolCallParts | ChatDone
+
+
 @router.post("/llm-platform/chat/", include_in_schema=False)
 @router.post(
     "/llm-platform/chat",
@@ -96,7 +99,7 @@ class ChatDone(BaseModel, frozen=True):
     response_model=ChatApiResponse,
     responses={
         **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-        **sse.event_stream_response("token", "done", "failed"),
+        **event_stream_response(Token, ChatDone, Failed),
     },
     openapi_extra=body_of(ChatApiRequest),
 )
@@ -108,14 +111,14 @@ async def chat(request: Request) -> Response:
     return json_response(await run_until_disconnect(request, llm.generate(body)), exclude=HIDDEN_FIELDS)
 
 
-async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[sse.Event, None]:
+async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[ChatEvent, None]:
     """Yield Token events, ToolCallParts if the request has tools, and one ChatDone."""
     async with aclosing(llm.stream(request)) as parts:
         async for part in parts:
             yield _event(part, request_id)
 
 
-def _event(part: LLMToken | LLMResponse, request_id: str) -> sse.Event:
+def _event(part: LLMToken | LLMResponse, request_id: str) -> ChatEvent:
     if isinstance(part, LLMToken) and part.tool_calls:
         return ToolCallParts(request_id=request_id, parts=part.tool_calls, text=part.text)
     if isinstance(part, LLMToken):

@@ -12,10 +12,12 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import StringConvertor, register_url_convertor
 
+from modules.llm_platform.application.research.events import EVENT_TYPES
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail, ResearchJobPage
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.openapi import event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import (
     caller_id,
@@ -24,7 +26,7 @@ from modules.llm_platform.presentation.rest.http.responses import (
     services,
     stored_response,
 )
-from modules.llm_platform.presentation.rest.http.sse import RESEARCH_EVENTS, EventStream, event_stream_response
+from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 
 class _ResearchIdConvertor(StringConvertor):
@@ -94,7 +96,7 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
     summary="The events of a background run, after `Last-Event-ID` if it is sent",
     response_class=Response,
     responses={
-        **event_stream_response(*RESEARCH_EVENTS),
+        **event_stream_response(*EVENT_TYPES.values()),
         204: {"description": "The research has ended, and there are no events after Last-Event-ID"},
         **problem_responses(404, 405, 422),
     },

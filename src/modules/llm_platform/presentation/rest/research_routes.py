@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from modules.llm_platform.application.research.events import Done, ResearchEvent, Token
+from modules.llm_platform.application.research.events import EVENT_TYPES, Done, ResearchEvent, Token
 from modules.llm_platform.application.services.research_job_service import NOT_STORED
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
@@ -30,7 +30,7 @@ from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_con
 from modules.llm_platform.presentation.rest.http import responses, sse
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, BodyLimit, declared_length, read_body
-from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import (
     BODY_STATUSES,
     UPSTREAM_STATUSES,
@@ -144,7 +144,7 @@ class ResearchApiRequest(ResearchRequest, MessageRequest):
     response_model=ResearchResponse,
     responses={
         **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES, 404),
-        **sse.event_stream_response(*sse.RESEARCH_EVENTS),
+        **event_stream_response(*EVENT_TYPES.values()),
         202: {"model": ResearchJobDetail, "description": "With `background`: the queued research, at `Location`"},
     },
     openapi_extra=body_of(ResearchApiRequest, note=FILES_NOTE),

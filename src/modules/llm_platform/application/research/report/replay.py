@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Final, TypeVar, assert_never
 
 from pydantic import BaseModel, ValidationError, field_validator
 
@@ -112,7 +112,7 @@ def _event(
 ) -> research_events.ResearchEvent | None:
     """The sanitized event.
 
-    None for the first and the last event, one with an address that no result may have, and one that is not listed here.
+    None for an event that the replay makes itself, and for one with an address that no result may have.
     """
     match event:
         case research_events.Planned():
@@ -131,8 +131,12 @@ def _event(
             return event  # the whole text is sanitized behind this
         case research_events.Reset() | research_events.ModelProgressed():
             return _shortened(event)
-        case _:  # the replay makes the first and the last event itself; `done` has the citations
-            return None
+        case research_events.Started() | research_events.Done() | research_events.Failed():
+            return None  # the replay makes the first and the last event itself
+        case research_events.Verified():
+            return None  # the last event has the citations
+        case _:
+            assert_never(event)
 
 
 def _answer(

@@ -11,9 +11,8 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 
-from modules.llm_platform.application.research.events import AnyEvent, ResearchEvent
+from modules.llm_platform.application.research.events import ResearchEvent, parse_event
 from modules.llm_platform.domain.api_key_label import owner_of_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJob
@@ -38,8 +37,6 @@ KeyLabel = Annotated[
     str | None,
     typer.Option("--key", metavar="LABEL", help="Research runs of the API keys with this label; default: those without a key."),
 ]
-
-_EVENT: TypeAdapter[ResearchEvent] = TypeAdapter(AnyEvent)
 
 researches_app = options.command_group("List, follow and cancel background runs of the servers that share this store.")
 
@@ -117,11 +114,8 @@ def _owner(label: str | None) -> str:
 async def _parsed(events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[ResearchEvent, None]:
     """The events, without those of types that a newer server has written."""
     async for event in events:
-        try:
-            parsed = _EVENT.validate_json(event.data)
-        except ValidationError:
-            continue
-        yield parsed
+        if (parsed := parse_event(event.data)) is not None:
+            yield parsed
 
 
 @contextmanager

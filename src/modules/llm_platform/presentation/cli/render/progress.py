@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, assert_never
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.task_group import cancel_and_wait
@@ -143,8 +143,10 @@ def _step_text(event: events.ResearchEvent) -> str | None:
             return f"the model verifies {plural(event.pending, 'citation')} …" if event.pending else None
         case events.Reset():
             return f"the model failed ({event.reason}): discard the text above, the answer begins again"
+        case events.Planned() | events.Token() | events.Done() | events.Failed():
+            return None  # the callers show these
         case _:
-            return None
+            assert_never(event)
 
 
 def _ranked_text(event: events.Ranked) -> str | None:

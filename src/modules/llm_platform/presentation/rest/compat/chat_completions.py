@@ -8,13 +8,24 @@ instructions for the text. A stream is sent as
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, assert_never
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import to_json
 from starlette.types import Scope
 
-from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Reset, SourcesNumbered, Token
+from modules.llm_platform.application.research.events import (
+    Done,
+    Failed,
+    Planned,
+    PlatformEvent,
+    Read,
+    ResearchEvent,
+    Reset,
+    Searched,
+    SourcesNumbered,
+    Token,
+)
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
 from modules.llm_platform.domain.exceptions import OutputError, PreviousResearchNotFoundError
@@ -22,7 +33,6 @@ from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_con
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, problem_object
-from modules.llm_platform.presentation.rest.http.sse import Event
 from shared.exceptions import AppException
 
 CHUNKS: Final = "The answer; as a stream, chunks of it, and `[DONE]` at the end."
@@ -242,23 +252,29 @@ class CompletionStream:
         self._sent_chars = 0
         self._void_chars = 0  # of a model that failed; the offsets of annotations begin after them
 
-    def encode(self, event: Event) -> bytes:
-        if isinstance(event, SourcesNumbered):
-            self._completion.notice(event)
-            return self._begin()
-        if isinstance(event, Token | Reset) and self._completion.is_json:
+    def encode(self, event: ResearchEvent) -> bytes:
+        if isinstance(event, PlatformEvent):
             return b""
-        if isinstance(event, Token):
-            return self._text(event.text)
-        if isinstance(event, Reset):
-            restarted = self._text(RESTARTED)
-            self._void_chars = self._sent_chars
-            return restarted
-        if isinstance(event, Done):
-            return self._done(event)
-        if isinstance(event, Failed):
-            return self._error(event.problem)
-        return b""
+        match event:
+            case Planned() | Searched() | Read():
+                return b""  # chat completions have no steps
+            case SourcesNumbered():
+                self._completion.notice(event)
+                return self._begin()
+            case Token():
+                return b"" if self._completion.is_json else self._text(event.text)
+            case Reset():
+                if self._completion.is_json:
+                    return b""
+                restarted = self._text(RESTARTED)
+                self._void_chars = self._sent_chars
+                return restarted
+            case Done():
+                return self._done(event)
+            case Failed():
+                return self._error(event.problem)
+            case _:
+                assert_never(event)
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
         return self._error(problem_object(error, scope))

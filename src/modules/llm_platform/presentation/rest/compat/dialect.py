@@ -21,9 +21,8 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, WebSea
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
-from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.openapi import body_of, data_stream_response
 from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, services
-from modules.llm_platform.presentation.rest.http.sse import data_stream_response
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 

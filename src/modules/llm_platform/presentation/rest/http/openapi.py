@@ -1,4 +1,4 @@
-"""The OpenAPI document: request bodies, which FastAPI does not know, error responses, and API keys."""
+"""The OpenAPI document: request bodies and events of streams, which FastAPI does not know, error responses, and API keys."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +12,7 @@ from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS
 from modules.llm_platform.presentation.rest.http.body import FORM
 from modules.llm_platform.presentation.rest.http.problems import Problem, ValidationProblem
 from modules.llm_platform.presentation.rest.http.responses import JSON
+from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
 
 REFERENCE = "#/components/schemas/{model}"
 BODY_NOTE = (
@@ -19,7 +20,9 @@ BODY_NOTE = (
     "for it too."
 )
 ERRORS = (Problem, ValidationProblem)
-_BODIES: dict[str, type[BaseModel]] = {}  # of all routes, by name: the document refers to them
+# The request bodies and the events of all routes, by name: the document refers to them.
+_BODIES: dict[str, type[BaseModel]] = {}
+_EVENTS: dict[str, type[BaseModel]] = {}
 KEYS: Mapping[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of LLM_PLATFORM_API_KEYS, if it is set."},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
@@ -33,6 +36,37 @@ def body_of(model: type[BaseModel], form: Mapping[str, Any] | None = None, note:
     if form:
         content[FORM] = {"schema": _form_schema(form["parameters"])}
     return {"requestBody": {"required": True, "description": f"{BODY_NOTE} {note}".strip(), "content": content}}
+
+
+def event_stream_response(*events: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a route that can also respond with a stream of these events."""
+    types = [event.model_fields["type"].default for event in events]
+    _EVENTS.update({event.__name__: event for event in events})
+    text = {"type": "string"}
+    variants = [
+        {
+            "properties": {
+                "event": {"const": kind},
+                "data": {"contentSchema": {"$ref": REFERENCE.format(model=event.__name__)}},
+            }
+        }
+        for kind, event in zip(types, events, strict=True)
+    ]
+    item = {
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {"id": text, "event": text, "data": {**text, "contentMediaType": "application/json"}},
+        "anyOf": [*variants, {"properties": {"event": {"not": {"enum": types}}}}],
+    }
+    description = f"The answer; as a stream, events of these types (more may come): {', '.join(types)}"
+    return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": item}}}}
+
+
+def data_stream_response(description: str) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a route whose stream has events with JSON data and, at most, a type."""
+    text = {"type": "string"}
+    event = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
+    return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": event}}}}
 
 
 def query_of(**parameters: tuple[Mapping[str, Any], bool, str]) -> dict[str, Any]:
@@ -61,11 +95,15 @@ def openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, A
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, models = models_json_schema(
-            [*((body, "validation") for body in _BODIES.values()), *((error, "serialization") for error in ERRORS)],
+            [
+                *((body, "validation") for body in _BODIES.values()),
+                *((error, "serialization") for error in ERRORS),
+                *((event, "serialization") for event in _EVENTS.values()),
+            ],
             ref_template=REFERENCE,
         )
         components = schema.setdefault("components", {})
-        components["schemas"] = dict(sorted({**components.get("schemas", {}), **models["$defs"]}.items()))
+        components["schemas"] = dict(sorted({**models["$defs"], **components.get("schemas", {})}.items()))
         components["securitySchemes"] = dict(KEYS)
         for path, operations in schema["paths"].items():
             for method, operation in operations.items():

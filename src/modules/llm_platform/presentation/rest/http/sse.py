@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Protocol, Self, get_args
+from typing import Any, Protocol, Self, TypeVar
 
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
@@ -21,7 +21,6 @@ from shared.exceptions import AppException
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0  # proxies close a stream without data
 HEARTBEAT = b": still here\n\n"
-RESEARCH_EVENTS: tuple[str, ...] = tuple(event.model_fields["type"].default for event in get_args(ResearchEvent))
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 RecordRun = Callable[[Sequence[ResearchEvent]], Awaitable[Degraded | None]]  # None: stored, or nothing is to be stored
 
@@ -35,34 +34,19 @@ class Event(Protocol):
     def model_dump_json(self) -> str: ...
 
 
-def event_stream_response(*types: str) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of a route that can also respond with a stream of these event types."""
-    text = {"type": "string"}
-    event = {
-        "type": "object",
-        "required": ["id", "event", "data"],
-        "properties": {"id": text, "event": text, "data": {**text, "contentMediaType": "application/json"}},
-    }
-    description = f"The answer; as a stream, events of these types (more may come): {', '.join(types)}"
-    return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": event}}}}
-
-
-def data_stream_response(description: str) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of a route whose stream has events with JSON data and, at most, a type."""
-    text = {"type": "string"}
-    event = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
-    return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": event}}}}
-
-
 def frame(number: int, event: Event) -> bytes:
     """Return one event of the stream."""
     return f"id: {number}\nevent: {event.type}\ndata: {event.model_dump_json()}\n\n".encode()
 
 
-class EventEncoder(Protocol):
-    """Turns the events of a research run into the parts of a response; b"" for an event that is not sent."""
+StreamedEvent = TypeVar("StreamedEvent", bound=Event)
+EncodedEvent = TypeVar("EncodedEvent", contravariant=True)
 
-    def encode(self, event: Event) -> bytes: ...
+
+class EventEncoder(Protocol[EncodedEvent]):
+    """Turns events of a run into the parts of a response; b"" for an event that is not sent."""
+
+    def encode(self, event: EncodedEvent) -> bytes: ...
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
         """Return the part that tells the client of an error after the response began."""
@@ -122,7 +106,10 @@ class EventStream(Response):
 
     @classmethod
     async def start(
-        cls, request: Request, events: AsyncGenerator[Event, None], encoder: EventEncoder | None = None
+        cls,
+        request: Request,
+        events: AsyncGenerator[StreamedEvent, None],
+        encoder: EventEncoder[StreamedEvent] | None = None,
     ) -> Self:
         """Wait for the first event, so that an error before it is an ordinary HTTP error."""
         encoder = encoder or NumberedEvents()
@@ -149,7 +136,10 @@ class EventStream(Response):
 
 
 async def stream_research(
-    request: Request, question: ResearchRequest, encoder: EventEncoder | None = None, record: RecordRun | None = None
+    request: Request,
+    question: ResearchRequest,
+    encoder: EventEncoder[ResearchEvent] | None = None,
+    record: RecordRun | None = None,
 ) -> EventStream:
     """Return the events of a research run as they happen. The research occupies a slot and stops if the client disconnects.
 

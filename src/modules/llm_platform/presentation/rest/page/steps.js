@@ -64,6 +64,8 @@ export class Steps {
       case "sources": return this.#group("writing").set([]);
       case "verified": return event.pending ? this.#group("verified").set([]) : undefined;
       case "reset": return event.reason === "interrupted" ? this.#clear() : undefined;
+      case "model_progress": return; // #line shows it
+      case "started": case "token": case "done": case "failed": return; // no steps: research.js shows the answer or the error
     }
   }
 

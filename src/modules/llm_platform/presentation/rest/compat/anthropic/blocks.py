@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
-from modules.llm_platform.presentation.rest.http.sse import Event
 
 CITED: Final = ("supported", "partial")  # verdicts of a citation: what the quote bears out, whole or in part
 OPAQUE_CHARS: Final = 24
@@ -39,16 +38,27 @@ class MessageBlocks:
         self._searches = 0
         self._found: set[str] = set()
 
-    def of(self, event: Event) -> Iterator[Block]:
+    def of(self, event: events.ResearchEvent) -> Iterator[Block]:
         """Yield the blocks that an event adds."""
-        if isinstance(event, events.Searched):
-            yield from self._search(event.query, event.results)
-        elif isinstance(event, events.SourcesNumbered):
-            others = [each for each in event.sources if canonical_url(each.url) not in self._found]
-            if others:
-                yield from self._search(self._question, others)
-        elif isinstance(event, events.Done):
-            yield from self.text(event.response)
+        if isinstance(event, events.PlatformEvent):
+            return
+        match event:
+            case events.Searched():
+                yield from self._search(event.query, event.results)
+            case events.SourcesNumbered():
+                others = [source for source in event.sources if canonical_url(source.url) not in self._found]
+                if others:
+                    yield from self._search(self._question, others)
+            case events.Done():
+                yield from self.text(event.response)
+            case events.Planned() | events.Read():
+                return  # searches are the only steps of a message
+            case events.Token() | events.Reset():
+                return  # the text follows when its citations are verified
+            case events.Failed():
+                return  # an error is no block
+            case _:
+                assert_never(event)
 
     def text(self, response: ResearchResponse) -> Iterator[Block]:
         """Yield the text in blocks that together are the synthesis, each cited sentence with its markers as one block.

@@ -11,15 +11,14 @@ from typing import Any, Final
 from pydantic_core import to_json
 from starlette.types import Scope
 
-from modules.llm_platform.application.research.events import Done, Failed, Token
+from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Token
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.anthropic.blocks import Block, MessageBlocks
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_object
-from modules.llm_platform.presentation.rest.http.sse import Event
 from shared.exceptions import AppException
 
 ERROR_TYPES: Final[Mapping[int, str]] = {  # by status; any other below 500 is an invalid request, from there on an API error
@@ -137,7 +136,7 @@ class ResearchStream(_MessageStream):
         super().__init__(head)
         self._message = blocks
 
-    def encode(self, event: Event) -> bytes:
+    def encode(self, event: ResearchEvent) -> bytes:
         if isinstance(event, Failed):
             return self.begin() + self.error(event.problem)
         if isinstance(event, Token):
@@ -162,7 +161,7 @@ class ChatStream(_MessageStream):
         super().__init__(head)
         self._is_open = False
 
-    def encode(self, event: Event) -> bytes:
+    def encode(self, event: ChatEvent) -> bytes:
         if isinstance(event, Token):
             return self._open_text() + self.delta({"type": "text_delta", "text": event.text})
         if isinstance(event, ChatDone):

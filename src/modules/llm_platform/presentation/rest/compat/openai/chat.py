@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
+from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.llm_dtos import (
     EXTRA_FIELDS,
     MAX_ANSWER_TOKENS,
@@ -26,7 +27,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ToolCallParts, chat_events
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ToolCallParts, chat_events
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
 from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
@@ -39,7 +40,7 @@ from modules.llm_platform.presentation.rest.http.responses import (
     run_until_disconnect,
     services,
 )
-from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, stream_research
+from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
 
 MAX_INPUTS: Final = 2048  # the vendor's limit
@@ -227,7 +228,7 @@ class ChatStream(chat_completions.CompletionStream):
         super().__init__(completion)
         self._includes_usage = includes_usage
 
-    def encode(self, event: Event) -> bytes:
+    def encode(self, event: ResearchEvent | ChatEvent) -> bytes:
         if isinstance(event, ToolCallParts):
             text = self._text(event.text) if event.text else self._begin()
             return text + chat_completions.data_part(self._completion.chunk({"tool_calls": event.parts}))

@@ -5,15 +5,14 @@ Reference of the vendor: https://platform.openai.com/docs/api-reference/response
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-from modules.llm_platform.application.research.events import Searched
+from modules.llm_platform.application.research.events import Planned, Read, Searched, SourcesNumbered
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.presentation.rest.chat_routes import ToolCallParts
 from modules.llm_platform.presentation.rest.compat import chat_completions
-from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter
-from modules.llm_platform.presentation.rest.http.sse import Event
+from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter, Step
 
 SOURCES: Final = "web_search_call.action.sources"  # value of `include`
 # Fields that clients expect, with what they have until the end, or without a use for them.
@@ -61,13 +60,19 @@ class OpenaiResponseWriter(ResponseWriter):
     def _start(self) -> Iterator[Object]:
         yield self._part("in_progress", response=self.response("in_progress"))
 
-    def _step(self, event: Event) -> Iterator[Object]:
-        if isinstance(event, ToolCallParts):
-            yield from self._delta(event.text) if event.text else ()
-            for part in event.parts:
-                yield from self._call_part(part)
-        elif isinstance(event, Searched) and not self._is_known(event.query):
-            yield from self._search(event)
+    def _step(self, event: Step) -> Iterator[Object]:
+        match event:
+            case ToolCallParts():
+                yield from self._delta(event.text) if event.text else ()
+                for part in event.parts:
+                    yield from self._call_part(part)
+            case Searched():
+                if not self._is_known(event.query):
+                    yield from self._search(event)
+            case Planned() | Read() | SourcesNumbered():
+                return  # searches are the only steps of this API
+            case _:
+                assert_never(event)
 
     def _search(self, event: Searched) -> Iterator[Object]:
         item = self._search_call(event)

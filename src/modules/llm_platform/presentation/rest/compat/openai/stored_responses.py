@@ -12,7 +12,7 @@ from modules.llm_platform.presentation.rest.compat.openai.response_request impor
 from modules.llm_platform.presentation.rest.compat.openai.responses import API, OpenaiResponse
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, Object
-from modules.llm_platform.presentation.rest.http.sse import data_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import data_stream_response
 
 ERRORS: Final = dialect.error_responses(400, 404)
 MAX_ITEMS: Final = 100

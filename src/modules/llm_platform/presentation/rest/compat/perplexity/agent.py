@@ -23,7 +23,7 @@ from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFO
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.sse import data_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import data_stream_response
 
 API: Final = runs.ResponsesApi("perplexity", AgentResponseWriter)
 MAX_STEPS: Final = 100  # the vendor's limits

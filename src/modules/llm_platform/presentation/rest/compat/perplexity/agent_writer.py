@@ -4,14 +4,14 @@ Reference of the vendor: https://docs.perplexity.ai/api-reference/responses-post
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, assert_never
 
-from modules.llm_platform.application.research.events import FoundResult, Read, Searched, SourcesNumbered
+from modules.llm_platform.application.research.events import FoundResult, Planned, Read, Searched, SourcesNumbered
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
+from modules.llm_platform.presentation.rest.chat_routes import ToolCallParts
 from modules.llm_platform.presentation.rest.compat import chat_completions
-from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter
-from modules.llm_platform.presentation.rest.http.sse import Event
+from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter, Step
 
 
 class AgentResponseWriter(ResponseWriter):
@@ -32,21 +32,27 @@ class AgentResponseWriter(ResponseWriter):
         yield self._part("in_progress", response=self.response("in_progress"))
         yield self._part("reasoning.started")
 
-    def _step(self, event: Event) -> Iterator[Object]:
-        if isinstance(event, Searched):
-            self._found |= {each.url: each for each in event.results if each.url not in self._found}
-            if event.query not in self._queries:  # a run that was interrupted repeats its steps
-                self._queries.append(event.query)
-                yield self._part("reasoning.search_queries", queries=[event.query])
-        elif isinstance(event, Read) and event.chars and event.url not in self._read:
-            self._read.append(event.url)
-            yield self._part("reasoning.fetch_url_queries", urls=[event.url])
-            yield self._part("reasoning.fetch_url_results", contents=[self._content(event.url)])
-        elif isinstance(event, SourcesNumbered):
-            self._sources = event.sources
-            urls = (each.url for each in event.sources)
-            self._excerpts = dict(zip(urls, event.excerpts, strict=False))  # an older version stored none
-            yield self._part("reasoning.search_results", results=self._results())
+    def _step(self, event: Step) -> Iterator[Object]:
+        match event:
+            case Searched():
+                self._found |= {result.url: result for result in event.results if result.url not in self._found}
+                if event.query not in self._queries:  # a run that was interrupted repeats its steps
+                    self._queries.append(event.query)
+                    yield self._part("reasoning.search_queries", queries=[event.query])
+            case Read():
+                if event.chars and event.url not in self._read:
+                    self._read.append(event.url)
+                    yield self._part("reasoning.fetch_url_queries", urls=[event.url])
+                    yield self._part("reasoning.fetch_url_results", contents=[self._content(event.url)])
+            case SourcesNumbered():
+                self._sources = event.sources
+                urls = (source.url for source in event.sources)
+                self._excerpts = dict(zip(urls, event.excerpts, strict=False))  # an older version stored none
+                yield self._part("reasoning.search_results", results=self._results())
+            case Planned() | ToolCallParts():
+                return  # the API has no plan, and no language model answers its requests
+            case _:
+                assert_never(event)
 
     def _open_text(self) -> Iterator[Object]:
         yield self._part("reasoning.stopped")

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request, Response
-from pydantic import TypeAdapter, ValidationError
 
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
@@ -25,7 +24,7 @@ from modules.llm_platform.presentation.rest.compat.responses.writer import (
 from modules.llm_platform.presentation.rest.compat.structured import json_text
 from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.problems import BadRequestError
-from modules.llm_platform.presentation.rest.http.sse import HEARTBEAT, Event, EventStream, stream_research
+from modules.llm_platform.presentation.rest.http.sse import HEARTBEAT, EventStream, stream_research
 from modules.llm_platform.presentation.rest.research_job_routes import check_streams, follow
 
 DONE: Final = "done"  # type of the last event of a run with an answer
@@ -44,7 +43,6 @@ ResponseId = Annotated[str, Path(description="`id` of a response")]
 StartingAfter = Annotated[
     int, Query(ge=NOTHING_SENT, le=MAX_EVENT, description="`sequence_number` of the last event that was received")
 ]
-_EVENT: Final[TypeAdapter[research_events.ResearchEvent]] = TypeAdapter(research_events.AnyEvent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ async def respond(request: Request, run: ResponseRun) -> Object:
     if run.envelope.background:
         writer = await _submit(request, run)
         return writer.response("queued")
-    events: list[Event] = []
+    events: list[research_events.ResearchEvent] = []
     answer = await responses.run_research(request, run.question, events.append)
     if run.envelope.is_json:
         json_text(answer)  # raises OutputError before the run is stored as a good one
@@ -115,7 +113,7 @@ async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail
 async def stored_events(request: Request, job_id: str) -> list[research_events.ResearchEvent]:
     """Return the events of a run of the caller that are stored now. Raises ResearchNotFoundError."""
     stored = await responses.services(request).research_jobs.stored_events(job_id, owner=responses.caller_id(request))
-    return [event for each in stored if (event := _decoded(each))]
+    return [event for row in stored if (event := research_events.parse_event(row.data))]
 
 
 async def retrieve(request: Request, api: ResponsesApi, response_id: str, includes: tuple[str, ...] = ()) -> Object:
@@ -175,7 +173,9 @@ async def _submit(request: Request, run: ResponseRun) -> ResponseWriter:
     return run.api.writer(job.id, run.envelope)
 
 
-async def _record(request: Request, run: ResponseRun, writer: ResponseWriter, events: Sequence[Event]) -> None:
+async def _record(
+    request: Request, run: ResponseRun, writer: ResponseWriter, events: Sequence[research_events.ResearchEvent]
+) -> None:
     """Store the run. The `store` of the response says whether that succeeded."""
     if not run.envelope.store:
         return
@@ -209,7 +209,7 @@ def _follow(request: Request, writer: ResponseWriter, after: int) -> Response:
     encoder = ResponseEncoder(writer, after)
 
     def encode(event: JobEvent) -> bytes:
-        decoded = _decoded(event)
+        decoded = research_events.parse_event(event.data)
         return encoder.encode(decoded) if decoded else b""
 
     return EventStream(_until_ended(request, writer, follow(request, writer.id)), encode, encoder.begin() or HEARTBEAT)
@@ -226,11 +226,3 @@ async def _until_ended(
                     owner = responses.caller_id(request)
                     writer.ended_at = _ended_at(await responses.services(request).research_jobs.get(writer.id, owner=owner))
             yield event
-
-
-def _decoded(event: JobEvent) -> research_events.ResearchEvent | None:
-    """Return the event; None for one of a type that this version does not know."""
-    try:
-        return _EVENT.validate_json(event.data)
-    except ValidationError:
-        return None

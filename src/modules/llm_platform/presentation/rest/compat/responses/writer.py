@@ -7,23 +7,34 @@ stream sends, and under which `sequence_number`, is the same each time: it can b
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.types import Scope
 
-from modules.llm_platform.application.research import events as research_events
+from modules.llm_platform.application.research.events import (
+    Done,
+    Failed,
+    Planned,
+    PlatformEvent,
+    Read,
+    ResearchEvent,
+    Reset,
+    Searched,
+    SourcesNumbered,
+    Token,
+)
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError, ResearchCancelledError
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ToolCallParts
 from modules.llm_platform.presentation.rest.compat import chat_completions, structured
 from modules.llm_platform.presentation.rest.http.problems import problem_object
-from modules.llm_platform.presentation.rest.http.sse import Event
 from shared.exceptions import AppException
 
 Object = dict[str, Any]
+Step = Planned | Searched | Read | SourcesNumbered | ToolCallParts
 MESSAGE_ID: Final = "msg_"  # before the id of the response
 NOTHING_SENT: Final = -1  # the number before the first event of a stream
 
@@ -94,24 +105,29 @@ class ResponseWriter(ABC):
             self._is_created = True
             yield from self._create()
 
-    def parts(self, event: Event) -> Iterator[Object]:
+    def parts(self, event: ResearchEvent | ChatEvent) -> Iterator[Object]:
         """Yield the objects of the vendor's stream for this event, without their `sequence_number`."""
         yield from self.begin()
-        if not self._is_started and not isinstance(event, research_events.Failed):
+        if not self._is_started and not isinstance(event, Failed):
             self._is_started = True
             yield from self._start()
-        if isinstance(event, research_events.Token | research_events.Reset):
-            yield from () if self.envelope.is_json else self._write(event)
-        elif isinstance(event, research_events.Done):
-            yield from self._finish_research(event.response)
-        elif isinstance(event, ChatDone):
-            yield from self._finish(event.response.content, event.response)
-        elif isinstance(event, research_events.Failed):
-            yield from self._fail(event.problem)
-        else:
-            yield from self._step(event)
+        if isinstance(event, PlatformEvent):
+            return
+        match event:
+            case Token() | Reset():
+                yield from () if self.envelope.is_json else self._write(event)
+            case Done():
+                yield from self._finish_research(event.response)
+            case ChatDone():
+                yield from self._finish(event.response.content, event.response)
+            case Failed():
+                yield from self._fail(event.problem)
+            case Planned() | Searched() | Read() | SourcesNumbered() | ToolCallParts():
+                yield from self._step(event)
+            case _:
+                assert_never(event)
 
-    def whole(self, events: Sequence[Event]) -> Object:
+    def whole(self, events: Sequence[ResearchEvent]) -> Object:
         """Return the object after these events, the last of which ends the run."""
         for event in events:
             for _ in self.parts(event):
@@ -139,7 +155,7 @@ class ResponseWriter(ABC):
     def _start(self) -> Iterator[Object]: ...
 
     @abstractmethod
-    def _step(self, event: Event) -> Iterator[Object]:
+    def _step(self, event: Step) -> Iterator[Object]:
         """Yield what is sent for an event that is neither text nor an end."""
 
     @abstractmethod
@@ -153,9 +169,9 @@ class ResponseWriter(ABC):
     @abstractmethod
     def _fail(self, problem: Mapping[str, Any]) -> Iterator[Object]: ...
 
-    def _write(self, event: research_events.Token | research_events.Reset) -> Iterator[Object]:
+    def _write(self, event: Token | Reset) -> Iterator[Object]:
         """Text that was sent cannot be taken back: a notice follows it, then the new answer."""
-        if isinstance(event, research_events.Token):
+        if isinstance(event, Token):
             yield from self._delta(event.text)
         elif self._text:
             yield from self._delta(chat_completions.RESTARTED)
@@ -215,11 +231,11 @@ class ResponseEncoder:
     def begin(self) -> bytes:
         return b"".join(map(self._frame, self._writer.begin()))
 
-    def encode(self, event: Event) -> bytes:
+    def encode(self, event: ResearchEvent | ChatEvent) -> bytes:
         return b"".join(map(self._frame, self._writer.parts(event)))
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
-        return self.encode(research_events.Failed(request_id=self._writer.id, problem=problem_object(error, scope)))
+        return self.encode(Failed(request_id=self._writer.id, problem=problem_object(error, scope)))
 
     def _frame(self, part: Object) -> bytes:
         number, self._next = self._next, self._next + 1

@@ -6,7 +6,7 @@ References of the vendor: https://docs.tavily.com/documentation/api-reference/en
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, assert_never, get_args
 
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, StrictBool
@@ -16,6 +16,9 @@ from modules.llm_platform.application.research.events import (
     Done,
     Failed,
     Planned,
+    PlatformEvent,
+    Read,
+    ResearchEvent,
     Reset,
     Searched,
     SourcesNumbered,
@@ -29,7 +32,7 @@ from modules.llm_platform.presentation.rest.compat.tavily.shared import Domains,
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.problems import problem_object
 from modules.llm_platform.presentation.rest.http.responses import caller_id, request_id, services
-from modules.llm_platform.presentation.rest.http.sse import Event, stream_research
+from modules.llm_platform.presentation.rest.http.sse import stream_research
 from shared.exceptions import AppException
 
 Model = Literal["mini", "pro", "auto"]
@@ -201,23 +204,31 @@ class TavilyStream:
         self._is_writing = False
         self._calls = 0
 
-    def encode(self, event: Event) -> bytes:
-        if isinstance(event, Planned):
-            return self._call("Planning", "Planning the research") + self._answer("Planning")
-        if isinstance(event, Searched):  # a search is told when it has ended
-            sources = [{"title": each.title, "url": each.url, "favicon": None} for each in event.results]
-            call = self._call("WebSearch", "Searching", queries=[event.query])
-            return call + self._answer("WebSearch", sources=sources)
-        if isinstance(event, SourcesNumbered):
-            self._is_writing = True
-            return self._call("Generating", "Writing the answer")
-        if isinstance(event, Token):
-            return self._text(event.text)
-        if isinstance(event, Reset):
-            return self._text(chat_completions.RESTARTED) if self._has_text else b""
-        if isinstance(event, Done):
-            return self._end(event.response)
-        return self._error(event.problem) if isinstance(event, Failed) else b""
+    def encode(self, event: ResearchEvent) -> bytes:
+        if isinstance(event, PlatformEvent):
+            return b""
+        match event:
+            case Planned():
+                return self._call("Planning", "Planning the research") + self._answer("Planning")
+            case Searched():  # the event follows a search, so its call and its response are sent together
+                sources = [{"title": result.title, "url": result.url, "favicon": None} for result in event.results]
+                call = self._call("WebSearch", "Searching", queries=[event.query])
+                return call + self._answer("WebSearch", sources=sources)
+            case Read():
+                return b""  # the API has no call that reads one page
+            case SourcesNumbered():
+                self._is_writing = True
+                return self._call("Generating", "Writing the answer")
+            case Token():
+                return self._text(event.text)
+            case Reset():
+                return self._text(chat_completions.RESTARTED) if self._has_text else b""
+            case Done():
+                return self._end(event.response)
+            case Failed():
+                return self._error(event.problem)
+            case _:
+                assert_never(event)
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
         return self._error(problem_object(error, scope))
