@@ -12,6 +12,7 @@ from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.rag import answering as limits
 from modules.llm_platform.application.services.answer_service import MAX_QUESTION_CHARS, AnswerOptions
+from modules.llm_platform.domain.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagCitation, RagQuestion
 from modules.llm_platform.domain.exceptions import (
     LLMConfigError,
@@ -308,7 +309,8 @@ async def test_a_model_that_is_late_is_not_waited_for(use_fallback: bool) -> Non
     llm = FakeLLM(["Too late."], delay_s=30)
     world = await RagWorld(llm=llm).indexed()
     begun = asyncio.get_running_loop().time()
-    asked = world.answers.answer(RagQuestion(question=QUESTION), deadline=begun + 0.5, use_fallback=use_fallback)
+    set_deadline(Deadline(begun + 0.5))
+    asked = world.answers.answer(RagQuestion(question=QUESTION), use_fallback=use_fallback)
     if use_fallback:
         assert (await asked).citations == (CITED_SESSIONS,)
     else:

@@ -12,7 +12,7 @@ from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESER
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
 from modules.llm_platform.domain.canonical_url import canonical_url
-from modules.llm_platform.domain.deadline import deadline_at
+from modules.llm_platform.domain.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
@@ -76,17 +76,15 @@ class AnswerService:
         self._options = options or AnswerOptions()
         self._judge = judge
 
-    async def answer(
-        self, question: RagQuestion, *, deadline: float | None = None, use_fallback: bool = False
-    ) -> RagAnswer:
-        """The answer, before `deadline` (event loop time; default: AnswerOptions.timeout_s).
+    async def answer(self, question: RagQuestion, *, use_fallback: bool = False) -> RagAnswer:
+        """The answer, within AnswerOptions.timeout_s and before the deadline of the caller if it has one.
 
         The context comes first, the index adds documents up to `top_k`. If both are empty, the answer says so; if one of
         them failed, its error is raised: an error of embedders, vector stores or pages. If the model fails, its error is
         raised (LLMTimeoutError if it is late); with `use_fallback` the answer consists of quotes instead.
         """
         now = asyncio.get_running_loop().time()
-        deadline = now + self._options.timeout_s if deadline is None else deadline
+        deadline = min(now + self._options.timeout_s, current_deadline())
         deadline -= min(RESERVE_MAX_S, RESERVE_SHARE * max(0.0, deadline - now))
         language = language_of(question.question, question.language)
         run = _AnswerRun(question, language, now, deadline, self._fallback if use_fallback else None)

@@ -10,12 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from modules.llm_platform.domain.deadline import deadline_in, remaining_s
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.metrics import CANCELLED
@@ -65,30 +65,23 @@ Result = TypeVar("Result")
 
 NO_SLOT: Final[SlotContext] = nullcontext()
 
-_DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
-
 
 async def retry_until_deadline(call: Callable[[], Awaitable[Result]], timeout_s: float, sleep: Sleep) -> Result:
     """Return the result of `call`, which is retried after recoverable errors while a wait fits into the deadline.
 
     Raises the last error, or TimeoutError when the deadline passes during a call.
     """
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    async with asyncio.timeout_at(deadline):
-        token = _DEADLINE.set(deadline)
-        try:
-            for usual_wait_s in RETRY_WAITS_S:
-                try:
-                    return await call()
-                except AppException as error:
-                    jitter = random.uniform(1 - RETRY_JITTER, 1 + RETRY_JITTER)  # noqa: S311  not a secret
-                    wait_s = max(usual_wait_s * jitter, error.retry_after_s or 0.0)
-                    if not error.retryable or asyncio.get_running_loop().time() + wait_s >= deadline:
-                        raise
-                await sleep(wait_s)
-            return await call()
-        finally:
-            _DEADLINE.reset(token)
+    async with deadline_in(timeout_s):
+        for usual_wait_s in RETRY_WAITS_S:
+            try:
+                return await call()
+            except AppException as error:
+                jitter = random.uniform(1 - RETRY_JITTER, 1 + RETRY_JITTER)  # noqa: S311  not a secret
+                wait_s = max(usual_wait_s * jitter, error.retry_after_s or 0.0)
+                if not error.retryable or wait_s >= remaining_s():
+                    raise
+            await sleep(wait_s)
+        return await call()
 
 
 @dataclass(slots=True)
@@ -400,7 +393,7 @@ def build_rag_handler(
     """
 
     async def answer(question: dtos.RagQuestion) -> dtos.RagAnswer:
-        return await answers.answer(question, deadline=_DEADLINE.get())
+        return await answers.answer(question)
 
     async def search(request: dtos.RagSearch) -> dtos.RagHits:
         return await retrieval.search(request.model_copy(update={"keyword_fallback": False}))
