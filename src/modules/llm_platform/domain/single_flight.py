@@ -52,6 +52,10 @@ class SingleFlight(Generic[Value]):
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[Value]] = {}
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a call with this key runs."""
+        return key in self._flights
+
     async def run(self, key: Hashable, start: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
         """The result, and whether this caller joined the call of another one, which accounts for its cost."""
         flight, has_joined = self._join(key, start=start)

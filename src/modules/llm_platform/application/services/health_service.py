@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from modules.llm_platform.domain.dtos import health_dtos as dtos
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
+from modules.llm_platform.domain.single_flight import SingleFlight
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class HealthService:
         self._clock = clock
         self._deadline_s = deadline_s
         self._pings: dict[tuple[str, str], asyncio.Task[str]] = {}
-        self._running_check: asyncio.Task[dtos.HealthReport] | None = None
+        self._checks: SingleFlight[dtos.HealthReport] = SingleFlight()
         self._report: dtos.HealthReport | None = None
         self._checked_at = 0.0
 
@@ -58,12 +59,11 @@ class HealthService:
         """The report, at most ten seconds old, within 0.8 s. Never raises; concurrent callers share one check."""
         if self._report is not None and self._clock() - self._checked_at < REPORT_TTL_S:
             return self._report
-        if self._running_check is None or self._running_check.done():
-            self._running_check = asyncio.create_task(self._check_all())
-        return await asyncio.shield(self._running_check)
+        report, _ = await self._checks.run("check", self._check_all)
+        return report
 
     async def _check_all(self) -> dtos.HealthReport:
-        self._checked_at = self._clock()
+        began = self._clock()
         kinds: dict[dtos.ComponentKind, Providers] = {"search": self._search, "llm": self._llms, "store": self._stores}
         pings = {key: ping for kind, each in kinds.items() for key, ping in self._start_pings(kind, each).items()}
         if pings:
@@ -71,7 +71,7 @@ class HealthService:
             for task in hanging:
                 task.cancel()  # not awaited: a ping that ignores the cancellation must not delay the report
         search, llms, stores = (self._components(kind, each) for kind, each in kinds.items())
-        self._report = _report(search, llms, stores, self._searxng, self._kimi)
+        self._report, self._checked_at = _report(search, llms, stores, self._searxng, self._kimi), began
         return self._report
 
     def _start_pings(self, kind: str, providers: Providers) -> dict[tuple[str, str], asyncio.Task[str]]:

@@ -4,9 +4,11 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final
 
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
+from modules.llm_platform.domain.single_flight import SingleFlight
 from modules.llm_platform.infrastructure.redis import client as redis_client
 
 EXPIRY_S: Final = 5.0  # after the holder's death
@@ -36,7 +38,7 @@ class RedisKeyLock(IKeyLock):
         self._max_wait_s = max_wait_s
         self._expiry_s = expiry_s
         self._held: set[str] = set()
-        self._polls: dict[str, asyncio.Task[None]] = {}
+        self._polls: SingleFlight[None] = SingleFlight()
 
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncIterator[bool]:
@@ -84,13 +86,9 @@ class RedisKeyLock(IKeyLock):
         return result
 
     async def _wait(self, name: str) -> None:
-        poll = self._polls.get(name)
-        if poll is None:
-            poll = self._polls[name] = asyncio.create_task(self._poll(name))
-            poll.add_done_callback(lambda _: self._polls.pop(name, None))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._max_wait_s):
-                await asyncio.shield(poll)  # other callers wait for it too
+                await self._polls.run(name, partial(self._poll, name))
 
     async def _poll(self, name: str) -> None:
         """Return when the lock is free, when Redis is away, or after `max_wait_s`."""
