@@ -13,8 +13,9 @@ from tests.growth import is_linear
 
 from modules.llm_platform.application.research.answer_prompt import (
     _ECHO,
+    ANSWER_VERSION,
     NO_ANSWER,
-    PROMPT_VERSION,
+    REPORT_VERSION,
     NoAnswerReader,
     Prompt,
     build_prompt,
@@ -250,7 +251,7 @@ async def test_the_synthesizer_sends_the_report_prompt(repeated: int) -> None:
     assert request.messages == prompt(page, questions=QUESTIONS, instructions="Brief.").messages
     assert request.data_kind == "page text"
     assert (written.truncated_tokens > 0) is (repeated > 1)
-    assert writer.version == PROMPT_VERSION
+    assert (writer.version, writer.report_version) == (ANSWER_VERSION, REPORT_VERSION)
 
 
 @for_each(

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from tests.cases import for_each
@@ -43,21 +44,25 @@ SOURCES = (
 Messages = tuple[ChatMessage, ...]
 
 
-async def _answers() -> list[Messages]:
+async def _written(questions: tuple[str, ...] = ()) -> list[Messages]:
     made = []
-    for questions in ((), (QUESTION, DIRECTION)):
-        for instructions, context in ((None, None), ("In three sentences.", None), (None, "I live in Oslo.")):
-            request = SynthesisRequest(
-                question=QUESTION, sources=SOURCES, language="en", questions=questions, instructions=instructions,
-                context=context,
-            )
-            made.append(answer_prompt.build_prompt(request, CONTEXT_TOKENS).messages)
+    for instructions, context in ((None, None), ("In three sentences.", None), (None, "I live in Oslo.")):
+        request = SynthesisRequest(
+            question=QUESTION, sources=SOURCES, language="en", questions=questions, instructions=instructions,
+            context=context,
+        )
+        made.append(answer_prompt.build_prompt(request, CONTEXT_TOKENS).messages)
     return made
 
 
 async def _plans() -> list[Messages]:
     llm = FakeLLM()
     await plan.plan(QUESTION, "en", llm)
+    return [request.messages for request in llm.requests]
+
+
+async def _sub_questions() -> list[Messages]:
+    llm = FakeLLM()
     for language in ("en", "ru"):
         await plan.sub_questions(QUESTION, language, llm, emit=lambda _: None)
     await plan.sub_questions(QUESTION, "en", llm, other_than=(DIRECTION,), emit=lambda _: None)
@@ -109,8 +114,10 @@ async def _outputs() -> list[Messages]:
 
 # The version, and requests that contain every part of its prompts.
 PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
-    "PROMPT_VERSION": (answer_prompt.PROMPT_VERSION, _answers),
+    "ANSWER_VERSION": (answer_prompt.ANSWER_VERSION, _written),
+    "REPORT_VERSION": (answer_prompt.REPORT_VERSION, partial(_written, (QUESTION, DIRECTION))),
     "PLAN_VERSION": (plan.PLAN_VERSION, _plans),
+    "SUB_QUESTIONS_VERSION": (plan.SUB_QUESTIONS_VERSION, _sub_questions),
     "QUERIES_VERSION": (queries.QUERIES_VERSION, _queries),
     "RANK_VERSION": (rank.RANK_VERSION, _rankings),
     "SUMMARY_VERSION": (summarize.SUMMARY_VERSION, _summaries),

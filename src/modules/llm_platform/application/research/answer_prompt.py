@@ -22,7 +22,8 @@ from modules.llm_platform.domain.text.language import language_name
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
 
-PROMPT_VERSION = "1.3"  # part of the keys of cached answers and stored reports: raise it with every change of the prompts
+ANSWER_VERSION = "1.3"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
+REPORT_VERSION = "1.3"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
 NO_ANSWER = "NO_ANSWER"
 MIN_SOURCES_TOKENS = 256  # of the sources in every prompt, however small the context is
 CONTEXT_SHARE = 1 / 3  # of the tokens for sources and context that the context gets, or more where sources leave more

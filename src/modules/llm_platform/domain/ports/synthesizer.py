@@ -43,6 +43,11 @@ class ISynthesizer(ABC):
     version: str = ""  # of its prompts or rules: a stored text of another version is not used
     writes_reports: bool = False  # takes `questions`; a writer that does not is asked for one answer to the whole question
 
+    @property
+    def report_version(self) -> str:
+        """The version of its prompts or rules for reports."""
+        return self.version
+
     @abstractmethod
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         """Markdown that cites sources as [n] by their `index`; says plainly when they do not answer (`answered` False).

@@ -4,7 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from modules.llm_platform.application.research.answer_prompt import PROMPT_VERSION, NoAnswerReader, Prompt, build_prompt
+from modules.llm_platform.application.research.answer_prompt import (
+    ANSWER_VERSION,
+    REPORT_VERSION,
+    NoAnswerReader,
+    Prompt,
+    build_prompt,
+)
 from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -33,7 +39,8 @@ class LLMSynthesizer(StreamingSynthesizer):
     errors of the port of language models.
     """
 
-    version = PROMPT_VERSION
+    version = ANSWER_VERSION
+    report_version = REPORT_VERSION
     writes_reports = True
 
     def __init__(

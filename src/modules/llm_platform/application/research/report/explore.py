@@ -99,7 +99,7 @@ class Explorer:
             for question in dict.fromkeys(run.request.plan):
                 self._start_question(question)
             return
-        key = run.stage_key("plan", plan.PLAN_VERSION, query=run.request.query)
+        key = run.stage_key("plan", plan.SUB_QUESTIONS_VERSION, query=run.request.query)
         stored = plan.usable_plan(await run.checkpoints.get("search_queries", key, ResearchPlan), run.request.query)
         if stored:
             run.add_degraded(*stored.degraded)

@@ -129,7 +129,7 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.max_answer_tokens("write", run.options.max_tokens))
     writer = run.tools.writer(run.llm("write"), run.context_tokens("write", max_tokens))
     key = run.stage_key(
-        "write", writer.version, query=run.request.query, questions=explored.questions,
+        "write", writer.report_version, query=run.request.query, questions=explored.questions,
         instructions=run.request.instructions, context=run.request.context,
         sources=[(each.title, each.url, each.text) for each in sources],
     )

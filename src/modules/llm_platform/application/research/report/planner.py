@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from modules.llm_platform.application.research.plan import LATE_PLAN, PLAN_VERSION, Plan, sub_questions, usable_plan
+from modules.llm_platform.application.research.plan import (
+    LATE_PLAN,
+    SUB_QUESTIONS_VERSION,
+    Plan,
+    sub_questions,
+    usable_plan,
+)
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.run import NO_MODEL, ReportTools
 from modules.llm_platform.domain.deadline import deadline_in
@@ -28,7 +34,7 @@ class Planner:
         """Sub-questions for review, from the store unless the request rejects some (`other_than`)."""
         language, tools = language_of(request.query, request.language), self._tools
         checkpoints = self._checkpoints(request, fresh=bool(request.other_than))
-        key = checkpoints.key(PLAN_VERSION, tools.label("plan"), query=request.query)
+        key = checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=request.query)
         if stored := usable_plan(await checkpoints.get("search_queries", key, ResearchPlan), request.query):
             return stored.model_copy(update={"spent": NOTHING_SPENT})
         made, degraded = await self._generate(request, language)

@@ -8,7 +8,7 @@ from typing import Final, TypeVar, assert_never
 from pydantic import BaseModel, ValidationError, field_validator
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.application.research.plan import PLAN_VERSION, is_query
+from modules.llm_platform.application.research.plan import SUB_QUESTIONS_VERSION, is_query
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.queries import QUERIES_VERSION
 from modules.llm_platform.application.research.report.rank import RANK_VERSION
@@ -212,7 +212,7 @@ def _questions(questions: Iterable[str], request: dtos.ResearchRequest) -> tuple
 
 
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
-PROMPT_VERSIONS = f"{PLAN_VERSION}.{QUERIES_VERSION}.{RANK_VERSION}.{SUMMARY_VERSION}"
+PROMPT_VERSIONS = f"{SUB_QUESTIONS_VERSION}.{QUERIES_VERSION}.{RANK_VERSION}.{SUMMARY_VERSION}"
 # Request fields that do not change the report. Limits: a report that a limit cut short is not stored.
 # The output is made of the finished report. A follow-up question is part of the key as it was understood.
 EXCLUDED_FIELDS = {
@@ -369,7 +369,7 @@ def report_key(
     writer = tools.writer(tools.llms.get("write"), options.context_tokens)
     judge = tools.judge(tools.llms.get("judge")) if tools.judge else None
     by = [tools.label(part) for part in ("search", "read", *STAGES, *(("judge",) if judge else ()))]
-    versions = [PROMPT_VERSIONS, writer.version, *([judge.version] if judge else ())]
+    versions = [PROMPT_VERSIONS, writer.report_version, *([judge.version] if judge else ())]
     return checkpoints.key(
         "|".join(versions), "|".join(by), request=_identity(request),
         made=(options.pages, options.query_languages, options.results_per_search, options.max_tokens),
