@@ -89,7 +89,7 @@ def own_rows() -> Iterator[quality.Pair]:
 def examine(pair: quality.Pair) -> Labelled | None:
     """None for a source without text and for a claim without a word of its source, which need no score."""
     stops = stop_words(pair.language)
-    (source,) = prepare([(pair.source, pair.title)], pair.language)
+    source = prepare(pair.source, pair.title, pair.language)
     rows, refuted, verbatim = [], False, []
     for sentence in read_answer(pair.sentence, pair.language).sentences:
         claim = Claim(html.unescape(sentence.claim), stops, capitals_name=pair.language not in NOUNS_ARE_CAPITALISED)

@@ -108,7 +108,7 @@ def test_a_quote_below_its_title_is_a_copy(sentence: str, text: str, title: str)
 
 def test_a_lead_in_from_elsewhere_makes_no_copy() -> None:
     """What stands before the colon must stand in the source, too."""
-    (source,) = prepare([("This is a tool that cuts wood.", "Saw")], "en")
+    source = prepare("This is a tool that cuts wood.", "Saw", "en")
     claims = [
         Claim(f"{lead}: This is a tool that cuts wood.", frozenset(), capitals_name=True) for lead in ("Saw", "Drill")
     ]

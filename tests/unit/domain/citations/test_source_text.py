@@ -47,7 +47,7 @@ def sentences(source: SourceText) -> list[str]:
 )
 def test_every_word_is_found_where_it_stands(text: str) -> None:
     """For each word of the text the index names the sentences that hold it or a form of it."""
-    (source,) = prepare([(text, "")], "en")
+    source = prepare(text, "", "en")
     held = [keys_of(sentence) for sentence in sentences(source)]
     for word in set().union(*held):
         wanted = [place for place, keys in enumerate(held) if word in keys or any(is_form(word, key) for key in keys)]
@@ -58,7 +58,7 @@ def test_every_word_is_found_where_it_stands(text: str) -> None:
 @given(st.text(max_size=120))
 def test_any_text_can_be_indexed(text: str) -> None:
     """Words of any script, with any signs around them, are found in the sentence where they stand."""
-    (source,) = prepare([(text, "")], "en")
+    source = prepare(text, "", "en")
     for place, sentence in enumerate(sentences(source)):
         for word in keys_of(sentence):
             assert source.sentences_with(word) >> place & 1
@@ -83,7 +83,7 @@ def test_sentences_are_normalized_together_as_one_by_one(texts: list[str]) -> No
 def test_one_word_in_many_spellings_takes_linear_time() -> None:
     """A page that repeats a word with ever other signs around it costs no more than its length."""
     small, large = (" ".join(f"a.{'!' * (n % 50)}?{n}" for n in range(count)) for count in (2_000, 20_000))
-    assert is_linear(lambda: prepare([(small, "")], "en"), lambda: prepare([(large, "")], "en"), 10)
+    assert is_linear(lambda: prepare(small, "", "en"), lambda: prepare(large, "", "en"), 10)
 
 
 def five_pages(sentences: int) -> list[Source]:

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
-from modules.llm_platform.domain.retrieval.bm25 import MAX_QUESTION_WORDS, SparseVector, passage_words, question_words
+from modules.llm_platform.domain.retrieval.bm25 import (
+    MAX_QUESTION_WORDS,
+    SparseVector,
+    matched_words,
+    passage_words,
+    question_words,
+)
 
 
 def weights(vector: SparseVector) -> dict[int, float]:
@@ -90,3 +96,14 @@ def test_any_text(text: str) -> None:
         assert len(vector.indices) == len(set(vector.indices)) == len(vector.values)
         assert all(0 <= index < 2**32 for index in vector.indices)
         assert all(0 < value < math.inf for value in vector.values)
+
+
+@given(st.text(), st.text())
+def test_the_words_of_a_question_weigh_as_much_as_in_the_whole_vector(text: str, asked: str) -> None:
+    """`matched_words` is the part of the passage's vector that a question can match, in the same order."""
+    text = f"{text} {asked} setUpClass"
+    wanted = frozenset(question_words(f"{asked} class").indices)
+    vector = passage_words(text)
+    whole = [entry for entry in zip(vector.indices, vector.values, strict=True) if entry[0] in wanted]
+    part = matched_words(text, wanted)
+    assert list(zip(part.indices, part.values, strict=True)) == whole

@@ -4,7 +4,7 @@ The work is spread over the time in which a model writes, whether the reader see
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from cachetools import LRUCache
@@ -13,7 +13,8 @@ from modules.llm_platform.application.research.early_verification import EarlyVe
 from modules.llm_platform.application.research.read_pages import SourcesBeingRead
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.completion import MarkerCompleter
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.citations.sentences import AnswerSentence
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
 from modules.llm_platform.domain.ports.tracing import stage
@@ -66,6 +67,14 @@ class SourceChecks:
         if self._reading is not None:
             self._reading.read_cited(cited_numbers(text))
 
+    def being_read(self) -> frozenset[int]:
+        """The sources whose pages will replace their excerpts."""
+        return self._reading.being_read() if self._reading is not None else frozenset()
+
+    def check_early(self, sentences: Sequence[AnswerSentence]) -> list[tuple[str, Citation]]:
+        """Check sentences of an answer that is not complete, so that `check` need not."""
+        return self._checker.check_early(sentences)
+
     async def wait_for_pages(self, text: str) -> None:
         """Wait a bounded time for the pages that the complete answer cites."""
         if self._reading is not None:
@@ -108,6 +117,7 @@ class Draft:
     def _begin(self) -> None:
         self._sanitizer = AnswerSanitizer(self._checks.sources)
         self._completer = self._checks.completer()
+        self._unchecked: list[AnswerSentence] = []
         self._written: list[str] = []  # by the writer
         self._waiting = ""  # a text that is known as a whole, until its end is known
         self._parts: list[str] = []
@@ -161,7 +171,9 @@ class Draft:
     async def check(self) -> CheckedAnswer:
         """Check the citations of the finished text; the pages that it cites are waited for."""
         await self._checks.wait_for_pages(self.text)
-        return await self._checked()
+        checked = await self._checked()
+        self._check_early(frozenset())
+        return checked
 
     @stage("verify")
     async def _checked(self) -> CheckedAnswer:
@@ -194,9 +206,16 @@ class Draft:
         part = "".join(parts)
         self.add(part)
         self._checks.read_cited(part)
+        self._unchecked += self._completer.ended
+        self._completer.ended.clear()
+        self._check_early(self._checks.being_read())
+
+    def _check_early(self, awaited: frozenset[int]) -> None:
+        """Check the sentences that have ended and cite none of the `awaited` sources. The judge gets the doubted ones."""
+        checked = self._checks.check_early([sentence for sentence in self._unchecked if awaited.isdisjoint(sentence.cited)])
+        self._unchecked = [sentence for sentence in self._unchecked if not awaited.isdisjoint(sentence.cited)]
         if self._early is not None:
-            self._early.add(self._completer.checked)
-        self._completer.checked.clear()
+            self._early.add(checked)
 
     def _key(self) -> Hashable:
         """All that the checked text depends on."""

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.retrieval.excerpt import RankedPassages, fitting_excerpt
+from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.domain.text.tokens import count_tokens
 from shared.exceptions import AppException
@@ -137,6 +137,10 @@ class PageReads:
         while await self._wait(running.values(), until):
             pass
 
+    def being_read(self) -> Collection[str]:
+        """The canonical addresses of the pages that are being read."""
+        return [address for address, task in self._tasks.items() if not task.done()]
+
     def read(self) -> Mapping[str, ReadPage]:
         """The pages that are read by now, by canonical address."""
         done = ((address, task.result()) for address, task in self._tasks.items() if task.done())
@@ -208,6 +212,12 @@ class SourcesBeingRead:
         """Begin to read the pages of cited sources of which only the excerpt of a search engine is known."""
         self._reads.go_on(self._unread(cited))
 
+    def being_read(self) -> frozenset[int]:
+        """The sources of which only the excerpt is known, while their pages are being read."""
+        addresses = self._reads.being_read()
+        snippets = (source for source in self._sources if addresses and source.text_kind == "snippet")
+        return frozenset(source.index for source in snippets if canonical_url(source.url) in addresses)
+
     async def finish(self, cited: Collection[int]) -> None:
         """Wait, as long as there is time, for the pages of these sources, and store what quotes point into."""
         await self._reads.wait_for(self._unread(cited))
@@ -230,9 +240,11 @@ def _ranked(page: Page, question: str, language: str, in_prompt: bool) -> ReadPa
     """The page with the passages that fit the question, where it is long. Made as pages arrive, so that the prompt need not
     wait for all of them.
     """
-    text = fitting_excerpt(page.text, question, MAX_STORED_TOKENS, language)
-    cut = page if text == page.text else page.model_copy(update={"text": text})
-    return ReadPage(cut, RankedPassages(text, question, language) if in_prompt else None)
+    size = count_tokens(page.text)
+    if size > MAX_STORED_TOKENS:
+        text = RankedPassages(page.text, question, language, size).excerpt(MAX_STORED_TOKENS)
+        page, size = page.model_copy(update={"text": text}), count_tokens(text)
+    return ReadPage(page, RankedPassages(page.text, question, language, size) if in_prompt else None)
 
 
 def with_page(source: Source, read: ReadPage | None) -> Source:

@@ -3,16 +3,15 @@
 import html
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
-from operator import or_
+from functools import cache, cached_property
 from typing import Final
 
 from modules.llm_platform.domain.citations.claims import WORD, Claim, TextFacts, is_unspaced
 from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
-from modules.llm_platform.domain.text.sentences import Span, sentence_spans
+from modules.llm_platform.domain.text.sentences import Span, each_sentence
 from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, word_parts
 
@@ -42,7 +41,7 @@ class Passage:
     sentences: tuple[int, ...]  # its best sentence, then others of the source that are nearly as good
     matched: int  # bit i: the passage has the claim's word i
     known: float  # share of the weight of the claim's words that the whole source has, 0..1
-    masks: Mapping[int, int]  # like `matched`, for each sentence that shares a word with the claim
+    masks: Mapping[int, int]  # like `matched`, for each sentence
     ranked: tuple[int, ...]  # the sentences that share most, best first
 
 
@@ -124,29 +123,24 @@ class SourceText:
 
     def best_passage(self, claim: Claim) -> Passage | None:
         """The passage that shares most with the claim; None where no sentence shares a word with it."""
-        masks: dict[int, int] = {}
-        for place, word in enumerate(claim.words):
-            if word.is_content:
-                bit = 1 << place
-                for sentence in _places(self.sentences_with(word.key)):
-                    masks[sentence] = masks.get(sentence, 0) | bit
-        if not masks:
+        masks = _Masks([self.sentences_with(word.key) if word.is_content else 0 for word in claim.words])
+        if not masks.all_words:
             return None
         worth = _Worths(claim.weights).__getitem__
-        ranked = [at for _, at in sorted([(-worth(mask), at) for at, mask in masks.items()])[:RANKED_SENTENCES]]
+        ranked = masks.ranked(worth)
         cost = SENTENCE_COST * claim.total
         first, last, matched = max(
             self._around(ranked[:SEEDS], masks),
             key=lambda found: (worth(found[2]) - cost * (found[1] - found[0]), -found[0], -found[1]),
         )
-        best = max(range(first, last + 1), key=lambda at: worth(masks.get(at, 0)))
+        best = max(range(first, last + 1), key=lambda at: worth(masks[at]))
         enough = max(GOOD_SHARE * claim.total, NEARLY_BEST * worth(masks[best]))
         others = (at for at in ranked[:MAX_QUOTE_SENTENCES] if at != best and worth(masks[at]) >= enough)
         return Passage(
             span=(self.spans[first][0], self.spans[last][1]),
             sentences=(best, *others),
             matched=matched,
-            known=worth(reduce(or_, masks.values())) / claim.total,
+            known=worth(masks.all_words) / claim.total,
             masks=masks,
             ranked=tuple(ranked),
         )
@@ -156,33 +150,26 @@ class SourceText:
         tried: set[int] = set()
         for seed in seeds:
             for first in range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1):
-                if first in tried or first not in masks:
+                if first in tried or not masks[first]:
                     continue
                 tried.add(first)
                 mask = 0
                 for last in range(first, min(len(self.spans), first + MAX_QUOTE_SENTENCES)):
-                    if last in masks:
+                    if masks[last]:
                         mask |= masks[last]
                         yield first, last, mask
 
 
-def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]:
-    """Sources from (text, title). All texts are split into sentences in one call, which is cheaper."""
-    pairs = [(text[:MAX_TEXT_CHARS], title) for text, title in texts]
-    spans, stops = sentence_spans("\n\n".join(text for text, _ in pairs), language), stop_words(language)
-    prepared, place, offset = [], 0, 0
-    for text, title in pairs:
-        own: list[Span] = []
-        while place < len(spans) and spans[place][0] < offset + len(text):
-            start, end = spans[place][0] - offset, min(spans[place][1] - offset, len(text))
-            if 0 < end - start <= LIST_SENTENCE_CHARS:
-                own.append((start, end))
-            else:
-                own += _readable_spans(text, start, end)
-            place += 1
-        prepared.append(SourceText(text, own, title, stops))
-        offset += len(text) + 2
-    return prepared
+def prepare(text: str, title: str, language: str) -> SourceText:
+    """The source with this text. Its sentences do not depend on other sources, which pages replace in any order."""
+    text = text[:MAX_TEXT_CHARS]
+    spans: list[Span] = []
+    for start, end in each_sentence(text, language):
+        if end - start <= LIST_SENTENCE_CHARS:
+            spans.append((start, end))
+        else:
+            spans += _readable_spans(text, start, end)
+    return SourceText(text, spans, title, stop_words(language))
 
 
 def _places(bits: int) -> Sequence[int]:
@@ -196,6 +183,52 @@ def _places(bits: int) -> Sequence[int]:
 @cache
 def _places_in_byte(octet: int) -> tuple[int, ...]:
     return tuple(place for place in range(8) if octet >> place & 1)
+
+
+class _Masks(dict[int, int]):
+    """Which words of a claim a sentence holds, for the sentences that are asked for.
+
+    `with_words` has, for each word of the claim, the sentences that hold it. Pages have hundreds of sentences that share a
+    word with a claim, and a few sets of words that they share.
+    """
+
+    def __init__(self, with_words: Sequence[int]) -> None:
+        super().__init__()
+        self._with_words = [(1 << place, sentences) for place, sentences in enumerate(with_words) if sentences]
+        self.all_words = sum([bit for bit, _ in self._with_words])
+
+    def __missing__(self, sentence: int) -> int:
+        mask = 0
+        if sentence >= 0:
+            for bit, sentences in self._with_words:
+                if sentences >> sentence & 1:
+                    mask |= bit
+        self[sentence] = mask
+        return mask
+
+    def ranked(self, worth: Callable[[int], float]) -> list[int]:
+        """The RANKED_SENTENCES with the words that are worth most, the first of equal ones first."""
+        alike: dict[int, int] = {}  # the sentences that hold the same words, by these
+        for bit, sentences in self._with_words:
+            for mask, those in list(alike.items()):
+                if both := those & sentences:
+                    alike[mask | bit] = both
+                    if both == those:
+                        del alike[mask]
+                    else:
+                        alike[mask] = those ^ both
+                    sentences ^= both
+            if sentences:
+                alike[bit] = sentences
+        by_worth: dict[float, int] = {}
+        for mask, sentences in alike.items():
+            by_worth[worth(mask)] = by_worth.get(worth(mask), 0) | sentences
+        found: list[int] = []
+        for value in sorted(by_worth, reverse=True):
+            found += _places(by_worth[value])
+            if len(found) >= RANKED_SENTENCES:
+                break
+        return found[:RANKED_SENTENCES]
 
 
 class _Worths(dict[int, float]):
@@ -218,7 +251,7 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list
     runs: defaultdict[str, int] = defaultdict(int)
     for number, (start, end) in enumerate(spans):
         bit = 1 << number
-        for run in text[start:end].split():
+        for run in set(text[start:end].split()):
             runs[run] |= bit
     postings: dict[str, int] = {}
     for run, sentences in runs.items():

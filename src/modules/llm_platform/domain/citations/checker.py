@@ -95,15 +95,15 @@ class CitationChecker:
         uncited = list(filter(self.is_statement, unmarked)) or ([] if citations else list(filter(self._says, unmarked)))
         return CheckedAnswer(citations, tuple((each.start, each.end) for each in uncited), frozenset(cited))
 
-    def check_early(self, part: AnswerText) -> list[tuple[str, Citation]]:
-        """Judge the sentences of a part of an answer, so that `check` finds them judged.
+    def check_early(self, sentences: Sequence[AnswerSentence]) -> list[tuple[str, Citation]]:
+        """Judge sentences of an answer, so that `check` finds them judged.
 
-        Returns each sentence with a citation, whose offsets belong to the part.
+        Returns each sentence with a citation, whose offsets are those of the sentence.
         """
-        cited = self._cited(part)
+        cited = self._cited(AnswerText(list(sentences)))
         return [
             (html.unescape(sentence.claim), self._citation(sentence, number, is_by_author=True))
-            for sentence in part.sentences
+            for sentence in sentences
             for number in sentence.cited
             if number in cited
         ]
@@ -170,10 +170,10 @@ class CitationChecker:
         return claim
 
     def _prepare(self, cited: Iterable[int]) -> None:
-        new = [self._sources[number] for number in sorted(cited) if number not in self._prepared]
-        texts = prepare(((source.text, source.title) for source in new), self._language)
-        for source, text in zip(new, texts, strict=True):
-            self._prepared[source.index] = text
+        for number in sorted(cited):
+            if number not in self._prepared:
+                source = self._sources[number]
+                self._prepared[number] = prepare(source.text, source.title, self._language)
 
     def _citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
         (start, end), judgement = self._judgement(sentence, number)

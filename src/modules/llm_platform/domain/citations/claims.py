@@ -140,10 +140,15 @@ class TextFacts:
         return [len(word) > 1 and word not in self._stop_words for word in self.folded]
 
     @cached_property
+    def figures(self) -> list[tuple[Reading, int]]:
+        """The numbers that are not written in words, with their offsets."""
+        return numbers_in(self.text)
+
+    @cached_property
     def numbers(self) -> list[Reading]:
         known = number_words()
         spelled = [reading_of(known[word]) for word in self.folded if word in known]
-        return [reading for reading, _ in numbers_in(self.text)] + spelled
+        return [reading for reading, _ in self.figures] + spelled
 
     @cached_property
     def values(self) -> frozenset[str]:

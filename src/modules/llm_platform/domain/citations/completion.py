@@ -5,7 +5,6 @@ from copy import copy
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
-from modules.llm_platform.domain.dtos.research_dtos import Citation
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, ends_sentence
 
@@ -20,7 +19,7 @@ _ROW_END = " \t|"
 class MarkerCompleter:
     """Takes the units of a sanitised answer (`AnswerSanitizer.units`), and returns them with further markers.
 
-    `added` are the offsets of these in the result, `checked` the sentences with the citations that they had. A sentence
+    `added` are the offsets of these in the result, `ended` the sentences with the markers that they had. A sentence
     passes at once; a line without a full stop that has no marker waits for the next unit, because the sentence may go on
     there.
     """
@@ -28,7 +27,7 @@ class MarkerCompleter:
     def __init__(self, checker: CitationChecker, language: str) -> None:
         self._checker, self._language = checker, language
         self.added: list[int] = []
-        self.checked: list[tuple[str, Citation]] = []
+        self.ended: list[AnswerSentence] = []
         self._blocks = BlockTracker()  # before the line in which the pending text begins
         self._line = ""  # the part of that line that was returned
         self._pending = ""  # from the beginning of a line or of a sentence on
@@ -58,7 +57,7 @@ class MarkerCompleter:
         end = len(self._pending)
         open_from = end if is_complete else self._open_from(text, is_line=is_line)
         ended = [sentence for sentence in text.sentences if sentence.start < open_from]
-        self.checked += self._checker.check_early(AnswerText(ended))
+        self.ended += ended
         insertions = [each for sentence in ended if (each := self._marker(sentence)) is not None]
         return self._release(end if end - open_from > MAX_SENTENCE_CHARS else open_from, insertions)
 

@@ -25,7 +25,7 @@ from modules.llm_platform.domain.citations.claims import (
 )
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import contradicts_unspaced, count_negators, denies_clause, has_opposite
-from modules.llm_platform.domain.text.numbers import Reading, has_other_date, numbers_in
+from modules.llm_platform.domain.text.numbers import Reading, has_other_date
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
 
 MIN_CONTEXT: Final = 2  # content words of a clause besides the fact; with fewer the whole claim is the context
@@ -105,7 +105,7 @@ class FactComparison:
         """Whether the claim copies a sentence of the passage but for a word or two in the place of others."""
         claim, passage = self.claim, self.passage
         for sentence in passage.sentences:
-            missing = (claim.content & ~passage.masks.get(sentence, 0)).bit_count()
+            missing = (claim.content & ~passage.masks[sentence]).bit_count()
             if missing <= MAX_REPLACING_WORDS and replaced_words(claim, self._facts_of(sentence)):
                 return True
         return not claim.text.isascii() and any(is_run_replaced(claim, each) for each in self._sentences)
@@ -142,7 +142,7 @@ class FactComparison:
         return any(
             kind.is_like(_number_at(facts.text, their_at, other))
             for facts in map(self._facts_of, sentences)
-            for other, their_at in numbers_in(facts.text)
+            for other, their_at in facts.figures
             if not any(other & mine for mine, _, _ in self.claim.numbers)
         )
 
@@ -151,7 +151,7 @@ class FactComparison:
         mine, text = unit_of(unit), self.facts.text
         if not mine or not self._has_here(reading):
             return False
-        theirs = [unit_of(_number_at(text, at, other).unit) for other, at in numbers_in(text) if other & reading]
+        theirs = [unit_of(_number_at(text, at, other).unit) for other, at in self.facts.figures if other & reading]
         return bool(theirs) and all(theirs) and mine not in theirs
 
     def _is_any_name_changed(self) -> bool:
@@ -216,7 +216,7 @@ class FactComparison:
     def _score(self, sentence: int, context: int) -> int:
         masks = self.passage.masks
         own = masks[sentence] & context
-        before = (masks.get(sentence - 1, 0) | masks.get(sentence - 2, 0)) & context & ~own
+        before = (masks[sentence - 1] | masks[sentence - 2]) & context & ~own
         return OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()
 
 

@@ -6,8 +6,9 @@ every machine.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 from zlib import crc32
 
@@ -44,8 +45,19 @@ class SparseVector:
 
 def passage_words(text: str) -> SparseVector:
     """The vector of a passage: frequent words weigh more, and words of long passages less (b of BM25 is 1)."""
-    counts = _counts(text)
-    damping = SATURATION * sum(counts.values()) / USUAL_WORDS
+    counts = Counter(_numbers(text))
+    return _vector(counts, sum(counts.values()))
+
+
+def matched_words(text: str, wanted: Collection[int]) -> SparseVector:
+    """The entries of `passage_words(text)` that have one of these numbers."""
+    numbers = list(_numbers(text))
+    return _vector(Counter(filter(wanted.__contains__, numbers)), len(numbers))
+
+
+def _vector(counts: Mapping[int, int], length: int) -> SparseVector:
+    """The weights of words by their counts in a passage of `length` words."""
+    damping = SATURATION * length / USUAL_WORDS
     weights = {count: count * (SATURATION + 1) / (count + damping) for count in set(counts.values())}
     return SparseVector(list(counts), list(map(weights.__getitem__, counts.values())))
 
@@ -69,21 +81,19 @@ def _question_terms(text: str) -> list[str]:
     return content[:MAX_QUESTION_WORDS]
 
 
-def _counts(text: str) -> Mapping[int, int]:
-    """The number of occurrences of each word, by its number.
+def _numbers(text: str) -> Iterator[int]:
+    """The number of each word of a text, then those of the parts of joined ones.
 
     Parts of joined words count too: `loop.run_in_executor` contains `run_in_executor`, `loop`, `run`, `in` and `executor`, and
     `setUpClass` contains `set`, `up` and `class`. Questions are not split at capitals: `setUpClass` asks for that name.
     """
     found = words(text)
-    counts = Counter(map(_NUMBERS.__getitem__, found))
-    for word in [word for word in found if not word.isalnum()]:
-        for number in _PARTS[word]:
-            counts[number] = counts.get(number, 0) + 1
-    for word in _camel_case_words(text):
-        for number in _CAMEL_PARTS[word]:
-            counts[number] = counts.get(number, 0) + 1
-    return counts
+    joined = [word for word in found if not word.isalnum()]
+    return chain(
+        map(_NUMBERS.__getitem__, found),
+        chain.from_iterable(map(_PARTS.__getitem__, joined)),
+        chain.from_iterable(map(_CAMEL_PARTS.__getitem__, _camel_case_words(text))),
+    )
 
 
 def _parts(word: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections import Counter
 from math import log
 from typing import Final
 
-from modules.llm_platform.domain.retrieval.bm25 import SparseVector, passage_words, question_words, word_beginnings
+from modules.llm_platform.domain.retrieval.bm25 import SparseVector, matched_words, question_words, word_beginnings
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.domain.text.tokens import count_tokens, fold
 
@@ -18,13 +18,17 @@ def fitting_excerpt(text: str, question: str, max_tokens: int, language: str = "
 
     A text that fits is returned as it is. The best passage is always in it, whatever its length: the prompt is cut later.
     """
-    return text if count_tokens(text) <= max_tokens else RankedPassages(text, question, language).excerpt(max_tokens)
+    size = count_tokens(text)
+    return text if size <= max_tokens else RankedPassages(text, question, language, size).excerpt(max_tokens)
 
 
 class RankedPassages:
-    """The passages of a text by how well they fit a question, for excerpts whose length is known later."""
+    """The passages of a text by how well they fit a question, for excerpts whose length is known later.
 
-    def __init__(self, text: str, question: str, language: str = "en") -> None:
+    `size` is the number of tokens of the text, where the caller has counted them.
+    """
+
+    def __init__(self, text: str, question: str, language: str = "en", size: int | None = None) -> None:
         self._text = text
         self._passages = [
             text[each.start : each.end] for each in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
@@ -32,7 +36,7 @@ class RankedPassages:
         scores = _scores(self._passages, question)
         # equal scores: the first of the text
         self._best = sorted(range(len(self._passages)), key=lambda each: -scores[each])
-        self._size = count_tokens(text)
+        self._size = count_tokens(text) if size is None else size
 
     def excerpt(self, max_tokens: int) -> str:
         if self._size <= max_tokens:
@@ -53,17 +57,15 @@ def _scores(passages: list[str], question: str) -> list[float]:
 
     Most passages share no word with the question, which is seen without their vectors.
     """
-    beginnings = word_beginnings(question)
+    beginnings, asked = word_beginnings(question), frozenset(question_words(question).indices)
     vectors = [
-        passage_words(passage) if any(map(fold(passage).__contains__, beginnings)) else NO_WORDS for passage in passages
+        matched_words(passage, asked) if any(map(fold(passage).__contains__, beginnings)) else NO_WORDS
+        for passage in passages
     ]
     frequency = Counter(index for vector in vectors for index in vector.indices)
     total = len(passages)
-    weights = {
-        index: log(1 + (total - frequency[index] + 0.5) / (frequency[index] + 0.5))
-        for index in question_words(question).indices
-    }
+    weights = {index: log(1 + (total - frequency[index] + 0.5) / (frequency[index] + 0.5)) for index in asked}
     return [
-        sum(weights.get(index, 0.0) * value for index, value in zip(vector.indices, vector.values, strict=True))
+        sum(weights[index] * value for index, value in zip(vector.indices, vector.values, strict=True))
         for vector in vectors
     ]

@@ -46,7 +46,7 @@ _ASCII_KINDS = bytes(
 _LETTERS_APART, _DIGITS_APART, _UNDERSCORES_APART = (
     bytes(code if code == kind else 32 for code in range(256)) for kind in b"a1_"
 )
-_LATIN_TOKEN, _DIGITS_TOKEN = b"a" * LATIN_LETTERS_PER_TOKEN, b"1" * DIGITS_PER_TOKEN
+_LATIN_TOKEN = b"a" * LATIN_LETTERS_PER_TOKEN
 _TOKEN = re.compile(
     rf"[A-Za-z\u00c0-\u024f]{{1,{LATIN_LETTERS_PER_TOKEN}}}|\d{{1,{DIGITS_PER_TOKEN}}}|[{UNSPACED}]|[^\w\s]|_+"
     rf"|[^\W\d_]{{1,{OTHER_LETTERS_PER_TOKEN}}}"
@@ -103,12 +103,14 @@ def count_tokens(text: str) -> int:
 
 
 def _ascii_tokens(text: str) -> int:
-    """The number of matches of the pattern, in a fifth of the time."""
-    runs = text.encode("ascii").translate(_ASCII_KINDS)
-    signs = runs.count(b".")
-    letters = runs.translate(_LETTERS_APART).replace(_LATIN_TOKEN, b" a ")
-    digits = runs.translate(_DIGITS_APART).replace(_DIGITS_TOKEN, b" 1 ")
-    return signs + len(letters.split()) + len(digits.split()) + len(runs.translate(_UNDERSCORES_APART).split())
+    """The number of matches of the pattern, in a tenth of the time."""
+    runs = b" " + text.encode("ascii").translate(_ASCII_KINDS)
+    letters = runs.translate(_LETTERS_APART)
+    # A run of letters is one token, and one more for each whole token behind its first letter.
+    words = letters.count(b" a") + letters.replace(b" a", b"  ").count(_LATIN_TOKEN)
+    figures = sum([-(-len(run) // DIGITS_PER_TOKEN) for run in runs.translate(_DIGITS_APART).split()])
+    underscores = len(runs.translate(_UNDERSCORES_APART).split()) if b"_" in runs else 0
+    return runs.count(b".") + words + figures + underscores
 
 
 def first_tokens(text: str, limit: int) -> str:
