@@ -56,6 +56,15 @@ async def schema():
     assert ANSWER in (await agent.run(QUESTION)).output.answer
 
 
+@check("structured output, its default, over chat and responses")
+async def structured_output():
+    for kind in (OpenAIChatModel, OpenAIResponsesModel):
+        agent = Agent(kind("research-shallow", provider=provider), output_type=Summary)
+        assert ANSWER in (await agent.run(QUESTION)).output.answer
+        async with agent.run_stream(QUESTION) as result:
+            assert ANSWER in (await result.get_output()).answer
+
+
 @check("a passthrough model with a tool of one's own")
 async def own_tool():
     agent = Agent(OpenAIChatModel(LLM, provider=provider))

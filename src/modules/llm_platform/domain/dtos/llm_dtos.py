@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.sent import SentKind
 
 MAX_MESSAGES = 200
 MAX_ANSWER_TOKENS = 131_072
-MAX_TOOLS = 128  # of a request, and calls of them in a message
+MAX_TOOLS = 512  # of a request, and calls of them in a message
 MAX_EXTRA_BYTES = 262_144  # of the fields for the service, as JSON
 # What a caller may send to the service as it is. None of them names an address, a key or a model.
 EXTRA_FIELDS = frozenset(

@@ -288,8 +288,7 @@ async def test_fields_without_effect_are_named(client: httpx2.AsyncClient) -> No
 @for_each(
     ("fields", "message"),
     [
-        ({"tools": [{"name": "f", "input_schema": {"type": "object"}}]}, "tools: a research model calls no tools"),
-        ({"tools": [TOOL, {"type": "code_execution_20260120", "name": "x"}]}, "tools: a research model calls no tools"),
+        ({"tools": [TOOL, {"type": "code_execution_20260120", "name": "x"}]}, "tools: a research model has no such tool"),
         ({"tools": [{**TOOL, "allowed_domains": ["a.org"], "blocked_domains": ["b.org"]}]}, "tools: allowed_domains and"),
         ({"tools": [{**TOOL, "allowed_domains": ["a.org/b"]}]}, "tools.0.web_search.allowed_domains.0: must be the name"),
         ({"tools": [{**TOOL, "allowed_domains": ["-a.org"]}]}, "tools.0.web_search.allowed_domains.0: must be the name"),
@@ -422,7 +421,7 @@ async def test_schema_that_was_not_filled_is_an_error(client: httpx2.AsyncClient
         ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format: needs a JSON Schema"),
         ({"output_format": {"type": "grammar"}}, "output_format: must have the type"),
         ({"output_format": FORMAT, "model": "fake/fake-1"}, "output_format: a language model has no formats here"),
-        ({"tool_choice": {"type": "tool", "name": "f"}}, "tool_choice: a research model calls no tools of the client"),
+        ({"tool_choice": {"type": "tool", "name": "f"}}, "tool_choice: names no function of tools"),
     ],
 )
 async def test_format_or_choice_that_cannot_be_served_is_refused(body: dict[str, Any], message: str) -> None:

@@ -158,36 +158,6 @@ async def test_of_a_page_that_was_read_a_result_has_what_fits_the_question(
     assert count_tokens(result[field]) <= SNIPPET_TOKENS
 
 
-TOOLS = [{"type": "function", "name": "f", "function": {"name": "f"}}]
-TURNS = [{"role": "user", "content": "What is asyncio?"}]
-
-
-@for_each(
-    ("path", "body", "remedy"),
-    [
-        ("/v1/chat/completions", {"model": "research-deep", "messages": TURNS}, "GET /v1/models lists them"),
-        ("/v1/responses", {"model": "research-deep", "input": "What is asyncio?"}, "GET /v1/models lists them"),
-        ("/anthropic/v1/messages", {"model": "research-deep", "max_tokens": 9, "messages": TURNS}, "NAME/MODEL"),
-        ("/perplexity/v1/responses", {"effort": "low", "input": "What is asyncio?"}, ""),
-        ("/perplexity/chat/completions", {"model": "sonar", "messages": TURNS}, ""),
-    ],
-)
-async def test_refusal_of_tools_names_a_language_model_where_there_is_one(
-    path: str, body: dict[str, Any], remedy: str
-) -> None:
-    """Each interface says why, and names a language model only where it lists one."""
-    services = FakeServices()
-    async with app_client(services) as client:
-        named = (await client.post(path, json={**body, "tools": TOOLS})).json()["error"]["message"]
-        services.models = ()
-        unnamed = (await client.post(path, json={**body, "tools": TOOLS})).json()["error"]["message"]
-    for message in (named, unnamed):
-        assert "calls no tools of the client" in message
-        assert "eave them out" in message
-    assert remedy in named
-    assert "NAME/MODEL" not in unnamed + ("" if remedy else named)
-
-
 async def test_models_have_a_date(client: httpx2.AsyncClient) -> None:
     """Clients show it, and 1970 is none."""
     for path in ("/v1/models", "/perplexity/v1/models"):

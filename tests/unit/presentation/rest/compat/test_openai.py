@@ -111,7 +111,6 @@ async def test_error_in_a_stream_is_raised(sdk: openai.AsyncOpenAI, services: Fa
 @pytest.mark.parametrize(
     ("model", "field", "value"),
     [
-        ("research-deep", "tools", [{"type": "function", "function": {"name": "f"}}]),
         ("research-deep", "tool_choice", "required"),
         ("research-deep", "response_format", {"type": "grammar"}),
         ("research-deep", "response_format", {"type": "json_schema", "json_schema": {"name": "a"}}),

@@ -143,7 +143,7 @@ async def test_web_search_tool_restricts_the_domains(client: httpx2.AsyncClient,
 @pytest.mark.parametrize(
     ("model", "field", "value"),
     [
-        ("research-deep", "tools", [{"type": "function", "name": "f"}]),
+        ("research-deep", "tools", [{"type": "mcp", "server_label": "x"}]),
         ("fake/fake-1", "tools", [{"type": "web_search"}]),
         ("fake/fake-1", "previous_response_id", "resp_1"),
         ("fake/fake-1", "background", True),
@@ -169,7 +169,6 @@ async def test_field_that_cannot_be_served_is_a_400_by_name(
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"tools": [{"type": "function", "name": "f"}]}, "tools.0: a research run searches by itself and calls no tools"),
         ({"tools": [{"type": "file_search"}]}, "tools.0: a research run has no such tool"),
         (
             {"tools": [{"type": "web_search", "filters": {"allowed_domains": ["a.org/b"]}}]},

@@ -88,7 +88,6 @@ async def test_filters_and_system_message_reach_the_research(client: httpx2.Asyn
         ("response_format", {"type": "regex", "regex": {"regex": "a"}}),
         ("response_format", {"type": "json_schema", "json_schema": {"schema": {"type": "string"}}}),
         ("disable_search", True),
-        ("tools", [{"type": "function"}]),
         ("search_after_date_filter", "2026-01-01"),
         ("search_before_date_filter", "2/29/2026"),
         ("last_updated_after_filter", "1/1/26"),

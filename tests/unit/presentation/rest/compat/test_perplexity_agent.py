@@ -203,7 +203,7 @@ async def test_filters_of_the_tool_restrict_the_search(client: httpx2.AsyncClien
         ({"effort": None}, "model"),
         ({"effort": None, "model": "openai/gpt-5"}, "model"),
         ({"effort": "extreme"}, "effort"),
-        ({"tools": [{"type": "function", "name": "f"}]}, "tools"),
+        ({"tools": [{"type": "finance_search"}]}, "tools"),
         ({"tools": [{"type": "web_search", "filters": {UPDATED_BEFORE: "1/1/26"}}]}, UPDATED_BEFORE),
         ({"skills": [{"type": "builtin", "name": "office"}]}, "skills"),
         ({"background": True, "store": False}, "store"),

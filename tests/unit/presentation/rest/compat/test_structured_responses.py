@@ -172,7 +172,7 @@ async def test_text_behind_its_calls_is_of_the_same_turn(client: httpx2.AsyncCli
 @for_each(
     ("body", "message"),
     [
-        ({"model": "research-deep", "tools": [TOOL]}, "tools.0: a research run searches by itself"),
+        ({"model": "research-deep", "tools": [{"type": "computer"}]}, "tools.0: a research run has no such tool"),
         ({"model": "fake/fake-1", "tools": [{"type": "web_search"}]}, "tools.0: a language model takes functions only"),
         ({"model": "research-deep", "input": [OUTPUT]}, "input: the last message must be one of the user"),
         ({"model": "fake/fake-1", "input": [{"type": "function_call", "call_id": "1"}]}, "input.0.name: is missing"),

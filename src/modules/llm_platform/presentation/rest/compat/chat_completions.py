@@ -27,7 +27,7 @@ from modules.llm_platform.application.research.events import (
     Token,
 )
 from modules.llm_platform.domain.dtos import research_dtos as dtos
-from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
+from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, MAX_TOOLS
 from modules.llm_platform.domain.exceptions import OutputError, PreviousResearchNotFoundError
 from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_context, question_of, split_message
 from modules.llm_platform.presentation.rest.compat import structured
@@ -85,7 +85,20 @@ class CompletionMessage(BaseModel, frozen=True):
         return text_of(self.content)
 
 
-Messages = Annotated[tuple[CompletionMessage, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
+class OpenaiMessage(CompletionMessage, frozen=True):
+    """One turn of a chat. One of the assistant may call tools of the client, one of a `tool` has the result."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]  # type: ignore[assignment]
+    tool_calls: Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)] | None = None
+    tool_call_id: str | None = None
+    content: Content | None = None  # type: ignore[assignment]
+
+    @property
+    def text(self) -> str:
+        return "" if self.content is None else super().text
+
+
+Messages = Annotated[tuple[OpenaiMessage, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
 
 
 def research_request(
@@ -199,6 +212,7 @@ class Completion:
     created: int = field(default_factory=lambda: int(time.time()))
     is_annotated: bool = False  # the message has `annotations`
     is_json: bool = False  # its content is the JSON text of `output`
+    tool: str = ""  # the tool of the client that the message calls, with `output` as arguments
 
     def notice(self, event: ResearchEvent) -> None:
         """Take the numbered sources from the events of the research."""
@@ -211,16 +225,29 @@ class Completion:
 
     def annotations(self, response: dtos.ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
         """Return the annotations of the message. Those of JSON are its markers: the sentences stand in another text."""
+        if self.tool:
+            return []
         if not self.is_json:
             return chat_annotations(url_citations(response, shift))
         return chat_annotations(structured.marker_annotations(self.content(response), response))
 
+    @property
+    def finish_reason(self) -> str:
+        return "tool_calls" if self.tool else "stop"
+
+    def call(self, response: dtos.ResearchResponse) -> dict[str, Any]:
+        """Return the call of the tool. Raises OutputError if the schema was not filled."""
+        function = {"name": self.tool, "arguments": structured.json_text(response)}
+        return {"id": f"call_{self.request_id}", "type": "function", "function": function}
+
     def whole(self, response: dtos.ResearchResponse) -> dict[str, Any]:
         """Return the answer as one object."""
-        message: dict[str, Any] = {"role": "assistant", "content": self.content(response)}
+        message: dict[str, Any] = {"role": "assistant", "content": None if self.tool else self.content(response)}
+        if self.tool:
+            message["tool_calls"] = [self.call(response)]
         if self.is_annotated:
             message["annotations"] = self.annotations(response)
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        choice = {"index": 0, "finish_reason": self.finish_reason, "message": message}
         return {**self.head("chat.completion"), "choices": [choice], **self.describe(self.sources, response)}
 
     def chunk(
@@ -281,11 +308,14 @@ class CompletionStream:
 
     def _done(self, event: Done) -> bytes:
         text = b""
-        if self._completion.is_json:
-            try:
+        try:
+            if self._completion.tool:
+                delta = {"tool_calls": [{"index": 0, **self._completion.call(event.response)}]}
+                text = self._begin() + data_part(self._completion.chunk(delta))
+            elif self._completion.is_json:
                 text = self._text(self._completion.content(event.response))
-            except OutputError as error:
-                return self._error(error.problem(instance=f"/research/{event.request_id}", request_id=event.request_id))
+        except OutputError as error:
+            return self._error(error.problem(instance=f"/research/{event.request_id}", request_id=event.request_id))
         return self._begin() + text + self._end(event.response) + END_OF_STREAM
 
     def _begin(self) -> bytes:
@@ -300,7 +330,7 @@ class CompletionStream:
         return self._begin() + data_part(self._completion.chunk({"content": text}))
 
     def _end(self, response: dtos.ResearchResponse) -> bytes:
-        return data_part(self._completion.chunk({}, "stop", response))
+        return data_part(self._completion.chunk({}, self._completion.finish_reason, response))
 
     def _error(self, problem: Mapping[str, Any]) -> bytes:
         return b"event: error\n" + data_part(self.format_problem(problem)) + END_OF_STREAM

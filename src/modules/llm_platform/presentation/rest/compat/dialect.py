@@ -133,12 +133,13 @@ async def read_pages(request: Request, urls: Sequence[str]) -> dict[str, Page | 
 
 
 def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> Response:
-    """Name in a header the fields that the client sent and that change nothing, or not all that they ask for.
+    """Name in a header the fields that the client sent and that change nothing, or not all that they ask for; a null is none.
 
     `partly_served`: such fields, and such parts of a field (`tools.max_uses`).
     """
-    unknown = [name for name in body.model_extra or () if _FIELD_NAME.fullmatch(name)]
-    ignored = [*(name for name in partly_served if name.partition(".")[0] in body.model_fields_set), *unknown]
+    unknown = [name for name, value in (body.model_extra or {}).items() if value is not None and _FIELD_NAME.fullmatch(name)]
+    sent = {name for name in body.model_fields_set if getattr(body, name) is not None}
+    ignored = [*(name for name in partly_served if name.partition(".")[0] in sent), *unknown]
     if ignored:
         response.headers[IGNORED_FIELDS] = ", ".join(ignored[:MAX_IGNORED_FIELDS])
     return response

@@ -41,13 +41,17 @@ def schema_of(
     if kind == "json_object":
         return dict(ANY_OBJECT)
     described = answer_format.get("json_schema", answer_format)  # the Responses API has no level between
-    schema = described.get("schema") if isinstance(described, Mapping) else None
+    return checked_schema(described.get("schema") if isinstance(described, Mapping) else None, field)
+
+
+def checked_schema(schema: object, *place: str | int) -> dict[str, Any]:
+    """Return the schema. Raises InvalidRequestError that names the place in the body."""
     if not isinstance(schema, dict):
-        raise InvalidRequestError.at(("body", field), NO_SCHEMA)
+        raise InvalidRequestError.at(("body", *place), NO_SCHEMA)
     try:
         check_output_schema(schema)
     except InvalidSchemaError as error:
-        raise InvalidRequestError.at(("body", field), f"its schema {error}") from None
+        raise InvalidRequestError.at(("body", *place), f"its schema {error}") from None
     return schema
 
 

@@ -3,6 +3,7 @@
 Reference of the vendor: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/web-search-tool
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -28,13 +29,14 @@ class MessageBlocks:
 
     Each search is a `server_tool_use` with its results. Sources that no search found, such as those of an earlier answer,
     stand in a pair of their own. The text comes last, when its citations are verified: they belong inside its blocks.
-    `is_json`: the text is the `output` as JSON, in one block.
+    `is_json`: the text is the `output` as JSON, in one block; with `tool` it is the input of a call of this tool of the client.
     """
 
-    def __init__(self, request_id: str, question: str, *, is_json: bool = False) -> None:
+    def __init__(self, request_id: str, question: str, *, is_json: bool = False, tool: str = "") -> None:
         self._request_id = request_id
         self._question = question
         self._is_json = is_json
+        self.tool = tool
         self._searches = 0
         self._found: set[str] = set()
 
@@ -65,6 +67,10 @@ class MessageBlocks:
 
         Raises OutputError if the text is JSON, and the schema was not filled.
         """
+        if self.tool:
+            called = json.loads(structured.json_text(response))  # raises for a schema that was not filled
+            yield {"type": "tool_use", "id": f"toolu_{self._request_id}", "name": self.tool, "input": called}
+            return
         if self._is_json:
             yield {"type": "text", "text": structured.json_text(response)}
             return

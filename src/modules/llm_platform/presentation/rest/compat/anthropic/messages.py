@@ -11,12 +11,12 @@ from fastapi import Request, Response
 from pydantic import BaseModel, Discriminator, Field, Tag
 
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, MAX_MESSAGES
+from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, MAX_MESSAGES, MAX_TOOLS
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import chat_events
-from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
+from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
 from modules.llm_platform.presentation.rest.compat.anthropic import models
 from modules.llm_platform.presentation.rest.compat.anthropic.blocks import MessageBlocks
 from modules.llm_platform.presentation.rest.compat.anthropic.stream import (
@@ -36,12 +36,12 @@ from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_
 from shared.exceptions import AppException
 
 MAX_BLOCKS: Final = 1000  # of one message: an answer of ours has one for each cited sentence
-MAX_TOOLS: Final = 20
 DEEP_SEARCHES: Final = 3
-OWN_TOOLS: Final = "a research model calls no tools of the client: it searches and reads by itself. Leave them out"
-LLM_TOOLS_REMEDY: Final = ", or use a model NAME/MODEL at /v1/chat/completions"
+NO_SERVER_TOOLS: Final = "a research model has no such tool: it searches and reads by itself. Leave it out"
+CLIENT_TYPES: Final = ("bash_", "computer_", "memory_", "text_editor_")
 LLM_TOOLS: Final = "a language model has no tools here: use /v1/chat/completions, or a research model, which searches by itself"
 LLM_IGNORED: Final = ("tool_choice", "output_config")
+TOOL_RESULT: Final = "tool_result"
 SERVED_TOOLS: Final = ("web_search", "web_fetch")
 LLM_FORMAT: Final = "a language model has no formats here: use /v1/chat/completions, or a research model"
 ONLY_TEXT: Final = "only blocks of text are read: put the content of files into the text"
@@ -67,9 +67,11 @@ class AnthropicTurn(BaseModel, frozen=True):
         """Return the text. Raises InvalidRequestError that names the field if the user sends something else too."""
         if isinstance(self.content, str):
             return chat_completions.CompletionMessage(role=self.role, content=self.content)
-        if self.role != "assistant" and any(each.type != "text" for each in self.content):
+        if self.role != "assistant" and any(block.type not in ("text", TOOL_RESULT) for block in self.content):
             raise chat_completions.refused(field, ONLY_TEXT)
-        texts = [each.text or "" for each in self.content if each.type == "text"]
+        texts = [block.text or "" for block in self.content if block.type == "text"]
+        if self.role == "user" and self.content and not texts:
+            return chat_completions.OpenaiMessage(role=chat_completions.TOOL)
         # The blocks of an answer of ours are one text.
         return chat_completions.CompletionMessage(
             role=self.role, content=("" if self.role == "assistant" else "\n").join(texts)
@@ -90,6 +92,12 @@ class AnthropicTool(BaseModel, extra="allow", frozen=True):
     """Another tool."""
 
     type: Annotated[str, Field(json_schema_extra={"not": {"pattern": WEB_SEARCH_PATTERN}})] | None = None
+    name: str | None = None
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether the client runs it: a function, or a tool that the vendor's models were trained on."""
+        return self.type in (None, "custom") or self.type.startswith(CLIENT_TYPES)
 
 
 def _kind_of_tool(tool: Any) -> str:
@@ -148,13 +156,24 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
             return self.output_config.format, "output_config.format"
         return self.output_format, "output_format"
 
-    def refuse_tools(self, reason: str) -> None:
-        """Raise for a tool that a research run does not have."""
+    def refuse_server_tools(self) -> None:
+        """Raise for a tool of the vendor's own that a research run does not have."""
         for tool in self.tools or ():
-            if isinstance(tool, AnthropicTool) and not WEB_FETCH.fullmatch(tool.type or ""):
-                raise chat_completions.refused("tools", reason)
-        if self.tool_choice is not None and self.tool_choice.type == "tool" and self.tool_choice.name not in SERVED_TOOLS:
-            raise chat_completions.refused("tool_choice", reason)
+            if isinstance(tool, AnthropicTool) and not tool.is_of_client and not WEB_FETCH.fullmatch(tool.type or ""):
+                raise chat_completions.refused("tools", NO_SERVER_TOOLS)
+
+    @property
+    def sent_tools(self) -> list[dict[str, Any]]:
+        """The tools, in their order; those of the server say so by their type."""
+        return [tool.model_dump() for tool in self.tools or ()]
+
+    @property
+    def forcing_choice(self) -> dict[str, Any] | None:
+        """The choice, unless it names a search, which a research run makes anyway."""
+        choice = self.tool_choice
+        if choice is None or (choice.type == "tool" and choice.name in SERVED_TOOLS):
+            return None
+        return choice.model_dump()
 
     @property
     def searches(self) -> tuple[AnthropicWebSearch, ...]:
@@ -175,18 +194,23 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
         uses = [tool.max_uses for tool in self.searches if tool.max_uses]
         return chat_completions.depth_within(DEPTHS[self.model], min(uses, default=None), DEEP_SEARCHES)
 
-    @property
-    def partly_served(self) -> Iterator[str]:
+    def ignored_by_research(self, tool: client_tools.ForcedTool | None) -> Iterator[str]:
         """The names of the fields that do not change all that they ask for."""
         yield "max_tokens"
         if any(tool.max_uses for tool in self.searches) and self.depth != "shallow":
             yield "tools.max_uses"
         if any(tool.user_location for tool in self.searches):
             yield "tools.user_location"
-        if any(isinstance(tool, AnthropicTool) for tool in self.tools or ()):
+        others = [other for other in self.tools or () if isinstance(other, AnthropicTool)]
+        if any(not other.is_of_client for other in others):
             yield "tools.web_fetch"
-        yield "tool_choice"
-        if self.output_config is not None and self.output_config.model_extra:
+        if sum(other.is_of_client for other in others) > (tool is not None):
+            yield "tools"
+        if tool is None:
+            yield "tool_choice"
+        else:
+            yield "output_format"
+        if self.output_config is not None and (tool or self.output_config.model_extra):
             yield "output_config"
 
 
@@ -242,11 +266,15 @@ async def count_message_tokens(request: Request) -> Response:
 
 
 async def _research(request: Request, body: AnthropicMessagesRequest, head: MessageHead) -> Response:
-    question = _question(request, body)
-    blocks = MessageBlocks(head.request_id, question.query, is_json=question.output_schema is not None)
+    body.refuse_server_tools()
+    tool = client_tools.forced_tool(request, body.sent_tools, body.forcing_choice)
+    question = _question(request, body, tool)
+    is_json, name = question.output_schema is not None, tool.name if tool else ""
+    blocks = MessageBlocks(head.request_id, question.query, is_json=is_json, tool=name)
+    ignored = tuple(body.ignored_by_research(tool))
     if body.stream:
         stream = await stream_research(request, question, ResearchStream(head, blocks))
-        return dialect.report_ignored(stream, body, *body.partly_served)
+        return dialect.report_ignored(stream, body, *ignored)
     content: list[dict[str, Any]] = []
 
     def note(event: ResearchEvent) -> None:
@@ -254,19 +282,20 @@ async def _research(request: Request, body: AnthropicMessagesRequest, head: Mess
 
     answer = await responses.run_research(request, question, note)
     content.extend(blocks.text(answer))
-    return dialect.json_answer(head.message(content, research_end(answer)), body, *body.partly_served)
+    return dialect.json_answer(head.message(content, research_end(answer, blocks.tool)), body, *ignored)
 
 
-def _question(request: Request, body: AnthropicMessagesRequest) -> ResearchRequest:
-    body.refuse_tools(OWN_TOOLS + (LLM_TOOLS_REMEDY if responses.services(request).llm.models else ""))
-    place = ("messages", len(body.messages) - 1, "content")
+def _question(request: Request, body: AnthropicMessagesRequest, tool: client_tools.ForcedTool | None) -> ResearchRequest:
+    conversation = body.conversation
+    asked = chat_completions.length_up_to_question([turn.role for turn in conversation])
+    place = ("messages", asked - 1 - (len(conversation) - len(body.messages)), "content")
     return chat_completions.research_request(
-        body.conversation,
+        conversation,
         body.depth,
         field=place,
         domains=body.domains,
         omit_raw=True,
-        output_schema=structured.schema_of(request, *body.answer_format),
+        output_schema=tool.schema if tool else structured.schema_of(request, *body.answer_format),
     )
 
 

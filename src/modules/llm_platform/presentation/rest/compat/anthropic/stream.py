@@ -42,7 +42,7 @@ class MessageEnd:
     extension: Mapping[str, Any]
 
 
-def research_end(answer: ResearchResponse) -> MessageEnd:
+def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
     """Return the end of an answer; its tokens are those of all model calls of the research run."""
     metadata = answer.metadata
     usage = {
@@ -50,7 +50,8 @@ def research_end(answer: ResearchResponse) -> MessageEnd:
         "output_tokens": metadata.completion_tokens,
         "server_tool_use": {"web_search_requests": metadata.searches, "web_fetch_requests": metadata.pages_read},
     }
-    return MessageEnd("end_turn", usage, chat_completions.extension(answer, has_citations=False))
+    stop_reason = "tool_use" if tool else "end_turn"
+    return MessageEnd(stop_reason, usage, chat_completions.extension(answer, has_citations=False))
 
 
 def llm_end(answer: LLMResponse) -> MessageEnd:
@@ -151,7 +152,7 @@ class ResearchStream(_MessageStream):
         except OutputError as error:
             problem = error.problem(instance=f"/research/{event.request_id}", request_id=event.request_id)
             return self.begin() + self.error(problem)
-        return blocks + self.end(research_end(event.response))
+        return blocks + self.end(research_end(event.response, self._message.tool))
 
 
 class ChatStream(_MessageStream):
@@ -177,7 +178,7 @@ class ChatStream(_MessageStream):
 
 def _parts_of(block: Block) -> tuple[Block, list[dict[str, Any]]]:
     """Return a block as it begins in a stream, and what fills it."""
-    if block["type"] == "server_tool_use":
+    if block["type"] in ("server_tool_use", "tool_use"):
         filled = {"type": "input_json_delta", "partial_json": to_json(block["input"]).decode()}
         return {**block, "input": {}}, [filled]
     if block["type"] != "text":

@@ -18,7 +18,6 @@ from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.llm_dtos import (
     EXTRA_FIELDS,
     MAX_ANSWER_TOKENS,
-    MAX_MESSAGES,
     MAX_TOOLS,
     ConfiguredModel,
     LLMRequest,
@@ -28,7 +27,8 @@ from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRespon
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ToolCallParts, chat_events
-from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
+from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
+from modules.llm_platform.presentation.rest.compat.chat_completions import OpenaiMessage
 from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
@@ -48,7 +48,6 @@ MAX_STOPS: Final = 16
 IGNORED_BY_RESEARCH: Final = (
     "max_tokens", "max_completion_tokens", "web_search_options", "temperature", *sorted(EXTRA_FIELDS - {"response_format"}),
 )
-OWN_TOOLS: Final = "a research model searches by itself and calls no tools of the client: leave them out"
 REFUSED: Final = {
     "functions": "functions are not supported: send tools",
     "function_call": "functions are not supported: send tool_choice",
@@ -68,24 +67,11 @@ class OpenaiStreamOptions(BaseModel, frozen=True):
     include_usage: bool = Field(default=False, strict=True)
 
 
-class OpenaiMessage(chat_completions.CompletionMessage, frozen=True):
-    """One turn of a conversation. One of the assistant may call tools of the client, one of a `tool` has the result."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]  # type: ignore[assignment]
-    tool_calls: Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)] | None = None
-    tool_call_id: str | None = None
-    content: chat_completions.Content | None = None  # type: ignore[assignment]
-
-    @property
-    def text(self) -> str:
-        return "" if self.content is None else super().text
-
-
 class OpenaiChatRequest(dialect.DialectBody, frozen=True):
     """A conversation with a research run or a configured language model, which gets the fields from `temperature` on."""
 
     model: models.ModelName
-    messages: Annotated[tuple[OpenaiMessage, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
+    messages: chat_completions.Messages
     stream: bool | None = Field(default=None, strict=True)
     stream_options: OpenaiStreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
@@ -166,13 +152,14 @@ async def complete(request: Request) -> Response:
 
 
 async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> Response:
-    chat_completions.refuse_fields(body, dict.fromkeys(("tools", "tool_choice"), OWN_TOOLS + models.tools_remedy(request)))
-    schema = structured.schema_of(request, body.response_format)
+    tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
+    schema = tool.schema if tool else structured.schema_of(request, body.response_format)
     question = chat_completions.research_request(body.messages, depth, omit_raw=True, output_schema=schema)
     completion = chat_completions.Completion(
-        request_id(request), body.model, _describe, is_annotated=True, is_json=schema is not None
+        request_id(request), body.model, _describe, is_annotated=True, is_json=schema is not None,
+        tool=tool.name if tool else "",
     )
-    partly_served = IGNORED_BY_RESEARCH
+    partly_served = client_tools.ignored_fields(IGNORED_BY_RESEARCH, tool, body.tools or ())
     if body.stream:
         stream = await stream_research(request, question, ChatStream(completion, body.includes_usage))
         return dialect.report_ignored(stream, body, *partly_served)
@@ -239,7 +226,7 @@ class ChatStream(chat_completions.CompletionStream):
 
     def _end(self, response: ResearchResponse) -> bytes:
         delta = {"annotations": self._completion.annotations(response, self._void_chars)}
-        last = {**self._completion.chunk(delta, "stop"), **_extension(response)}
+        last = {**self._completion.chunk(delta, self._completion.finish_reason), **_extension(response)}
         return chat_completions.data_part(last) + self._usage(chat_completions.token_usage(response))
 
     def _usage(self, usage: Mapping[str, Any]) -> bytes:

@@ -87,13 +87,6 @@ def find_llm(request: Request, model: str) -> ConfiguredModel:
     raise ModelNotFoundError
 
 
-def tools_remedy(request: Request) -> str:
-    """Return what a client can do with its tools, which a research run does not call, beside leaving them out."""
-    if services(request).llm.models:
-        return ", or send them to a language model, whose name is NAME/MODEL (GET /v1/models lists them)"
-    return ", or set up a language model for them: set LLM_API_KEY with LLM_MODEL"
-
-
 def _models(platform: LLMPlatform) -> Iterator[Mapping[str, Any]]:
     yield from map(described, DEPTHS)
     yield from (described(llm_name(each), each.provider) for each in platform.llm.models)

@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
 from modules.llm_platform.domain.dtos.research_dtos import Depth, PreviousId
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat.client_tools import ForcedTool
 from modules.llm_platform.presentation.rest.compat.openai.models import ModelName
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import SOURCES
 from modules.llm_platform.presentation.rest.compat.responses import inputs
@@ -90,12 +91,11 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
             **self.model_dump(include={"temperature", "top_p", "tool_choice", "parallel_tool_calls"}, exclude_none=True),
         }
 
-    def domains(self, remedy: str) -> tuple[str, ...]:
-        """The only domains to search. Raises InvalidRequestError, with the remedy for functions, for a tool that a research
-        run does not have.
-        """
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The only domains to search. Raises InvalidRequestError for a tool that a research run does not have."""
         known = dict.fromkeys(SEARCHES, WebSearchTool)
-        searches = inputs.served_tools(self.tools or (), known, frozenset({CODE_INTERPRETER}), remedy)
+        searches = inputs.served_tools(self.tools or (), known, frozenset({CODE_INTERPRETER}))
         filters = [tool.filters for tool in searches if isinstance(tool, WebSearchTool) and tool.filters]
         return tuple(domain for each in filters for domain in each.allowed_domains or ())[:MAX_DOMAINS]
 
@@ -103,11 +103,13 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
         """The depth of a run of a model of this depth that makes no more searches than `max_tool_calls`."""
         return chat_completions.depth_within(depth, self.max_tool_calls, DEEP_SEARCHES)
 
-    def ignored_by_research(self, depth: Depth) -> tuple[str, ...]:
+    def ignored_by_research(self, depth: Depth, tool: ForcedTool | None) -> tuple[str, ...]:
         """The names of the fields that do not change all that they ask for in a research run of this depth."""
+        others = [other for other in self.tools or () if tool is None or other.get("name") != tool.name]
         partly = {
-            "tools": any(not tool.keys() <= SERVED_OPTIONS or tool["type"] == CODE_INTERPRETER for tool in self.tools or ()),
+            "tools": any(not other.keys() <= SERVED_OPTIONS or other["type"] == CODE_INTERPRETER for other in others),
             "max_tool_calls": self.max_tool_calls is not None and depth == "report",
             "include": bool(set(self.include or ()) - {SOURCES}),
         }
-        return ("max_output_tokens", *SAMPLING, *(name for name, is_partly in partly.items() if is_partly))
+        names = ("max_output_tokens", *SAMPLING, *(name for name, is_partly in partly.items() if is_partly))
+        return names if tool is None else (*(name for name in names if name != "tool_choice"), "text")

@@ -38,7 +38,7 @@ UNUSED: Final[Mapping[str, Any]] = {
 
 class OpenaiResponseWriter(ResponseWriter):
     """Each search is an item `web_search_call`; the message after them has the citations as annotations. A language model may
-    call tools of the client: each call is an item `function_call`.
+    call tools of the client: each call is an item `function_call`. So is the answer of a research run whose tool was forced.
     """
 
     unused = UNUSED
@@ -122,6 +122,10 @@ class OpenaiResponseWriter(ResponseWriter):
             item = self.output[place]
             item["arguments"] += arguments
             yield self._part("function_call_arguments.delta", output_index=place, item_id=item["id"], delta=arguments)
+
+    def _finish_call(self, arguments: str, answer: ResearchResponse) -> Iterator[Object]:
+        yield from self._call_part({"index": 0, "function": {"name": self.envelope.tool, "arguments": arguments}})
+        yield from self._end(answer)
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         if isinstance(answer, LLMResponse) and answer.tool_calls and not self._calls:

@@ -9,9 +9,9 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth
-from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect
 from modules.llm_platform.presentation.rest.compat.openai import item_references, response_llm
-from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, router, tools_remedy
+from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, router
 from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
@@ -58,14 +58,15 @@ async def respond(request: Request) -> Response:
 
 
 async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth) -> Response:
-    schema = schema_of(request, body.text_format, "text.format")
+    tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
+    schema = tool.schema if tool else schema_of(request, body.text_format, "text.format")
     conversation = inputs.conversation_of(body.input, body.instructions)
     question = chat_completions.research_request(
         conversation.messages,
         depth,
         field=conversation.place,
         in_background=body.background,
-        domains=body.domains(tools_remedy(request)),
+        domains=body.domains,
         omit_raw=True,
         previous_id=body.previous_response_id,
         output_schema=schema,
@@ -76,11 +77,13 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
         background=body.background,
         store=body.store,
         is_json=schema is not None,
+        tool=tool.name if tool else "",
         includes=body.include or (),
         echo=body.echo,
         input=inputs.dumped(body.input),
     )
     run = runs.ResponseRun(API, question, envelope)
+    ignored = body.ignored_by_research(depth, tool)
     if body.stream:
-        return dialect.report_ignored(await runs.stream(request, run), body, *body.ignored_by_research(depth))
-    return dialect.json_answer(await runs.respond(request, run), body, *body.ignored_by_research(depth))
+        return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
+    return dialect.json_answer(await runs.respond(request, run), body, *ignored)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, MAX_URLS, Depth, PreviousId, ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, Language
-from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
+from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
 from modules.llm_platform.presentation.rest.compat.perplexity.agent_writer import AgentResponseWriter
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFORTS, depth_of, router
@@ -75,6 +75,7 @@ class PerplexityAgentRequest(dialect.DialectBody, frozen=True):
     max_output_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
     response_format: dict[str, Any] | None = None
     tools: inputs.Tools | None = None
+    tool_choice: str | dict[str, Any] | None = None
 
     @cached_property
     def conversation(self) -> inputs.Conversation:
@@ -133,10 +134,12 @@ class PerplexityAgentRequest(dialect.DialectBody, frozen=True):
         names = {"effort": (self.effort,), "preset": (self.preset,), "model": (self.model,), "models": self.models or ()}
         partly = {
             **{field: any(name and depth_of(name) is None for name in sent) for field, sent in names.items()},
-            "tools": any(part.model_extra.keys() - {"type"} for part in (*self.served_tools, *self.filters) if part.model_extra)
+            "tools": len(self.served_tools) < len(self.tools or ())
+            or any(part.model_extra.keys() - {"type"} for part in (*self.served_tools, *self.filters) if part.model_extra)
             or any(each.partly_served for each in self.filters),
             "max_steps": self.depth == "report",
             "max_output_tokens": True,
+            "tool_choice": True,
         }
         return tuple(name for name, is_named in partly.items() if is_named)
 
@@ -172,13 +175,15 @@ class PerplexityCancelled(BaseModel):
 )
 async def respond(request: Request) -> Response:
     body = await read_body(request, PerplexityAgentRequest)
-    run = _run(request, body)
+    tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
+    run = _run(request, body, tool)
+    ignored = client_tools.ignored_fields(body.partly_served, tool, body.tools or ())
     if body.stream:
-        return dialect.report_ignored(await runs.stream(request, run), body, *body.partly_served)
-    return dialect.json_answer(await runs.respond(request, run), body, *body.partly_served)
+        return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
+    return dialect.json_answer(await runs.respond(request, run), body, *ignored)
 
 
-def _run(request: Request, body: PerplexityAgentRequest) -> runs.ResponseRun:
+def _run(request: Request, body: PerplexityAgentRequest, tool: client_tools.ForcedTool | None) -> runs.ResponseRun:
     """Return the research of a request. Raises InvalidRequestError."""
     chat_completions.refuse_fields(body, REFUSED)
     for filters in body.filters:
@@ -186,13 +191,14 @@ def _run(request: Request, body: PerplexityAgentRequest) -> runs.ResponseRun:
     if (depth := body.depth) is None:
         sent = next((name for name in ("effort", "preset", "models") if getattr(body, name)), "model")
         raise chat_completions.refused(sent, NO_DEPTH)
-    schema = structured.schema_of(request, body.response_format)
+    schema = tool.schema if tool else structured.schema_of(request, body.response_format)
     envelope = runs.envelope_of(
         request,
         body.answering,
         background=body.background,
         store=body.store,
         is_json=schema is not None,
+        tool=tool.name if tool else "",
         echo=body.model_dump(mode="json", include={"previous_response_id", "effort", "preset"}),
     )
     return runs.ResponseRun(API, _question(body, depth, schema), envelope)

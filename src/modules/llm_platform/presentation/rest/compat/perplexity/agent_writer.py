@@ -54,10 +54,19 @@ class AgentResponseWriter(ResponseWriter):
             case _:
                 assert_never(event)
 
-    def _open_text(self) -> Iterator[Object]:
+    def _finish_call(self, arguments: str, answer: ResearchResponse) -> Iterator[Object]:
+        yield from self._stop_reasoning()
+        call = {"id": f"fc_{self.id}", "call_id": f"call_{self.id}", "name": self.envelope.tool, "arguments": arguments}
+        yield from self._whole_item({"type": "function_call", "status": "completed", **call})
+        yield from self._end(answer)
+
+    def _stop_reasoning(self) -> Iterator[Object]:
         yield self._part("reasoning.stopped")
         for item in self._tool_items():
             yield from self._whole_item(item)
+
+    def _open_text(self) -> Iterator[Object]:
+        yield from self._stop_reasoning()
         item = self.message("in_progress")
         self._place = self._add_item(item)
         yield self._part("output_item.added", output_index=self._place, item=item)
@@ -68,6 +77,9 @@ class AgentResponseWriter(ResponseWriter):
         self.output[self._place or 0] = item
         yield self._text_part("output_text.done", text=text)
         yield self._part("output_item.done", output_index=self._place, item=item)
+        yield from self._end(answer)
+
+    def _end(self, answer: ResearchResponse) -> Iterator[Object]:
         for tool_item in self._tool_items():  # pages are also read while the text is written
             yield from self._update(tool_item)
         extension = chat_completions.extension(answer, has_citations=False)

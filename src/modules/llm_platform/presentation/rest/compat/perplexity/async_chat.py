@@ -15,7 +15,7 @@ from modules.llm_platform.application.research.events import Done, SourcesNumber
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, ResearchJob, ResearchJobDetail
 from modules.llm_platform.domain.exceptions import OutputError
-from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect
 from modules.llm_platform.presentation.rest.compat.perplexity.chat import PerplexityChatRequest, describe, research_of
 from modules.llm_platform.presentation.rest.compat.perplexity.models import router
 from modules.llm_platform.presentation.rest.compat.responses import runs
@@ -27,6 +27,7 @@ MAX_KEY_CHARS: Final = 255
 ID_CHARS: Final = 32
 PAGE: Final = 20
 MODEL: Final = "model"  # in the stored request of the client
+TOOL: Final = "tool"  # there, too: the name of the one that the answer calls
 MODELS: Final[Mapping[Depth, str]] = {"shallow": "sonar", "deep": "sonar-pro", "report": "sonar-deep-research"}
 
 Status = Literal["CREATED", "IN_PROGRESS", "COMPLETED", "FAILED"]
@@ -76,16 +77,18 @@ class PerplexityAsyncList(BaseModel):
 )
 async def create(request: Request) -> Response:
     body = await read_body(request, PerplexityAsyncRequest)
+    sent = body.request
+    tool = client_tools.forced_tool(request, sent.tools or (), sent.tool_choice)
     job = await services(request).research_jobs.submit(
-        research_of(request, body.request, in_background=True),
+        research_of(request, sent, tool, in_background=True),
         owner=caller_id(request),
         api=API,
-        client_request={MODEL: body.request.model},
+        client_request={MODEL: sent.model, **({TOOL: tool.name} if tool else {})},
         research_id=_id_of(body.idempotency_key),
     )
     answer = PerplexityAsyncResponse(**_summary(job), model=_model(job))
-    partly_served = (*body.request.partly_served, "stream", "return_related_questions")
-    return dialect.report_ignored(dialect.json_content(answer), body.request, *partly_served)
+    ignored = (*sent.ignored_fields(tool), "stream", "return_related_questions")
+    return dialect.report_ignored(dialect.json_content(answer), sent, *ignored)
 
 
 @router.get(
@@ -153,7 +156,7 @@ async def _completion(request: Request, job: ResearchJobDetail) -> dict[str, Any
     """Return the chat completion of a finished run. Raises OutputError if it was to be JSON and is not."""
     completion = chat_completions.Completion(
         job.id, _model(job), describe, created=int(job.created_at.timestamp()),
-        is_json=job.request.output_schema is not None,
+        is_json=job.request.output_schema is not None, tool=str(job.client_request.get(TOOL, "")),
     )
     for event in await runs.stored_events(request, job.id):
         if isinstance(event, SourcesNumbered):

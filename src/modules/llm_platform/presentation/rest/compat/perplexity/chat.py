@@ -13,9 +13,10 @@ from pydantic import BaseModel, Field
 
 from modules.llm_platform.application.research.response import add_spending
 from modules.llm_platform.domain.dtos import research_dtos, web_search_dtos
+from modules.llm_platform.domain.dtos.llm_dtos import MAX_TOOLS
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.long_message import SearchQuery
-from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, structured
+from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, router
 from modules.llm_platform.presentation.rest.http.body import read_body
@@ -30,7 +31,6 @@ MAX_SEARCH_RESULTS: Final = 20  # the vendor's limit
 MAX_QUERIES: Final = 5  # the vendor's limit
 REFUSED: Final = {
     "disable_search": "an answer without a search is not supported: use POST /v1/chat/completions with a model of its own",
-    "tools": "a research run searches by itself and calls no tools of the client: leave them out",
     **DATES,
 }
 
@@ -47,6 +47,12 @@ class PerplexityChatRequest(SearchFilters, frozen=True):
     search_mode: Literal["web", "academic"] | None = None
     return_related_questions: bool | None = Field(default=None, strict=True)
     response_format: dict[str, Any] | None = None
+    tools: Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+
+    def ignored_fields(self, tool: client_tools.ForcedTool | None) -> tuple[str, ...]:
+        """The names of the fields that do not change all that they ask for."""
+        return client_tools.ignored_fields((*self.partly_served, "tools", "tool_choice"), tool, self.tools or ())
 
 
 class PerplexitySearchRequest(SearchFilters, frozen=True):
@@ -87,19 +93,22 @@ class PerplexitySearchResponse(BaseModel):
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, PerplexityChatRequest)
-    question = research_of(request, body)
-    is_json = question.output_schema is not None
-    completion = chat_completions.Completion(request_id(request), body.model, describe, is_json=is_json)
+    tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
+    question = research_of(request, body, tool)
+    ignored = body.ignored_fields(tool)
+    completion = chat_completions.Completion(
+        request_id(request), body.model, describe, is_json=question.output_schema is not None, tool=tool.name if tool else ""
+    )
     if body.stream:
         stream = await stream_research(request, question, ChatStream(completion))
-        return dialect.report_ignored(stream, body, *body.partly_served, "return_related_questions")
+        return dialect.report_ignored(stream, body, *ignored, "return_related_questions")
     response, related = await _answer(request, body, question, completion)
     if related is None:
-        return dialect.json_answer(completion.whole(response), body, *body.partly_served)
+        return dialect.json_answer(completion.whole(response), body, *ignored)
     metadata = add_spending(response.metadata, related.spent)
     answer = completion.whole(response.model_copy(update={"metadata": metadata}))
     answer["related_questions"] = [each for each in related.questions if each != question.query]
-    return dialect.json_answer(answer, body, *body.partly_served)
+    return dialect.json_answer(answer, body, *ignored)
 
 
 @router.post(
@@ -128,7 +137,7 @@ async def search(request: Request) -> Response:
 
 
 def research_of(
-    request: Request, body: PerplexityChatRequest, *, in_background: bool = False
+    request: Request, body: PerplexityChatRequest, tool: client_tools.ForcedTool | None, *, in_background: bool = False
 ) -> research_dtos.ResearchRequest:
     chat_completions.refuse_fields(body, REFUSED)
     return chat_completions.research_request(
@@ -140,7 +149,7 @@ def research_of(
         time_range=body.time_range,
         freshness=body.freshness,
         language=body.language,
-        output_schema=structured.schema_of(request, body.response_format),
+        output_schema=tool.schema if tool else structured.schema_of(request, body.response_format),
     )
 
 

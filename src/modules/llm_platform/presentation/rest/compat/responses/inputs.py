@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 from pydantic import BaseModel, Field, PlainValidator, TypeAdapter
 from pydantic_core import PydanticKnownError
 
-from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
+from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, MAX_TOOLS
 from modules.llm_platform.presentation.rest.compat.chat_completions import (
     NO_QUESTION,
     TOOL,
@@ -20,10 +20,8 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import (
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 
-MAX_TOOLS: Final = 128
 MAX_NAME_CHARS: Final = 200
-FUNCTIONS: Final = frozenset({"function", "custom", "mcp", "namespace"})
-NO_FUNCTIONS: Final = "a research run searches by itself and calls no tools of the client: leave them out"
+FUNCTIONS: Final = frozenset({"function", "custom", "namespace"})  # of the client; a research run does without them
 NOT_SUPPORTED: Final = "a research run has no such tool: leave it out"
 NOT_STORED: Final = "this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
 
@@ -156,19 +154,16 @@ def served_tools(
     tools: Sequence[Mapping[str, Any]],
     known: Mapping[str, type[BaseModel]],
     ignored: frozenset[str] = frozenset(),
-    remedy: str = "",
 ) -> Iterator[BaseModel]:
-    """Yield the tools of the types `known` as their models. Raises InvalidRequestError for others that are not `ignored`.
-
-    `remedy`: what else a client can do with functions than leave them out.
+    """Yield the tools of the types `known` as their models. Raises InvalidRequestError for others that are not `ignored`, and
+    no functions.
     """
     for place, tool in enumerate(tools):
         kind = tool.get("type")
         if isinstance(kind, str) and kind in known:
             yield _validated(known[kind], tool, place)
-        elif not isinstance(kind, str) or kind not in ignored:
-            reason = NO_FUNCTIONS + remedy if isinstance(kind, str) and kind in FUNCTIONS else NOT_SUPPORTED
-            raise InvalidRequestError.at(("body", "tools", place), reason)
+        elif not isinstance(kind, str) or kind not in ignored | FUNCTIONS:
+            raise InvalidRequestError.at(("body", "tools", place), NOT_SUPPORTED)
 
 
 def _validated(model: type[BaseModel], tool: Mapping[str, Any], place: int) -> BaseModel:

@@ -43,7 +43,7 @@ class Envelope(BaseModel, extra="ignore", frozen=True):
     """What a response repeats of its request. It is stored with the run.
 
     `echo` are fields of the object that have the value of the request, `includes` names what the client wants to see besides.
-    `is_json`: the text of the answer is its `output` as JSON.
+    `is_json`: the text of the answer is its `output` as JSON. `tool`: the answer is a call of this tool of the client with it.
     """
 
     model: str
@@ -51,6 +51,7 @@ class Envelope(BaseModel, extra="ignore", frozen=True):
     background: bool = False
     store: bool = False
     is_json: bool = False
+    tool: str = ""
     includes: tuple[str, ...] = ()
     echo: dict[str, Any] = {}
     input: Any = None
@@ -185,7 +186,14 @@ class ResponseWriter(ABC):
             except OutputError as error:
                 yield from self._fail(error.problem(instance=f"/research/{self.id}", request_id=self.id))
                 return
-        yield from self._finish(self._void + text, answer)
+        if self.envelope.tool:
+            yield from self._finish_call(text, answer)
+        else:
+            yield from self._finish(self._void + text, answer)
+
+    @abstractmethod
+    def _finish_call(self, arguments: str, answer: ResearchResponse) -> Iterator[Object]:
+        """Yield what is sent for an answer that calls the tool of the envelope, and set `final`."""
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         if rest := text[len(self._text):]:  # of a stored foreground answer, or one in JSON, whose tokens are not sent

@@ -1,0 +1,114 @@
+"""Tools of a client before a research run, which calls none of them: one that has to be called is the form of its answer.
+
+Libraries that want an object bind one tool and force it: its parameters are the schema, and its call is the answer. The tools
+and the choice are read in the forms of OpenAI's two APIs and of Anthropic's, whichever of them a client sends.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import Request
+
+from modules.llm_platform.presentation.rest.compat import structured
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
+from modules.llm_platform.presentation.rest.http.responses import services
+
+MAX_NAME_CHARS: Final = 200
+REQUIRED: Final = ("required", "any")  # OpenAI's word and Anthropic's
+NAMED: Final = ("function", "tool", "custom")  # kinds of a choice that names a tool
+ALLOWED: Final = "allowed_tools"
+NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
+UNKNOWN: Final = "names no function of tools: name one of them, or leave it out"
+SEVERAL: Final = "asks for a call, and a research model calls one tool: name it, or send it alone"
+UNNAMED: Final = f"needs a name of 1 to {MAX_NAME_CHARS} characters"
+NO_MODEL: Final = "asks for a call, whose arguments a language model writes, and none is set up: set LLM_API_KEY with LLM_MODEL"
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedTool:
+    """The tool that an answer calls, with the checked schema of its arguments."""
+
+    name: str
+    schema: dict[str, Any]
+
+
+def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: object) -> ForcedTool | None:
+    """Return the tool that `choice` forces; None where the model may do without a call, as a research run does.
+
+    Raises InvalidRequestError that names the field, and without a language model the setting.
+    """
+    functions = dict(_functions(tools))
+    mode, allowed = _mode_of(choice)
+    if mode == "named":
+        found = [place for place, name in functions.items() if name in allowed]
+        if not found:
+            raise _refused(UNKNOWN)
+    elif mode in REQUIRED:
+        found = [place for place, name in functions.items() if not allowed or name in allowed]
+        if not functions and len(tools):
+            return None  # tools of the service's own: a research run searches in any case
+        if len(found) != 1:
+            raise _refused(SEVERAL if found else UNKNOWN)
+    else:
+        return None
+    if not services(request).llm.models:
+        raise _refused(NO_MODEL)
+    place = found[0]
+    name = functions[place]
+    if not 0 < len(name) <= MAX_NAME_CHARS:
+        raise InvalidRequestError.at(("body", "tools", place), UNNAMED)
+    return ForcedTool(name, structured.checked_schema(_parameters(tools[place]), "tools", place))
+
+
+def _functions(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield the place and the name of each function."""
+    for place, tool in enumerate(tools):
+        if tool.get("type", "function") in ("function", "custom", None):
+            name = _inner(tool).get("name")
+            yield place, name if isinstance(name, str) else ""
+
+
+def _inner(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The level that has the name: chat completions have one more than the other APIs."""
+    inner = value.get("function")
+    return inner if isinstance(inner, Mapping) else value
+
+
+def _parameters(tool: Mapping[str, Any]) -> object:
+    inner = _inner(tool)
+    found = inner.get("parameters", inner.get("input_schema"))
+    return NO_PARAMETERS if found is None else found
+
+
+def _mode_of(choice: object) -> tuple[str, frozenset[str]]:
+    """What a choice asks for, and the names that it allows; none: all."""
+    if isinstance(choice, str):
+        return choice, frozenset()
+    if not isinstance(choice, Mapping):
+        return "auto", frozenset()
+    kind = choice.get("type")
+    if kind == ALLOWED:  # chat completions have one more level here, too
+        inner = choice.get(ALLOWED)
+        listed = inner if isinstance(inner, Mapping) else choice
+        named = listed.get("tools")
+        names = (_inner(tool).get("name") for tool in named if isinstance(tool, Mapping)) if isinstance(named, list) else ()
+        return str(listed.get("mode", "auto")), frozenset(name for name in names if isinstance(name, str))
+    if kind in NAMED:
+        name = _inner(choice).get("name")
+        return "named", frozenset([name] if isinstance(name, str) else [])
+    return kind if isinstance(kind, str) else "auto", frozenset()
+
+
+def _refused(message: str) -> InvalidRequestError:
+    return InvalidRequestError.at(("body", "tool_choice"), message)
+
+
+def ignored_fields(names: Iterable[str], tool: ForcedTool | None, tools: Sequence[Any]) -> tuple[str, ...]:
+    """Return the names of the fields without effect. A forced tool is one with it, unless others stand beside it; the format
+    of a text is none.
+    """
+    if tool is None:
+        return tuple(names)
+    served = ("tool_choice",) if len(tools) > 1 else ("tool_choice", "tools")
+    return (*(name for name in names if name not in served), "response_format")
