@@ -10,6 +10,8 @@ from checks import ANSWER, KEY, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, check
 BASE = f"{URL}/anthropic"
 MESSAGES = [{"role": "user", "content": QUESTION}]
 SEARCH = {"type": "web_search_20260318", "name": "web_search", "max_uses": 5, "blocked_domains": ["example.com"]}
+SHAPE = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+RECORD = {"name": "record", "description": "Record the answer.", "input_schema": SHAPE}
 client = anthropic.Anthropic(api_key=KEY, base_url=BASE, max_retries=0)
 
 
@@ -98,9 +100,20 @@ def conversation():
 
 @check("a schema")
 def schema():
-    shape = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
-    message = create(output_config={"format": {"type": "json_schema", "schema": shape}})
+    message = create(output_config={"format": {"type": "json_schema", "schema": SHAPE}})
     assert ANSWER in json.loads(text_of(message))["answer"]
+
+
+@check("a forced tool")
+def forced_tool():
+    message = create(tools=[SEARCH, RECORD], tool_choice={"type": "tool", "name": "record"})
+    use = message.content[-1]
+    assert (message.stop_reason, use.type, use.name) == ("tool_use", "tool_use", "record")
+    assert ANSWER in use.input["answer"], use
+    with client.messages.stream(
+        model="research-shallow", max_tokens=500, messages=MESSAGES, tools=[RECORD], tool_choice={"type": "any"}
+    ) as stream:
+        assert ANSWER in stream.get_final_message().content[-1].input["answer"]
 
 
 @check("language model")
@@ -125,8 +138,7 @@ def without_key():
 def errors():
     raised(anthropic.AuthenticationError, lambda: create(client.with_options(api_key="not-the-right-key")))
     raised(anthropic.NotFoundError, lambda: create(model="claude"))
-    own_tool = {"name": "f", "input_schema": {"type": "object"}}
-    caught = raised(anthropic.BadRequestError, lambda: create(tools=[own_tool]))
+    caught = raised(anthropic.BadRequestError, lambda: create(tools=[RECORD], tool_choice={"type": "tool", "name": "f"}))
     assert caught.body["error"]["type"] == "invalid_request_error"
     assert caught.request_id
     limited = anthropic.Anthropic(api_key=KEY, base_url=f"{LIMITED_URL}/anthropic", max_retries=0)
