@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 KAFKA := build/kafka
 DEBIAN_PYTHON := build/debian-python
-# Tests wait for processes now and then, so three workers fill two processors.
-WORKERS ?= 3
+# Tests wait for processes, sockets and timers, so five workers fill two processors.
+WORKERS ?= 5
 # These wait for processes most of the time. Each may run a Kafka of three brokers or a browser: 2 GB of memory.
 SERVICE_WORKERS ?= 3
 FUZZ_SECONDS ?= 7200
@@ -27,7 +27,7 @@ help:  ## this list
 demo: $(READY)  ## ask a question about this project's own documents: no key, no network
 	@$(BIN)/llm-platform research "$(QUESTION)" --documents docs --offline
 
-# Style and types run beside the tests. With more processors: make test WORKERS=6
+# Style and types run beside the tests. With more processors: make test WORKERS=8
 test: $(READY)  ## everything that CI checks
 	@$(MAKE) --no-print-directory --jobs=2 lint check-docs suite
 
@@ -69,6 +69,7 @@ test-debian-python: $(DEBIAN_PYTHON)/.installed  ## the domain, the readers of m
 	timeout 900 $(DEBIAN_PYTHON)/bin/pytest -q -n 0 tests/unit/domain tests/unit/application/research/model_output tests/unit/presentation/kafka/contract
 
 release: $(READY)  ## build a source archive and a wheel in dist/ and try them; nothing is uploaded (REHEARSAL=1: at any time)
+	$(BIN)/pytest -m release -n 2 --dist=loadfile tests/packaging
 	$(BIN)/python scripts/release.py $(if $(REHEARSAL),--rehearsal)
 
 installers: $(READY)  ## install a wheel with uvx, uv and pipx and ask a question (PYTHONS="3.12 /path/to/python": other interpreters)

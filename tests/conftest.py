@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -56,7 +57,9 @@ LONG = (  # what starts processes or tries thousands of cases
     "tests/unit/presentation/rest/http/test_openapi.py",
 )
 MADE_ONCE = "tests/packaging/"  # a wheel, and two environments
-ONE_BY_ONE = "tests/services/test_clients.py"  # each test is a program of its own: they fill the end of the run
+# Most of these tests wait for processes, sockets or timers, so any worker takes the next one.
+SHARED_OUT = ("tests/docs/", "tests/e2e/", "tests/integration/", "tests/services/test_clients.py")
+MODULE_FIXTURE = 'scope="module"'
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -89,8 +92,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """With `--dist=loadfile` a file is one worker's, and so is a folder whose fixtures take long to make. The tests of a file
-    that waits for programs of others are shared out.
+    """With `--dist=loadfile` a worker runs a whole file, or a whole folder whose fixtures take long to make. The tests of
+    SHARED_OUT are distributed one by one, except those of a file that has a fixture of its module.
     """
     if config.getoption("dist") != "loadfile":
         return None
@@ -98,11 +101,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(ONE_BY_ONE):
+            file, _, _ = nodeid.partition("::")
+            if file.startswith(SHARED_OUT) and not _has_module_fixture(config.rootpath / file):
                 return nodeid
-            return MADE_ONCE if nodeid.startswith(MADE_ONCE) else str(super()._split_scope(nodeid))
+            return MADE_ONCE if file.startswith(MADE_ONCE) else file
 
     return Scheduling(config, log)
+
+
+@cache
+def _has_module_fixture(file: Path) -> bool:
+    return MODULE_FIXTURE in file.read_text(encoding="utf-8")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""The contract and the delivery promise on librdkafka's mock cluster; services/test_kafka_real.py has Apache Kafka."""
+"""The contract of the worker on librdkafka's mock cluster; tests/services has its delivery promise, and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests.kafka.broker import Broker
-from tests.kafka.contract import PromiseContract, ScenarioContract, answered, data_dir, options, start
+from tests.kafka.contract import ScenarioContract, answered, data_dir, options
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import TOPICS
 
-__all__ = ["answered", "data_dir", "options", "start"]  # the suites' fixtures
+__all__ = ["answered", "data_dir", "options"]  # the suites' fixtures
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,3 @@ def broker() -> Iterator[Broker]:
 
 class TestScenariosOnTheMock(ScenarioContract):
     """Each schema, each code, each hostile message."""
-
-
-class TestPromiseOnTheMock(PromiseContract):
-    """Repeats, order, stopping, a broker away, members that come and go."""

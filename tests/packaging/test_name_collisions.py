@@ -1,4 +1,4 @@
-"""An application with a package `modules` or `shared` of its own, beside the installed wheel."""
+"""An application with a package `modules` or `shared` of its own, beside the installed wheel. `make release` runs them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tests.packaging.conftest import Environment, run
 
 PAGE = "docs/howto/name-collisions.md"
 [EXTEND_PATH] = [block for block in re.findall(r"```python\n(.*?)```", text_of(PAGE), re.S) if "extend_path" in block]
+pytestmark = pytest.mark.release
+
 IMPORTS = ("import modules.llm_platform", "from modules.llm_platform import ResearchRequest")
 
 

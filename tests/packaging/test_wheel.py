@@ -1,4 +1,4 @@
-"""What a user installs is a wheel, not this checkout."""
+"""What a user installs is a wheel, not this checkout. `make release` runs the tests with the mark `release`."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def test_the_classifiers_name_the_versions_of_python(wheel: Path) -> None:
     assert sys.version_info[1] in named
 
 
+@pytest.mark.release
 def test_the_installed_package_is_the_wheel(everything: Environment) -> None:
     """The import finds the installed files, not this checkout, and both entry points work."""
     where = everything.python(
@@ -94,6 +95,7 @@ def test_the_installed_package_is_the_wheel(everything: Environment) -> None:
     assert all(Path(path).is_relative_to(everything.folder.resolve()) for path in where.stdout.split())
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("kind", ["everything", "bare"])
 def test_the_command_works(kind: str, request: pytest.FixtureRequest) -> None:
     """The console script and `python -m` tell what they can do, also where no extra is installed."""
@@ -107,6 +109,7 @@ def test_the_command_works(kind: str, request: pytest.FixtureRequest) -> None:
         assert done.stderr == ""
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("kind", ["everything", "bare"])
 def test_the_settings_are_shown(kind: str, request: pytest.FixtureRequest) -> None:
     """`llm-platform config` reads the settings with nothing configured."""
@@ -128,6 +131,7 @@ def test_a_research_runs_from_the_wheel(everything: Environment) -> None:
     assert answer["sources"][0]["url"] == "doc:heron.md"
 
 
+@pytest.mark.release
 def test_without_extras_the_package_works_and_says_what_is_missing(bare: Environment) -> None:
     """The import needs no extra; what needs one names the line that installs it, without a traceback."""
     assert bare.python("-c", "import modules.llm_platform, modules.llm_platform.container").returncode == 0
@@ -137,6 +141,7 @@ def test_without_extras_the_package_works_and_says_what_is_missing(bare: Environ
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.release
 def test_a_users_program_passes_mypy_strict(everything: Environment, tmp_path: Path) -> None:
     """The programs of the README and of the how-tos have types in a project of their own, and a mistake is found."""
     programs = (
@@ -154,6 +159,7 @@ def test_a_users_program_passes_mypy_strict(everything: Environment, tmp_path: P
     assert ["Unexpected keyword argument" in line for line in lines if "error:" in line] == [True], done.stdout
 
 
+@pytest.mark.release
 def test_another_wheel_can_stand_beside_it(everything: Environment, tmp_path: Path) -> None:
     """`modules` is a namespace: another project's `modules.billing` installs beside ours, and both are found."""
     package = tmp_path / "billing" / "src" / "modules" / "billing"

@@ -1,4 +1,4 @@
-"""Workers and the broker that are killed under load, on Apache Kafka; crash/test_crashes.py has the mock cluster."""
+"""Workers and the broker that are killed under load, on Apache Kafka; test_crashes_mock.py has the mock cluster."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Workers killed under load, on librdkafka's mock cluster; `make crash` is the long run, services/ has Apache Kafka."""
+"""Workers that are killed under load, on librdkafka's mock cluster; `make crash` is the long run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.crash.harness import CrashRun, Plan
 from tests.crash.planned_ends import POINTS
 from tests.crash.run import as_text
@@ -11,6 +12,8 @@ from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import TOPICS
 
 PLAN = Plan(requests=300, kills=10)
+
+pytestmark = pytest.mark.services
 
 
 def test_killed_workers_lose_and_contradict_nothing(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ PAGE = "docs/tutorial-kafka.md"
 BROKER = "localhost:9092"
 MARK = "--- next command ---"
 PATIENCE_S = 300.0
+pytestmark = pytest.mark.services
 _BLOCK = re.compile(r"```(bash|console)\n(.*?)```", re.S)
 
 
