@@ -155,13 +155,22 @@ def research_fields() -> Iterator[Case]:
         "stream": ["true", 1, None, 0],
         "time_range": ["hour", "DAY", 1, [], "oneDay", ""],
         "domains": [
-            "python.org",
+            "py*thon.org",
             [1],
-            ["http://x.org"],
-            ["*.org"],
-            [""],
+            7,
+            {},
+            ["ftp://x.org"],
+            ["x.*"],
+            ["x org"],
+            ["a@x.org"],
+            ["127.0.0.1\\@x.org"],
+            ["\u202egro.x"],
+            ["ü" * 2000],
             ["a" * 70 + ".org/"],
-            ["python.org"] * 21,
+            ["python.org"] * 301,
+            "[" * 50_000,
+            "a" * 100_001,
+            MARK,
             ["-"],
         ],
     }
@@ -251,7 +260,8 @@ def search_fields() -> Iterator[Case]:
     yield from fields(WEB, {"freshness": days})
     right = {
         "count": [1, 50], "page": [50], "freshness": ["noLimit", "2024-01-01..2024-12-31", "oneWeek"], "summary": [False],
-        "engines": [["google scholar", "a.b_c-d"]], "domains": [["python.org", "-pinterest.com"]],
+        "engines": [["google scholar", "a.b_c-d"]],
+        "domains": [["python.org", "-pinterest.com"], [""], "nasa.gov", ["https://NASA.gov/x", "*.edu"]],
         "language": ["zh-Hant-TW"], "x": [1],
     }
     yield from fields(WEB, right, (200,))

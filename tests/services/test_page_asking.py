@@ -217,7 +217,8 @@ class TestChoices:
             await open_panel(page)
             await page.check("[value=report]", force=True)
             panel = page.locator(".options-panel")
-            wrong = [("Sites", "python", "“python” is not a site"), ("Addresses", "ftp://a.b", "“ftp://a.b” is not an address"),
+            wrong = [("Sites", "py*thon", "“py*thon” is not a site"),
+                     ("Addresses", "ftp://a.b", "“ftp://a.b” is not an address"),
                      ("Instructions", "b" * 2001, "at most 2,000 characters: these are 1 too long")]
             for label, text, said in wrong:
                 await panel.get_by_label(label).fill(text)

@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import SplitResult, quote_plus, urlsplit
 
+from modules.llm_platform.domain.site_names import ascii_host
+
 MAX_URL_CHARS: Final = 4000
+MAX_OPERATORS: Final = 20  # of one query
 
 # Blank, invisible or surrogate characters, and those that end an attribute or a Markdown link; the backslash, since parsers
 # disagree about the host of `http://127.0.0.1\@example.org`.
@@ -63,15 +67,22 @@ def split_domains(domains: Sequence[str]) -> tuple[list[str], list[str]]:
 def admits_host(host: str, domains: Sequence[str]) -> bool:
     """Whether a host belongs to one of the included domains, if there are any, and to no excluded one.
 
-    Subdomains belong to their domain.
+    Subdomains belong to their domain. Domains are in ASCII, as `site_names` returns them.
     """
+    with suppress(ValueError):
+        host = ascii_host(host)
     included, excluded = split_domains(domains)
     is_included = not included or any(_within(host, domain) for domain in included)
     return is_included and not any(_within(host, domain) for domain in excluded)
 
 
 def site_operators(domains: Sequence[str], *, parentheses: bool = False) -> str:
-    """The domains as operators of a search engine: `site:a.org OR site:b.org -site:c.org`."""
+    """The domains as operators of a search engine: `site:a.org OR site:b.org -site:c.org`.
+
+    More than MAX_OPERATORS, which engines cut or refuse, are left to the filter of the results: empty then.
+    """
+    if len(domains) > MAX_OPERATORS:
+        return ""
     included, excluded = split_domains(domains)
     sites = " OR ".join(f"site:{domain}" for domain in included)
     if parentheses and len(included) > 1:

@@ -72,6 +72,8 @@ async def test_domains_are_sent_as_include_and_exclude() -> None:
     """Each list is joined by a bar."""
     body = await sent(domains=("python.org", "-a.example", "pytest.example", "-b.example"))
     assert (body["include"], body["exclude"]) == ("python.org|pytest.example", "a.example|b.example")
+    many = await sent(domains=("python.org",) * 21)  # Bocha takes 20: the results are filtered
+    assert (many.get("include"), many.get("exclude")) == (None, None)
 
 
 async def test_an_answer_in_an_envelope_is_read() -> None:

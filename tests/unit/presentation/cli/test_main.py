@@ -135,7 +135,7 @@ class TestSearch:
             ("--sources web,books", "--sources", "must be 'web', 'news'"),
             ("--language x", "--language", "must be a language tag"),
             ("--engines a;b", "--engines", "number 1 must be a name of at most 60 letters"),
-            ("--domains python.org,python", "--domains", "number 2 must be a domain such as python.org"),
+            ("--domains python.org,py*thon", "--domains", "number 2 must be the name of a site"),
             ("--provider google", "--provider", ": 'google' is not one of 'searxng'"),
             ("--documents nowhere", "--documents", "does not exist"),
             ("--output answer.pdf", "--output", ".md, .html or .json"),

@@ -241,13 +241,13 @@ class TestArguments:
         ("tool", "argument", "accepted", "refused"),
         [
             ("search", "query", ["q", "w" * 32_500], ["", " ", "w" * 32_501]),
-            ("search", "count", [1, 50], [0, 51, "3", 2.5, True]),
+            ("search", "count", [1, 50, "3", ""], [0, 51, "51", "three", 2.5, True]),
             ("search", "sources", [["web"], "web"], [[], ["web"] * 5]),
-            ("search", "domains", [["a.example"] * 20], [["a.example"] * 21, ["no domain"]]),
+            ("search", "domains", [["a.example"] * 300, "NASA.gov, *.edu", "", [""]], [["a.example"] * 301, ["no domain"]]),
             ("research", "query", ["Why", "w " * 16_250], ["ab", "w" * 32_501]),
             ("research", "instructions", ["w" * 2000], ["w" * 2001]),
             ("research", "context", ["w" * 32_000], ["w" * 32_001]),
-            ("research", "previous_id", ["r", "r" * 128], ["", "r" * 129, "ü"]),
+            ("research", "previous_id", ["r", "r" * 128, ""], ["r" * 129, "ü"]),
             ("research", "output_schema", [SCHEMA, '{"type": "object"}'], ["{", "[]", "[" * 100_000, 5]),
             (
                 "fetch",
@@ -255,16 +255,16 @@ class TestArguments:
                 ["https://a.example/" + "a" * 1982, " https://a.example "],
                 ["https://a.example/" + "a" * 1983, "x"],
             ),
-            ("fetch", "start", [0, 10**9], [-1, "1", 1.5, True]),
-            ("fetch", "max_chars", [1, 100_000], [0, 100_001, "1", True]),
+            ("fetch", "start", [0, 10**9, "1"], [-1, "-1", 1.5, True]),
+            ("fetch", "max_chars", [1, 100_000, "1"], [0, 100_001, "0", True]),
             ("get_research", "id", ["r", "r" * 128], ["", "r" * 129]),
-            ("get_research", "wait_s", [0], [-1, 51, "1", True]),
+            ("get_research", "wait_s", [0, "0"], [-1, 51, "51", True]),
         ],
     )
     async def test_limits_hold_at_their_edge(
         self, tool: str, argument: str, accepted: Sequence[Any], refused: Sequence[Any]
     ) -> None:
-        """The last value that is allowed is served, the next one is an error that names the argument; nothing is converted."""
+        """The last value that is allowed is served, the next one is an error that names the argument; strings may be numbers."""
         required = {"fetch": {"id": REF.url}, "get_research": {"id": "r1", "wait_s": 0}}.get(tool, QUESTION)
         services = RecordingServices()
         async with serving(services) as client:

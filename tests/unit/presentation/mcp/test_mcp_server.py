@@ -227,7 +227,7 @@ async def test_a_cancelled_call_stops_the_work(mode: str) -> None:
         ("fetch", {"id": "https://a.example", "max_chars": 10**9}, ["max_chars"]),
         ("get_research", {"id": "", "wait_s": 51}, ["id", "wait_s"]),
         ("start_research", {"query": "What?", "max_seconds": 5}, ["max_seconds"]),
-        ("research", {"query": "What?", "output_schema": {"type": "array"}, "model": ""}, ["model", "output_schema"]),
+        ("research", {"query": "What?", "output_schema": {"type": "array"}, "model": "m" * 400}, ["model", "output_schema"]),
         ("research", {"query": "What?", "output_schema": "qqqq"}, ["output_schema"]),
     ],
 )

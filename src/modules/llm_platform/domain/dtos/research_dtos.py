@@ -146,7 +146,7 @@ class ResearchRequest(BaseModel):
     omit_raw: bool = Field(default=False, strict=True)
     time_range: dtos.TimeRange | None = None
     freshness: Freshness | None = None
-    domains: tuple[dtos.Domain, ...] = Field(default=(), max_length=dtos.MAX_DOMAINS)
+    domains: dtos.Domains = ()
     context: Context | None = None
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
     model: ModelName | None = None

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.site_names import MAX_SITES, parse_site, split_sites
 
 SourceKind = Literal["web", "news", "academic", "documents"]
 TimeRange = Literal["day", "week", "month", "year"]
@@ -18,7 +19,6 @@ MAX_QUERY_CHARS = 500
 MAX_COUNT = 50
 MAX_PAGE = 50
 MAX_ENGINES = 50
-MAX_DOMAINS = 20  # Bocha's limit for include and exclude
 
 # Anything but white space, control characters and characters that print nothing: a query without one of these asks
 # nothing. (Emoji sequences hold joiners and variation selectors between others that are seen.)
@@ -54,8 +54,8 @@ Language = Annotated[str, AfterValidator(clean_language)]
 Engine = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[A-Za-z0-9 ._-]{1,60}$")]
 Category = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^,\x00-\x1f\x7f]{1,60}$")]
 SafeSearch = Annotated[int, Field(ge=0, le=2, strict=True)]
-Domain = Annotated[
-    str, StringConstraints(strip_whitespace=True, to_lower=True, pattern=r"^-?([a-z0-9-]+\.)+[a-z0-9-]{2,63}$")
+Domains = Annotated[
+    tuple[Annotated[str, AfterValidator(parse_site)], ...], Field(max_length=MAX_SITES), BeforeValidator(split_sites)
 ]
 
 
@@ -76,7 +76,7 @@ class WebSearchRequest(BaseModel, frozen=True):
     sources: tuple[SourceKind, ...] = Field(default=("web",), min_length=1, max_length=4)
     language: Language | None = None
     time_range: TimeRange | None = None
-    domains: tuple[Domain, ...] = Field(default=(), max_length=MAX_DOMAINS)
+    domains: Domains = ()
 
     def with_(self, **changes: Any) -> Self:
         """A copy with other values, which the caller vouches for."""

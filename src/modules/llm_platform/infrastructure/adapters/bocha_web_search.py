@@ -14,6 +14,7 @@ from modules.llm_platform.infrastructure.web_search.keyed_service import Found, 
 
 SEARCH: Final = "/v1/web-search"
 OK: Final = 200
+MAX_DOMAINS: Final = 20  # of one search, included and excluded
 FRESHNESS_OF: Final[dict[dtos.TimeRange | None, str]] = {None: NO_LIMIT} | {
     span: word for word, span in KEYWORDS.items()
 }
@@ -36,7 +37,8 @@ class BochaWebSearchAdapter(KeyedWebSearch):
     has_pages = takes_language = False
 
     async def find(self, kind: dtos.SourceKind, request: dtos.WebSearchRequest, window: Freshness | None) -> Found:
-        included, excluded = split_domains(request.domains)
+        # More than Bocha takes are left to the filter of the results.
+        included, excluded = split_domains(request.domains if len(request.domains) <= MAX_DOMAINS else ())
         body = {
             "query": request.query,
             "freshness": request.freshness or FRESHNESS_OF[request.time_range],

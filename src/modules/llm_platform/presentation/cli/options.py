@@ -77,7 +77,6 @@ OPTION_NAMES: Mapping[str, str] = {  # of the fields whose option has another na
 }
 
 ITEM_FORMATS: Mapping[str, str] = {  # of the fields that are lists: what is said instead of their pattern
-    "domains": "must be a domain such as python.org, or -python.org to exclude it",
     "engines": "must be a name of at most 60 letters, digits, spaces, ., - and _",
 }
 

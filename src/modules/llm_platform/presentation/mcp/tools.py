@@ -35,6 +35,7 @@ from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.results import FetchedMetadata, FetchedText, FoundItem, FoundItems, RunState
 from modules.llm_platform.presentation.mcp.text import fetched_text, progress_text, research_text, run_text, search_text
 from modules.llm_platform.presentation.validation_messages import validation_message
+from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
 PAGE_CHARS: Final = 20_000  # of a page in one result, unless `max_chars` says otherwise
@@ -192,8 +193,8 @@ class ToolSpec:
         return [name for name in self.parameters if choices.models or name not in NEED_A_MODEL]
 
     def parse(self, arguments: Mapping[str, Any], choices: Choices) -> BaseModel:
-        """The request; an argument that is null is left out. Raises InvalidArgumentsError, whose message names each
-        field of the tool without its value.
+        """The request; an argument that is null or an empty string is left out. Raises InvalidArgumentsError, whose message
+        names each field of the tool without its value.
         """
         if unknown := sorted(arguments.keys() - self.parameters.keys()):
             # A name of our own is helpful, any other one is the sender's text.
@@ -201,6 +202,7 @@ class ToolSpec:
             known = ", ".join(self.offered(choices))
             raise InvalidArgumentsError(f"{name}: is not an argument of this tool, which has {known}")
         arguments = {name: value for name, value in arguments.items() if value is not None}
+        arguments = read_written_values(self.request, arguments)
         if "sources" in self.parameters:
             arguments = {"sources": default_sources(choices.kinds), **arguments}
         try:

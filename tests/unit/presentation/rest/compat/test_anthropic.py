@@ -290,7 +290,7 @@ async def test_fields_without_effect_are_named(client: httpx2.AsyncClient) -> No
     [
         ({"tools": [TOOL, {"type": "code_execution_20260120", "name": "x"}]}, "tools: a research model has no such tool"),
         ({"tools": [{**TOOL, "allowed_domains": ["a.org"], "blocked_domains": ["b.org"]}]}, "tools: allowed_domains and"),
-        ({"tools": [{**TOOL, "allowed_domains": ["a.org/b"]}]}, "tools.0.web_search.allowed_domains.0: must be the name"),
+        ({"tools": [{**TOOL, "allowed_domains": ["a.org b.org"]}]}, "tools.0.web_search.allowed_domains.0: must be the name"),
         ({"tools": [{**TOOL, "allowed_domains": ["-a.org"]}]}, "tools.0.web_search.allowed_domains.0: must be the name"),
         ({"tools": [{**TOOL, "max_uses": 0}]}, "tools.0.web_search.max_uses: "),
         ({"messages": []}, "messages: "),

@@ -171,8 +171,9 @@ async def test_field_that_cannot_be_served_is_a_400_by_name(
     [
         ({"tools": [{"type": "file_search"}]}, "tools.0: a research run has no such tool"),
         (
-            {"tools": [{"type": "web_search", "filters": {"allowed_domains": ["a.org/b"]}}]},
-            "tools.0.filters.allowed_domains.0: must be the name of a site such as python.org, without a path",
+            {"tools": [{"type": "web_search", "filters": {"allowed_domains": ["a.org", "a org"]}}]},
+            "tools.0.filters.allowed_domains.1: must be the name of a site such as python.org, a domain such as edu, or a host "
+            "such as wiki",
         ),
         ({"tools": [{"type": "web_search", "filters": 7}]}, "tools.0.filters: must be a JSON object"),
         ({"input": 7}, "input: must be a valid string"),

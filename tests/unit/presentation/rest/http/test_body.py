@@ -94,7 +94,7 @@ BAD_RESEARCH = [
     b'{"query": "solar sails", "stream": "yes"}',
     b'{"query": "solar sails", "stream": 0}',
     b'{"query": "solar sails", "time_range": "decade"}',
-    b'{"query": "solar sails", "domains": ["http://example.org/"]}',
+    b'{"query": "solar sails", "domains": ["ftp://example.org/"]}',
     b"query: solar sails",
 ]
 

@@ -12,24 +12,35 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints, TypeAdapter, ValidationInfo, WrapValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationInfo,
+    WrapValidator,
+    model_validator,
+)
 from pydantic_core import to_json
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
+from modules.llm_platform.domain.site_names import MAX_SITES, parse_unsigned_site, split_sites
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.openapi import body_of, data_stream_response
 from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, services
 from modules.llm_platform.presentation.rest.search_routes import search_web
+from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
 JSON: Final = "application/json"
 IGNORED_FIELDS: Final = "X-Ignored-Fields"  # response header: fields of the request that changed nothing
 MAX_IGNORED_FIELDS: Final = 30
-_SITE: Final = re.compile(r"(?:[a-z0-9][a-z0-9-]*\.)+[a-z0-9-]{2,63}")
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # clients and proxies refuse headers of some kilobytes
 MAX_CONCURRENT_READS: Final = 5  # pages of one request
 SNIPPET_TOKENS: Final = 500  # of a result whose page was read
@@ -46,19 +57,9 @@ def one_or_several(one: Any, several: Any) -> WrapValidator:
     return WrapValidator(lambda value, _: adapters[isinstance(value, list | tuple)].validate_python(value))
 
 
-def _site(domain: str) -> str:
-    if not _SITE.fullmatch(domain):
-        raise ValueError("must be the name of a site such as python.org, without a path")
-    return domain
-
-
-Site = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, to_lower=True),
-    AfterValidator(_site),
-    Field(json_schema_extra={"pattern": r"^([A-Za-z0-9][A-Za-z0-9-]*\.)+[A-Za-z0-9-]{2,63}$"}),
-]
-Sites = Annotated[tuple[Site, ...], Field(max_length=MAX_DOMAINS)]
+Sites = Annotated[
+    tuple[Annotated[str, AfterValidator(parse_unsigned_site)], ...], Field(max_length=MAX_SITES), BeforeValidator(split_sites)
+]  # to search, or to leave out, as the name of the field says
 
 
 def not_before(first_field: str) -> AfterValidator:
@@ -75,6 +76,15 @@ def not_before(first_field: str) -> AfterValidator:
 
 class DialectBody(BaseModel, extra="allow", frozen=True):
     """What a client sends. Fields that are not served are reported by `report_ignored`."""
+
+
+class WrittenBody(DialectBody, frozen=True):
+    """What a client sends whose fields a language model writes: numbers may be strings."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_written_values(cls, values: object) -> object:
+        return read_written_values(cls, values) if isinstance(values, dict) else values
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ export const LANGUAGES = {
   zh: "中文", ja: "日本語", ar: "العربية", he: "עברית",
 };
 const MAX_INSTRUCTION_CHARS = 2000;
-const MAX_SITES = 20;
+const MAX_SITES = 300;
 const MAX_ADDRESSES = 20;
 const MAX_ADDRESS_CHARS = 2000;
-const SITE = /^-?([a-z0-9-]+\.)+[a-z0-9-]{2,63}$/;
+const SITE = /^-?([a-z0-9_-]+\.)*[a-z0-9_-]+$/;
 const NONE = { depth: "shallow", sources: null, besideFiles: [], language: "", model: "", time_range: "", sites: "", instructions: "", addresses: "" };
 const KEPT = ["depth", "sources", "language", "model"]; // from one question to the next; what narrows one search is not
 const words = (text) => text.split(/[\s,;，；、]+/).filter(Boolean);
@@ -165,7 +165,7 @@ export class Choices {
 
 /** The name of a site as the server takes it, of what a person wrote or pasted: `-` in front leaves it out. */
 function siteOf(text) {
-  const [, minus, rest] = /^([-–−]?)(.*)$/.exec(text);
+  const [, minus, rest] = /^([-–−]?)(?:\*?\.)?(.*)$/.exec(text);
   try {
     return (minus && "-") + new URL(/^https?:/i.test(rest) ? rest : `http://${rest}`).hostname.replace(/^www\./, "");
   } catch {

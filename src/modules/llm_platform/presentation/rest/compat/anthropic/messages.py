@@ -13,7 +13,7 @@ from pydantic import BaseModel, Discriminator, Field, Tag
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, MAX_MESSAGES, MAX_TOOLS
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS
+from modules.llm_platform.domain.site_names import MAX_SITES
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import chat_events
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
@@ -186,7 +186,7 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
         blocked = [f"-{domain}" for tool in self.searches for domain in tool.blocked_domains or ()]
         if allowed and blocked:
             raise chat_completions.refused("tools", "allowed_domains and blocked_domains cannot be used together")
-        return tuple(allowed or blocked)[:MAX_DOMAINS]
+        return tuple(allowed or blocked)[:MAX_SITES]
 
     @property
     def depth(self) -> Depth:

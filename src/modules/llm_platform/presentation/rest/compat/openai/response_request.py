@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
 from modules.llm_platform.domain.dtos.research_dtos import Depth, PreviousId
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS
+from modules.llm_platform.domain.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.compat.client_tools import ForcedTool
 from modules.llm_platform.presentation.rest.compat.openai.models import ModelName
@@ -97,7 +97,7 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
         known = dict.fromkeys(SEARCHES, WebSearchTool)
         searches = inputs.served_tools(self.tools or (), known, frozenset({CODE_INTERPRETER}))
         filters = [tool.filters for tool in searches if isinstance(tool, WebSearchTool) and tool.filters]
-        return tuple(domain for each in filters for domain in each.allowed_domains or ())[:MAX_DOMAINS]
+        return tuple(domain for each in filters for domain in each.allowed_domains or ())[:MAX_SITES]
 
     def depth_within(self, depth: Depth) -> Depth:
         """The depth of a run of a model of this depth that makes no more searches than `max_tool_calls`."""

@@ -15,7 +15,8 @@ from pydantic import BaseModel, Field
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, MAX_URLS, Depth, PreviousId, ResearchRequest
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, Language
+from modules.llm_platform.domain.dtos.web_search_dtos import Language
+from modules.llm_platform.domain.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
 from modules.llm_platform.presentation.rest.compat.perplexity.agent_writer import AgentResponseWriter
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
@@ -42,13 +43,13 @@ _AROUND_ADDRESS: Final = ".,;:!?)]}»”’"
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 
 
-class AgentWebSearchTool(BaseModel, extra="allow", frozen=True):
+class AgentWebSearchTool(dialect.WrittenBody, frozen=True):
     """A web search, which a research run does anyway; of its options the filters have an effect."""
 
     filters: SearchFilters | None = None
 
 
-class AgentFetchUrlTool(BaseModel, extra="allow", frozen=True):
+class AgentFetchUrlTool(dialect.WrittenBody, frozen=True):
     """Reads the addresses in the last message."""
 
     max_urls: int | None = Field(default=None, ge=1, strict=True)
@@ -57,7 +58,7 @@ class AgentFetchUrlTool(BaseModel, extra="allow", frozen=True):
 TOOLS: Final[Mapping[str, type[BaseModel]]] = {"web_search": AgentWebSearchTool, "fetch_url": AgentFetchUrlTool}
 
 
-class PerplexityAgentRequest(dialect.DialectBody, frozen=True):
+class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
     """A question, or a conversation that ends with one. `effort`, `preset` or `model` selects the depth."""
 
     input: inputs.Input
@@ -214,7 +215,7 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
         depth,
         field=body.conversation.place,
         in_background=body.background,
-        domains=tuple(domain for each in filters for domain in each.search_domain_filter or ())[:MAX_DOMAINS],
+        domains=tuple(domain for each in filters for domain in each.search_domain_filter or ())[:MAX_SITES],
         time_range=next((each.time_range for each in filters if each.time_range), None),
         freshness=next((each.freshness for each in filters if each.freshness), None),
         language=body.language_preference or next((each.language for each in filters if each.language), None),

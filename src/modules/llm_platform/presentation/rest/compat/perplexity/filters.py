@@ -28,13 +28,12 @@ def _day(value: object) -> date:
 Day = Annotated[date, BeforeValidator(_day, json_schema_input_type=str)]
 
 Recency = Literal["hour", "day", "week", "month", "year"]
-Domains = Annotated[tuple[web_search_dtos.Domain, ...], Field(max_length=web_search_dtos.MAX_DOMAINS)]
 
 
-class SearchFilters(dialect.DialectBody, frozen=True):
+class SearchFilters(dialect.WrittenBody, frozen=True):
     """What a search is restricted to."""
 
-    search_domain_filter: Domains | None = None
+    search_domain_filter: web_search_dtos.Domains | None = None
     search_recency_filter: Recency | None = None
     search_after_date_filter: Day | None = None
     search_before_date_filter: Annotated[Day | None, dialect.not_before("search_after_date_filter")] = None

@@ -28,7 +28,7 @@ from modules.llm_platform.domain.citation_styles import CitationStyle, cited_tex
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
-from modules.llm_platform.presentation.rest.compat.tavily.shared import Domains, TavilyBody, count_call, router
+from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyDomains, count_call, router
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.problems import problem_object
 from modules.llm_platform.presentation.rest.http.responses import caller_id, request_id, services
@@ -44,7 +44,7 @@ STREAM: Final = "The steps, the text and the sources as `chat.completion.chunk` 
 END_OF_STREAM: Final = b"event: done\n\n"
 
 
-class TavilyResearchRequest(TavilyBody, frozen=True):
+class TavilyResearchRequest(TavilyDomains, frozen=True):
     """A task. Its part beyond a question is context. A stream ends with its connection; without one the run is stored."""
 
     input: str
@@ -52,21 +52,18 @@ class TavilyResearchRequest(TavilyBody, frozen=True):
     output_schema: dict[str, Any] | None = None
     stream: StrictBool = False
     citation_format: CitationStyle = "numbered"
-    include_domains: Domains | None = None
-    exclude_domains: Domains | None = None
 
     @property
     def question(self) -> ResearchRequest:
         """Raises InvalidRequestError."""
         chat_completions.refuse_fields(self, REFUSED)
         wishes = {"output_schema": self.output_schema} if self.output_schema is not None else {}
-        excluded = [f"-{domain}" for domain in self.exclude_domains or ()]
         return chat_completions.research_request(
             [chat_completions.CompletionMessage(role="user", content=self.input)],
             DEPTHS[self.model],
             field=("input",),
             in_background=not self.stream,
-            domains=(*(self.include_domains or ()), *excluded),
+            domains=self.domains,
             **wishes,
         )
 

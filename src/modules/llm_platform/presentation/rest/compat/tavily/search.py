@@ -16,7 +16,13 @@ from modules.llm_platform.domain.dtos.freshness import days_between
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, MIN_QUESTION_CHARS, ResearchRequest, ShortMessage
 from modules.llm_platform.domain.long_message import LongQuery, question_of, split_message
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.tavily.shared import Domains, TavilyBody, count_call, footer, router
+from modules.llm_platform.presentation.rest.compat.tavily.shared import (
+    TavilyBody,
+    TavilyDomains,
+    count_call,
+    footer,
+    router,
+)
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.responses import run_research
 from modules.llm_platform.presentation.rest.search_routes import search_web
@@ -37,7 +43,7 @@ _Urls = Annotated[tuple[dialect.PageUrl, ...], Field(min_length=1, max_length=MA
 Day = Annotated[date, BeforeValidator(_text_only, json_schema_input_type=str)]
 
 
-class TavilySearchRequest(TavilyBody, frozen=True):
+class TavilySearchRequest(TavilyDomains, frozen=True):
     """A search; `include_answer` adds a research run with the same filters, `advanced` a deep one."""
 
     query: LongQuery
@@ -46,8 +52,6 @@ class TavilySearchRequest(TavilyBody, frozen=True):
     start_date: Day | None = None
     end_date: Annotated[Day | None, dialect.not_before("start_date")] = None
     max_results: int = Field(default=5, ge=0, le=MAX_RESULTS, strict=True)
-    include_domains: Domains | None = None
-    exclude_domains: Domains | None = None
     include_answer: StrictBool | Literal["basic", "advanced"] = False
     include_raw_content: StrictBool | Literal["markdown", "text"] = False
 
@@ -61,10 +65,6 @@ class TavilySearchRequest(TavilyBody, frozen=True):
     def freshness(self) -> str | None:
         """The days between the two dates."""
         return days_between(self.start_date, self.end_date)
-
-    @property
-    def domains(self) -> tuple[str, ...]:
-        return (*(self.include_domains or ()), *(f"-{domain}" for domain in self.exclude_domains or ()))
 
 
 class TavilyExtractRequest(TavilyBody, frozen=True):

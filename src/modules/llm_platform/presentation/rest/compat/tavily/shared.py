@@ -1,12 +1,12 @@
 """What the routes of Tavily's API share."""
 
 import time
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from modules.llm_platform.domain.dtos import web_search_dtos as dtos
+from modules.llm_platform.domain.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.responses import caller_id, request_id, server_state
 
@@ -14,8 +14,6 @@ router = APIRouter(prefix="/tavily", tags=["compatible"])
 
 Endpoint = Literal["search", "extract", "crawl", "map", "research"]
 ENDPOINTS: Final[tuple[Endpoint, ...]] = ("search", "extract", "crawl", "map", "research")
-
-Domains = Annotated[tuple[dtos.Domain, ...], Field(max_length=dtos.MAX_DOMAINS)]
 
 
 def _admit_nulls(schema: dict[str, Any]) -> None:
@@ -26,7 +24,7 @@ def _admit_nulls(schema: dict[str, Any]) -> None:
             schema["properties"][name] = {"anyOf": [field, {"type": "null"}], **default}
 
 
-class TavilyBody(dialect.DialectBody, frozen=True):
+class TavilyBody(dialect.WrittenBody, frozen=True):
     """A request. Clients send null for what they leave out. Older ones send `api_key`, which the middleware reads."""
 
     model_config = ConfigDict(json_schema_extra=_admit_nulls)
@@ -37,6 +35,24 @@ class TavilyBody(dialect.DialectBody, frozen=True):
     @classmethod
     def _without_nulls(cls, values: object) -> object:
         return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
+class TavilyDomains(TavilyBody, frozen=True):
+    """A request that can be restricted to sites, and leave sites out."""
+
+    include_domains: dialect.Sites | None = None
+    exclude_domains: dialect.Sites | None = None
+
+    @field_validator("exclude_domains")
+    @classmethod
+    def _are_few(cls, excluded: dialect.Sites | None, info: ValidationInfo) -> dialect.Sites | None:
+        if len(excluded or ()) + len(info.data.get("include_domains") or ()) > MAX_SITES:
+            raise ValueError(f"must have at most {MAX_SITES} sites together with include_domains")
+        return excluded
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        return (*(self.include_domains or ()), *(f"-{domain}" for domain in self.exclude_domains or ()))
 
 
 def count_call(request: Request, endpoint: Endpoint) -> None:

@@ -1,0 +1,58 @@
+"""Arguments as language models write them: numbers and truth values as strings, and empty strings for what is left out."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,9})?")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_TRUTH: Final[Mapping[str, bool]] = {"true": True, "false": False}
+
+
+def read_written_values(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a request with the strings that stand for a number or a truth value as these.
+
+    An empty string is left out unless the field is required. A string of a field that is a string stays as it is, and so does
+    one that is no number: the validation names its field.
+    """
+    read: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, str) and name in model.model_fields:
+            if not value.strip() and not model.model_fields[name].is_required():
+                continue
+            value = _read(value.strip(), value, _scalars(model, name))
+        read[name] = value
+    return read
+
+
+def _read(text: str, written: str, scalars: frozenset[type]) -> Any:
+    if str in scalars:
+        return written
+    if bool in scalars and text.lower() in _TRUTH:
+        return _TRUTH[text.lower()]
+    if int in scalars and _INTEGER.fullmatch(text):
+        return int(text.partition(".")[0])
+    return float(text) if float in scalars and _NUMBER.fullmatch(text) else written
+
+
+@cache
+def _scalars(model: type[BaseModel], name: str) -> frozenset[type]:
+    """The types of single values that a field takes."""
+    return frozenset(_types(model.model_fields[name].annotation))
+
+
+def _types(annotation: Any) -> Iterator[type]:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _types(get_args(annotation)[0])
+    elif origin is Literal:
+        return  # its values are listed
+    elif origin is None:
+        if isinstance(annotation, type):
+            yield annotation
+    elif origin not in (tuple, list, dict):
+        for part in get_args(annotation):  # of a union
+            yield from _types(part)
