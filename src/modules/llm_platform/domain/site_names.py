@@ -71,7 +71,7 @@ def ascii_host(host: str) -> str:
         return host.lower()
     if len(host) > MAX_NAME_CHARS:  # encoding does not shorten it, and takes the square of the length
         raise ValueError(NO_SITE)
-    import idna  # here: its tables take some milliseconds of every start
+    import idna  # of yarl and httpx2; here, since its tables take some milliseconds of every start
 
     try:
         return idna.encode(host, uts46=True, std3_rules=True).decode("ascii")

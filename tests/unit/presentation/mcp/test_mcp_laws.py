@@ -264,7 +264,7 @@ class TestArguments:
     async def test_limits_hold_at_their_edge(
         self, tool: str, argument: str, accepted: Sequence[Any], refused: Sequence[Any]
     ) -> None:
-        """The last value that is allowed is served, the next one is an error that names the argument; strings may be numbers."""
+        """The last value that is allowed is served, the next one is an error that names the argument."""
         required = {"fetch": {"id": REF.url}, "get_research": {"id": "r1", "wait_s": 0}}.get(tool, QUESTION)
         services = RecordingServices()
         async with serving(services) as client:
