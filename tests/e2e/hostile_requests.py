@@ -170,7 +170,7 @@ def research_fields() -> Iterator[Case]:
             ["python.org"] * 301,
             "[" * 50_000,
             "a" * 100_001,
-            MARK,
+            f"{MARK}..org",
             ["-"],
         ],
     }
