@@ -20,6 +20,7 @@ class Steps:
     def __init__(self, pauses: Sequence[float], error: Exception | None = None) -> None:
         self._pauses, self._error = pauses, error
         self.taken = 0
+        self.tasks: set[object] = set()
         self.is_closed = False
 
     async def run(self) -> AsyncGenerator[None]:
@@ -27,6 +28,7 @@ class Steps:
             for pause in self._pauses:
                 await asyncio.sleep(pause)
                 self.taken += 1
+                self.tasks.add(asyncio.current_task())
                 yield
             if self._error is not None:
                 raise self._error
@@ -69,3 +71,23 @@ async def test_a_reader_that_leaves_ends_the_stream() -> None:
     async with aclosing(gather_steps(steps.run(), WINDOW_S)) as reads:
         await anext(reads)
     assert steps.is_closed
+
+
+@in_virtual_time
+async def test_all_steps_are_taken_by_one_task() -> None:
+    """A stream has hundreds of them, and a task for each costs more than to read it."""
+    steps = Steps([0.01] * 100)
+    await seen(steps)
+    assert len(steps.tasks) == 1
+
+
+@in_virtual_time
+async def test_a_busy_reader_holds_the_stream_up() -> None:
+    """What it did not take is not read from the network: one further step is."""
+    steps = Steps([0.01] * 100)
+    async with aclosing(gather_steps(steps.run(), WINDOW_S)) as reads:
+        await anext(reads)
+        await asyncio.sleep(10)
+        assert steps.taken == 2
+        await anext(reads)
+        assert steps.taken > 2

@@ -127,7 +127,7 @@ def claim_to_judge(
     verification: Verification, claim: str, citation: Citation, titles: Mapping[int, str]
 ) -> CitedClaim | None:
     """What the judge is asked about a citation; None where it can add nothing. `titles` are those of the sources."""
-    if not can_be_judged(citation, claim) or (verification.doubted_only and citation.verdict == "supported"):
+    if (verification.doubted_only and citation.verdict == "supported") or not can_be_judged(citation, claim):
         return None
     return CitedClaim(claim=claim, quote=citation.quote, title=titles.get(citation.source_index, ""))
 

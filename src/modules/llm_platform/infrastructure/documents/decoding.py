@@ -93,7 +93,8 @@ def _by_sender(data: bytes, encoding: str | None) -> Decoded | None:
 
 
 def _tidied(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\r" in text:  # asked first: to look for two characters takes 70 times as long
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     plain = text.encode("utf-8", "surrogatepass")
     return text if len(plain.translate(None, _CONTROL_BYTES)) == len(plain) else text.translate(_CONTROLS)
 

@@ -99,7 +99,7 @@ async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = Fals
 
 def visible_text(text: str) -> str:
     """The text without invisible characters."""
-    return _UNSEEN.sub("", text).strip()
+    return (text if text.isascii() else _UNSEEN.sub("", text)).strip()
 
 
 def text_hash(text: str) -> str:
