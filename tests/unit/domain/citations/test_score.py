@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
+from modules.llm_platform.domain.citations.alignment import prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.claims import Claim
 from modules.llm_platform.domain.citations.score import Features, probability, weights
+from modules.llm_platform.domain.citations.verdicts import judge, support_of
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
 
 BRIDGE = (
@@ -161,3 +164,29 @@ def test_a_cell_that_the_source_has_word_for_word_is_not_unsupported() -> None:
 def test_a_token_of_a_model_is_no_copy() -> None:
     """One letter stands in every text, and supports nothing unless it is a sentence there."""
     assert cite("</s> [1]", "It's a long way to the sea.")[0].verdict != "supported"
+
+
+@for_each(
+    "sentence",
+    [
+        "The old bridge was built by Anna Holm in 1904.",
+        "Anna Holm built the bridge in 1904.",
+        "The bridge is 120 metres long.",
+        "The bridge is 130 metres long.",
+        "The bridge is not 120 metres long.",
+        "Ole Hansen built the bridge in 1904.",
+        "The town sold 40 percent of its land.",
+        "Two thirds of the land were sold by IBM.",
+        "Zebras graze at night.",
+        "Мост имеет три арки.",
+        "",
+    ],
+)
+def test_support_is_the_score_of_what_is_called_supported(sentence: str) -> None:
+    """A source of a sentence without a marker is found by the verdict that the sentence gets with one."""
+    for text in (BRIDGE, "", "The bridge has three arches, and 1,904 people built it."):
+        claim, source = Claim(sentence, frozenset({"the", "was", "by"}), capitals_name=True), prepare(text, "", "en")
+        _, judgement = judge(claim, source, "en")
+        support = judgement.score if judgement.verdict == "supported" else 0.0
+        assert support_of(claim, source, 0.0) == support
+        assert support_of(claim, source, 0.9) == (support if support >= 0.9 else 0.0)

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.canonical_url import quote_url
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.claims import Claim
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
-from modules.llm_platform.domain.citations.verdicts import Judgement, judge
+from modules.llm_platform.domain.citations.verdicts import Judgement, judge, support_of
 from modules.llm_platform.domain.dtos.research_dtos import CellVerdict, Citation, Source, Verdict
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import messages_for
@@ -116,10 +116,15 @@ class CitationChecker:
         tried = [
             -number for share, number in sorted(known, reverse=True)[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE
         ]
-        judged = [(self._judgement(sentence, number)[1], -number) for number in tried]
-        found = [(each.score, number) for each, number in judged if each.verdict == "supported"]
-        score, number = max(found, default=(0.0, 0))
+        score, number = max(((self._support(sentence, number), -number) for number in tried), default=(0.0, 0))
         return -number if score >= MIN_FOUND_SCORE else None
+
+    def _support(self, sentence: AnswerSentence, number: int) -> float:
+        """The score of a source that supports a sentence, 0 for one below MIN_FOUND_SCORE."""
+        if not sentence.cells:
+            return support_of(self._claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
+        judgement = self._judgement(sentence, number)[1]
+        return judgement.score if judgement.verdict == "supported" else 0.0
 
     def is_statement(self, sentence: AnswerSentence) -> bool:
         """Whether the sentence needs a source: not a question, a lead-in, a few words, or a message of the application."""

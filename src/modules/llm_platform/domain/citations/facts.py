@@ -116,8 +116,8 @@ class FactComparison:
         place, passage = max(0, bisect_right(self.claim.ats, at) - 1), self.passage
         if any(passage.masks[each] >> place & 1 for each in passage.ranked):
             return True  # as it is written there; asked first, since it is faster
-        return self._has_here(reading) or any(
-            reading & known for each in passage.ranked for known in self._facts_of(each).numbers
+        return self._has_here(reading) or not all(
+            reading.isdisjoint(self._facts_of(sentence).values) for sentence in passage.ranked
         )
 
     def _is_any_number_changed(self) -> bool:
@@ -132,13 +132,13 @@ class FactComparison:
         return False
 
     def _has_here(self, reading: Reading) -> bool:
-        return any(reading & known for known in self.facts.numbers)
+        return not reading.isdisjoint(self.facts.values)
 
     def _is_number_changed(self, reading: Reading, at: int, place: int) -> bool:
         kind = _number_at(self.claim.text, at, reading)
         if self._has_other_unit(reading, kind.unit):
             return True
-        sentences = self._confirming_sentences(place, lambda facts: any(reading & known for known in facts.numbers))
+        sentences = self._confirming_sentences(place, lambda facts: not reading.isdisjoint(facts.values))
         return any(
             kind.is_like(_number_at(facts.text, their_at, other))
             for facts in map(self._facts_of, sentences)

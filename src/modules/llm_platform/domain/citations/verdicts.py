@@ -120,6 +120,23 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
     return Judgement("supported", round(score, 2))
 
 
+def support_of(claim: Claim, source: SourceText, least: float) -> float:
+    """The score that `judge` gives a claim which the source supports, 0 below `least` and for any other verdict.
+
+    What costs most is compared last: most sources of an answer do not support a sentence that names none of them.
+    """
+    passage = source.best_passage(claim) if source.text.strip() else None
+    if passage is None:
+        return 0.0
+    if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
+        return 1.0
+    compared = FactComparison(claim, source, passage)
+    score = probability(features_of(compared))
+    if score < weights().supported or round(score, 2) < least or compared.missing_numbers:
+        return 0.0
+    return 0.0 if compared.is_any_changed() or compared.is_act_of_another() else round(score, 2)
+
+
 def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
     """Words of two languages are not compared: only figures and names that the source lacks tell against the claim."""
     primary = language.partition("-")[0].lower()
