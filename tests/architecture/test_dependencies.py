@@ -27,7 +27,7 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 # Imported by name, and an inseparable part of what is declared.
 PARTS = {"httpcore2": "httpx2", "idna": "httpx2", "pydantic-core": "pydantic", "starlette": "fastapi", "click": "typer"}
 # Declared, and used without an import: uvicorn takes the first two when it finds them, of the third we read the weights.
-USED_BY_LIBRARIES = {"httptools", "lxml-html-clean", "uvloop", "wordllama"}
+USED_BY_LIBRARIES = {"httptools", "uvloop", "wordllama"}
 
 
 def normal(name: str) -> str:

@@ -42,7 +42,7 @@ THE_PAGE_READER = "The page reader"  # in errors
 DIRECT_ROBOTS = "direct-robots"  # obeys robots.txt, for the pages of quick answers too
 OFFLINE = "Offline mode: pages are not read. Remove --offline or LLM_PLATFORM_OFFLINE"
 CRAWLS_ARE_DIRECT = "A crawl reads pages directly: add direct or direct-robots to READERS"
-HTML_PARSERS = ("resiliparse", "trafilatura")
+HTML_PARSERS = ("resiliparse",)
 
 
 def page_circuits(settings: Settings, metrics: IMetrics) -> Mapping[str, CircuitBreaker]:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from modules.llm_platform.infrastructure.documents.parsing import article
 from modules.llm_platform.infrastructure.documents.parsing.html_page import html_text, page_text
+from modules.llm_platform.infrastructure.documents.parsing.limits import OutOfTimeError
 
 WORDS = "the river carries gravel from the hills to the harbour and dredgers clear the channel in every second summer"
 SENTENCES = [f"In the year {year}, {WORDS} so that ships of {year % 97} metres can pass." for year in range(1900, 1912)]
@@ -76,17 +78,41 @@ def test_a_page_whose_parts_are_all_surroundings_is_read_whole() -> None:
         assert SENTENCES[0] in text, tag
 
 
-def test_a_page_that_no_extractor_can_read_keeps_its_visible_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An extraction that fails falls back to the visible text."""
-    import trafilatura
+def test_a_page_whose_article_takes_too_long_keeps_its_visible_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search for the article that is given up falls back to the visible text."""
 
-    def fails(*_: object, **__: object) -> str:
-        raise ValueError
+    def takes_too_long(*_: object, **__: object) -> str:
+        raise OutOfTimeError
 
-    monkeypatch.setattr(trafilatura, "bare_extraction", fails)
+    monkeypatch.setattr(article, "_content", takes_too_long)
     answer = page_text(ARTICLE)
     assert SENTENCES[0] in answer["text"]
     assert SENTENCES[-1] in answer["text"]
+
+
+SURROUNDINGS = {
+    "share links": "<div class=share-buttons>SURROUNDING: share this story with your friends.</div>",
+    "newsletter": "<section id=newsletter-form><p>SURROUNDING: read our newsletter each morning.</p></section>",
+    "a list of links": "<ul><li><a href=/a>SURROUNDING story</a></li><li><a href=/b>Another story</a></li></ul>",
+    "a caption": "<figure><img src=a.png><figcaption>SURROUNDING, seen from above.</figcaption></figure>",
+    "text between paragraphs": "<div><span>SURROUNDING 5 min read</span></div>",
+    "comments of readers": "<div class=comments><p>SURROUNDING: I have been there.</p></div>",
+}
+
+
+@pytest.mark.parametrize("surrounding", [pytest.param(html, id=name) for name, html in SURROUNDINGS.items()])
+def test_what_names_and_links_tell_apart_is_no_content(surrounding: str) -> None:
+    """Within the part that its author names, an article loses what is none by its name, its links or its element."""
+    text = page_text(page(f"<article><h1>Dredging</h1>{PARAGRAPHS}{surrounding}</article>"))["text"]
+    assert SENTENCES[-1] in text
+    assert "SURROUNDING" not in text
+
+
+def test_names_that_fit_the_whole_content_remove_nothing() -> None:
+    """Where the names would leave less than a seventh of a part, they name the content itself."""
+    text = page_text(page(f"<article><div class=elementor-widget>{PARAGRAPHS}</div></article>"))["text"]
+    assert SENTENCES[0] in text
+    assert SENTENCES[-1] in text
 
 
 def test_the_share_of_the_visible_text_is_told() -> None:

@@ -67,7 +67,7 @@ def _read(request: dict[str, Any], content: bytes) -> Answer:
 def _load_libraries() -> None:
     """Import what every page needs. Compiling the libraries, where nobody did so before, takes longer than any page."""
     with contextlib.suppress(ImportError):  # the page's own error says what to install
-        import trafilatura  # noqa: F401
+        import resiliparse.extract.html2text  # noqa: F401
 
 
 def main() -> None:

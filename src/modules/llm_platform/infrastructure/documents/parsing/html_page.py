@@ -5,15 +5,22 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
 
-from modules.llm_platform.infrastructure.documents.parsing.answer import BLANK_LINES, MAX_CHARS, NEEDS_EXTRA, Answer
-from modules.llm_platform.infrastructure.documents.parsing.article import article_of, without_repeats
+from modules.llm_platform.infrastructure.documents.parsing.answer import MAX_CHARS, NEEDS_EXTRA, Answer
+from modules.llm_platform.infrastructure.documents.parsing.article import MAX_HTML_CHARS, article_of, without_repeats
 from modules.llm_platform.infrastructure.documents.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
+from modules.llm_platform.infrastructure.documents.parsing.nodes import (
+    TERM_MARK,
+    char_count,
+    elements,
+    parse,
+    plain_text,
+    remove,
+)
 
 MIN_MAIN_SHARE = 0.5  # of a file's text; a main content with less was detected wrongly
 MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
 MAX_REREAD_HTML_CHARS = 1_000_000  # The trees of both readings are in memory together.
 MIN_PAGE_WORDS = 200  # The second reading counts only with as many words.
-MAX_BLOCKS = 500  # code blocks, lists of definitions and tables of a page
 MAX_LINKS = 1000  # of a page
 MAX_IMAGES = 50  # of a page
 MAX_HREF_CHARS = 2000
@@ -62,11 +69,7 @@ _CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
 _CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGNORECASE | re.DOTALL)
 _CODE_SPAN = re.compile(r"<(code|kbd|samp|tt)((?:\s[^<>]{0,1000})?)>([^`]{1,300}?)</\1\s{0,10}>", re.IGNORECASE)
 _DEFINITION_TAG = re.compile(r"<dd(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?", re.IGNORECASE)
-_DEFINITION = re.compile(r"\s*\n\s*:[ ]+(?=\S)")
 _TERM_TAG = re.compile(r"<dt(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
-_TERM_MARK = "\ue000"  # before a defined term, until the text is complete
-_TERM_START = re.compile(rf"\s*\n\s*{_TERM_MARK}\s*")
-_TERMS_TOGETHER = re.compile(rf"^({_TERM_MARK}[^\n]*)\n\n(?={_TERM_MARK})", re.MULTILINE)
 
 
 def html_text(html: str) -> Answer:
@@ -99,69 +102,60 @@ def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
 
 
 def _file_text(html: str) -> Answer:
-    tree = _tree(html)
+    tree = parse(_with_structure(html))
     if tree.body is None:
         return _answer(tree, "")
-    _remove(tree, _hidden(tree), _BOILERPLATE)
+    remove([*_hidden(tree), *elements(tree.body, _BOILERPLATE)])
     _set_tables(tree)
-    return _answer(tree, _main_text(tree, _plain(tree)))
+    return _answer(tree, _main_text(tree, plain_text(tree)))
 
 
 def _page_text(html: str, more_of: Callable[[Any], Answer]) -> Answer:
-    tree = _tree(html)
+    tree = parse(_with_structure(html))
     if tree.body is None:
         return _answer(tree, "")
     more = more_of(tree)
     page, visible_chars = _prepare_page(tree, _PAGE_BOILERPLATE)
     if len(page) < MIN_PAGE_CHARS < len(html) < MAX_REREAD_HTML_CHARS:
-        whole = _tree(bounded_html(_NOSCRIPT.sub("", html))[0])
+        whole = parse(_with_structure(bounded_html(_NOSCRIPT.sub("", html))[0]))
         whole_page, whole_chars = _prepare_page(whole, "")
         if len(whole_page.split()) >= MIN_PAGE_WORDS:
             tree, page, visible_chars = whole, whole_page, whole_chars
-    text = article_of(tree.document.html, page, _block_lines(tree)) or without_repeats(_main_text(tree, page))
-    share = min(1.0, _char_count(text) / visible_chars) if visible_chars else 1.0
+    article = article_of(tree, page) if len(html) <= MAX_HTML_CHARS else ""
+    text = article or without_repeats(_main_text(tree, page))
+    share = min(1.0, char_count(text) / visible_chars) if visible_chars else 1.0
     return {**_answer(tree, text), "extraction": round(share, 2), **more}
 
 
 def _prepare_page(tree: Any, boilerplate: str) -> tuple[str, int]:
     """Leave what a reader of the page sees, without `boilerplate`; its text, and the number of all visible characters."""
     _show_what_scripts_show(tree)
-    _remove(tree, _hidden(tree), "")
-    visible_chars = _char_count(str(tree.body.text))
+    remove(_hidden(tree))
+    visible_chars = char_count(tree.body.text)
     if boilerplate:
-        _remove(tree, _page_headers(tree), boilerplate)
+        remove([*_page_headers(tree), *elements(tree.body, boilerplate)])
     _mark_comments(tree)
     _set_tables(tree)
-    return without_repeats(_plain(tree)), visible_chars
-
-
-def _tree(html: str) -> Any:
-    from resiliparse.parse.html import HTMLTree
-
-    return HTMLTree.parse(_with_structure(html))
+    return without_repeats(plain_text(tree)), visible_chars
 
 
 def _answer(tree: Any, text: str) -> Answer:
     return {"title": " ".join((tree.title or "").lstrip("# ").split()), "text": text[:MAX_CHARS]}
 
 
-def _char_count(text: str) -> int:
-    return len("".join(text.split()))
-
-
 def _hyperlinks(tree: Any) -> Answer:
     """The addresses as they are written. A page or a link whose author says `nofollow` has none."""
-    metas = _elements(tree.document, "meta[name]")
+    metas = elements(tree.document, "meta[name]")
     policies = [meta.getattr("content") or "" for meta in metas if (meta.getattr("name") or "").lower() == "robots"]
-    anchors = [] if "nofollow" in ",".join(policies).lower() else _elements(tree.document, "a[href]")
+    anchors = [] if "nofollow" in ",".join(policies).lower() else elements(tree.document, "a[href]")
     links = [
         [anchor.getattr("href"), " ".join(str(anchor.text).split()).lstrip("# ")[:MAX_LINK_TEXT_CHARS]]
         for anchor in anchors[:MAX_LINKS]
         if "nofollow" not in (anchor.getattr("rel") or "").lower() and len(anchor.getattr("href")) <= MAX_HREF_CHARS
     ]
-    images = [image.getattr("src") for image in _elements(tree.document, "img[src]")[:MAX_IMAGES]]
-    icons = [link for link in _elements(tree.document, "link[rel]") if "icon" in link.getattr("rel").lower().split()]
-    bases = _elements(tree.document, "base[href]")
+    images = [image.getattr("src") for image in elements(tree.document, "img[src]")[:MAX_IMAGES]]
+    icons = [link for link in elements(tree.document, "link[rel]") if "icon" in link.getattr("rel").lower().split()]
+    bases = elements(tree.document, "base[href]")
     return {
         "base": bases[0].getattr("href") if bases else "",
         "links": links,
@@ -176,8 +170,8 @@ def _show_what_scripts_show(tree: Any) -> None:
     React streams parts of a page as `<div hidden id="S:0">`, and its script shows them when they are there. Panels that
     `aria-controls` names are those of accordions and tabs.
     """
-    shown = _elements(tree.document, 'main[style],body[style],[hidden][id^="S:"]')
-    for control in _elements(tree.body, "[aria-controls][aria-expanded],[role=tab][aria-controls]")[:MAX_PANELS]:
+    shown = elements(tree.document, 'main[style],body[style],[hidden][id^="S:"]')
+    for control in elements(tree.body, "[aria-controls][aria-expanded],[role=tab][aria-controls]")[:MAX_PANELS]:
         panel = tree.document.get_element_by_id(control.getattr("aria-controls") or "")
         if panel is None or control.hasattr("aria-haspopup") or not str(control.text).strip():
             continue
@@ -196,27 +190,21 @@ def _child_elements(node: Any) -> list[Any]:
 
 
 def _hidden(tree: Any) -> list[Any]:
-    styled = _elements(tree.body, "[style]")
+    styled = elements(tree.body, "[style]")
     hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
     hidden += [node for selector in _hiding_selectors(tree) for node in _matching(tree, selector)]
-    return hidden + _elements(tree.body, _HIDDEN)
+    return hidden + elements(tree.body, _HIDDEN)
 
 
 def _page_headers(tree: Any) -> list[Any]:
     """The headers of the site; one with the page's own title stays."""
-    headers = _elements(tree.body, "body > header,body > div > header,[role=banner]")
+    headers = elements(tree.body, "body > header,body > div > header,[role=banner]")
     return [header for header in headers if header.query_selector("h1") is None]
-
-
-def _remove(tree: Any, nodes: list[Any], selector: str) -> None:
-    for node in (*nodes, *(_elements(tree.body, selector) if selector else ())):
-        if node.parent is not None:
-            node.parent.remove_child(node)
 
 
 def _mark_comments(tree: Any) -> None:
     """Begin each reader's comment with a line that says so, and by whom where the page tells it."""
-    for comment in _elements(tree.body, _COMMENT)[:MAX_COMMENTS]:
+    for comment in elements(tree.body, _COMMENT)[:MAX_COMMENTS]:
         author = comment.query_selector(_COMMENT_AUTHOR)
         name = " ".join(str(author.text).split())[:MAX_AUTHOR_CHARS] if author is not None else ""
         mark = tree.create_element("p")
@@ -226,20 +214,15 @@ def _mark_comments(tree: Any) -> None:
 
 def _set_tables(tree: Any) -> None:
     """Replace tables that have a header row by Markdown; a table with block elements is page layout."""
-    for table in _elements(tree.body, "table")[:MAX_TABLES]:
+    for table in elements(tree.body, "table")[:MAX_TABLES]:
         if table.query_selector(_LAYOUT) is not None:
             continue
-        rows = [_elements(row, "th,td") for row in _elements(table, "tr")[:MAX_ROWS]]
+        rows = [elements(row, "th,td") for row in elements(table, "tr")[:MAX_ROWS]]
         if len(rows) < 2 or len(rows[0]) < 2 or any(cell.tag != "th" for cell in rows[0]):
             continue
         cells = [[" ".join(str(cell.text).split()).replace("|", "\\|") for cell in row] for row in rows]
         lines = [f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * len(cells[0]), *cells[1:])]
         table.html = "<p>" + "<br>".join(map(escape, lines)) + "</p>"
-
-
-def _elements(parent: Any, selector: str) -> list[Any]:
-    """All matches in one slice: iterating the parser's list takes quadratic time, half a minute for 3,000 elements."""
-    return list(parent.query_selector_all(selector)[:])
 
 
 def _is_invisible(style: str) -> bool:
@@ -253,7 +236,7 @@ def _is_invisible(style: str) -> bool:
 
 def _hiding_selectors(tree: Any) -> list[str]:
     """Selectors that the page's own style sheets hide, except rules for print or some screen sizes."""
-    css = "\n".join(str(style.text) for style in _elements(tree.document, "style"))[:MAX_CSS_CHARS]
+    css = "\n".join(str(style.text) for style in elements(tree.document, "style"))[:MAX_CSS_CHARS]
     found: list[str] = []
     for selectors, block in _rules(_CSS_COMMENT.sub(" ", css)):
         if _is_invisible(block):
@@ -266,7 +249,7 @@ def _matching(tree: Any, selector: str) -> list[Any]:
     from resiliparse.parse.html import CSSParserException
 
     try:
-        return _elements(tree.body, selector)
+        return elements(tree.body, selector)
     except CSSParserException:  # browsers skip invalid selectors too
         return []
 
@@ -288,8 +271,8 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
 
 def _with_structure(html: str) -> str:
     """Mark headings, code and definitions as Markdown does. In the source, since changing the tree is slow."""
-    html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html.replace(_TERM_MARK, ""))
-    html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", _TERM_TAG.sub(lambda tag: tag[0] + _TERM_MARK, html))
+    html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html.replace(TERM_MARK, ""))
+    html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", _TERM_TAG.sub(lambda tag: tag[0] + TERM_MARK, html))
     if not _ANY_CODE.search(html):
         return html
     pieces = _CODE_BLOCK.split(html)  # every second one is a code block
@@ -302,25 +285,7 @@ def _main_text(tree: Any, page: str) -> str:
     min_chars = MIN_MAIN_SHARE * len(page)
     for selector in _MAIN:
         found = tree.body.query_selector_all(selector)
-        if len(found) == 1 and len(text := _plain(found[0].outer_html)) >= min_chars:
+        if len(found) == 1 and len(text := plain_text(found[0].outer_html)) >= min_chars:
             return text
-    main = _plain(tree, main_content=True)
+    main = plain_text(tree, main_content=True)
     return main if len(main) >= min_chars else page
-
-
-def _block_lines(tree: Any) -> set[str]:
-    """The lines of definitions, code and tables."""
-    blocks = _elements(tree.body, "dl,pre,table")[:MAX_BLOCKS]
-    data = [block for block in blocks if block.tag != "table" or block.query_selector(_LAYOUT) is None]
-    text = _plain("<hr>".join(block.outer_html for block in data)) if data else ""
-    return {line.strip() for line in text.split("\n")}
-
-
-def _plain(html: Any, *, main_content: bool = False) -> str:
-    from resiliparse.extract.html2text import extract_plain_text
-
-    plain = extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False)
-    text = _DEFINITION.sub("\n: ", BLANK_LINES.sub("\n\n", str(plain)).strip())
-    if _TERM_MARK in text:  # a term begins a paragraph, unless it shares its definition with the term above it
-        text = _TERMS_TOGETHER.sub(r"\1\n", _TERM_START.sub(f"\n\n{_TERM_MARK}", text)).replace(_TERM_MARK, "")
-    return text

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {  # packages of `pip install "llm-platform[NAME]"`
     "server": ("fastapi", "uvicorn"),
     "web": ("ddgs",),
-    "documents": ("pypdf", "resiliparse", "trafilatura"),
+    "documents": ("pypdf", "resiliparse"),
     "retrieval": ("qdrant_edge", "wordllama", "numpy", "safetensors", "tokenizers"),
     "qdrant": ("qdrant_client",),
     "postgres": ("psycopg", "psycopg_pool"),
