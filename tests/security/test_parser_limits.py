@@ -191,6 +191,13 @@ def test_formatting_of_earlier_cells_hides_none() -> None:
         bounded_html(f"<table><tr>{cells}<td>{''.join(sets)}")
 
 
+def test_a_page_with_few_start_tags_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is no deeper than it has start tags, and those are counted without a look at any of them."""
+    monkeypatch.setattr(html_limits, "_TAG", None)
+    page = "<div><p>text</p></x></div>" * (MAX_DEPTH // 2)
+    assert bounded_html(page) == (page, None)
+
+
 def test_a_page_of_too_many_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read is said."""
     monkeypatch.setattr(html_limits, "MAX_TAGS", 1000)

@@ -57,7 +57,7 @@ def bounded_html(html: str) -> tuple[str, str | None]:
     The depth is an estimate that follows the rules of HTML for tags that end others. Where a page breaks them it is rather too
     high than too low. One pass, linear in the page's length.
     """
-    if html.count("<") <= MAX_DEPTH or _is_well_nested(html):
+    if html.count("<") - html.count("</") <= MAX_DEPTH or _is_well_nested(html):  # no deeper than it has start tags
         return html, None
     elements = _OpenElements()
     at = 0
