@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
 
+KEPT_CONVERSATIONS = 100  # with language models, half a megabyte each at most
 STORED_RESEARCHES = 200  # whose source texts can be requested; about 10 kB each, up to 500 kB for a report
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 
@@ -189,6 +190,7 @@ class Container(ProviderContainer):
         llm_provider,
         providers.Singleton(llms.missing_llm_message, settings),
         providers.Singleton(llms.configured_models, llm_adapters),
+        providers.Singleton(MemoryCache, KEPT_CONVERSATIONS),
     )
     embeddings = providers.Singleton(EmbeddingService, embedder)
     planner = providers.Singleton(llms.build_planner, llm_provider)

@@ -24,7 +24,7 @@ from tests.chat_server import (
 )
 from tests.fakes.llm_contract import question
 
-from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMResponse, LLMToken
+from modules.llm_platform.domain.dtos.llm_dtos import MAX_EXTRA_BYTES, ChatMessage, LLMRequest, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMRequestError
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
@@ -76,13 +76,13 @@ async def test_fields_of_the_caller_are_sent_as_they_are(serve: Callable) -> Non
     assert {name: server.asked[0].body[name] for name in extra} == extra
 
 
-@pytest.mark.parametrize("name", ["model", "base_url", "api_key", "stream", "messages", "max_tokens", "n"])
+@pytest.mark.parametrize("name", ["model", "base_url", "api_key", "stream", "messages", "max_tokens", "user"])
 def test_other_fields_are_refused(name: str) -> None:
     """A request can name no address, key, model or anything that the adapter sets."""
     with pytest.raises(ValidationError):
         LLMRequest(messages=question().messages, extra={name: "x"})
     with pytest.raises(ValidationError):
-        LLMRequest(messages=question().messages, extra={"stop": "x" * 300_000})
+        LLMRequest(messages=question().messages, extra={"stop": "x" * MAX_EXTRA_BYTES})
 
 
 async def test_calls_and_results_are_sent_in_the_form_of_the_protocol(serve: Callable) -> None:
@@ -195,8 +195,113 @@ async def test_ignored_fields_are_those_that_are_never_sent(serve: Callable) -> 
     assert fixed == [("temperature",), ("temperature",), ()]
 
 
-def test_turns_without_content_and_calls_are_refused() -> None:
-    for fields in ({"role": "user", "content": ""}, {"role": "assistant", "content": "", "tool_calls": ()}):
-        with pytest.raises(ValidationError, match="at least 1 character"):
-            ChatMessage.model_validate(fields)
-    assert json.loads(ChatMessage(role="user", content="x").model_dump_json())["content"] == "x"
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
+async def test_empty_turns_are_sent_as_they_are(serve: Callable, role: Any) -> None:
+    """A tool that returns nothing is the rule with some agents, and the service knows what it takes."""
+    provider, server = await serve(answer())
+    await provider.generate(LLMRequest(messages=(*question().messages, ChatMessage(role=role, content=""))))
+    assert server.asked[0].body["messages"][-1] == {"role": role, "content": ""}
+
+
+def several(*texts: str) -> bytes:
+    """A chunk with a part of each answer."""
+    choices = [{"index": number, "delta": {"content": text}} for number, text in enumerate(texts)]
+    return b"data: " + json.dumps({"choices": choices}).encode() + b"\n\n"
+
+
+async def test_several_answers_come_apart(serve: Callable) -> None:
+    """Each under its number, in one chunk or in several; more than were asked for are dropped."""
+    end = json.dumps({"choices": [{"index": number, "delta": {}, "finish_reason": "stop"} for number in (1, 0)]}).encode()
+    one = b'data: {"choices": [{"index": 1, "delta": {"content": " B"}}]}\n\n'
+    provider, _ = await serve(stream(several("a", "b", "c"), one, b"data: " + end + b"\n\n", usage_chunk(3, 4), DONE))
+    parts = [part async for part in provider.stream(asked(n=2))]
+    streamed = [(part.choice, part.text) for part in parts if isinstance(part, LLMToken)]
+    assert "".join(text for choice, text in streamed if choice == 1) == "b B"
+    whole = parts[-1]
+    assert isinstance(whole, LLMResponse)
+    assert (whole.content, [other.content for other in whole.others]) == ("a", ["b B"])
+    assert whole.usage.completion_tokens == 4
+
+
+async def test_an_answer_as_it_comes_has_its_reasoning_and_may_be_empty(serve: Callable) -> None:
+    """A research stage gets neither: for it an empty answer is a failure of the model."""
+    thought = stream(chunk(reasoning_content="Let me "), chunk(reasoning_content="see."), chunk(finish="length"), DONE)
+    provider, _ = await serve(thought)
+    passed = question().model_copy(update={"as_it_comes": True})
+    parts = [part async for part in provider.stream(passed)]
+    assert "".join(part.reasoning for part in parts if isinstance(part, LLMToken)) == "Let me see."
+    whole = await provider.generate(passed)
+    assert (whole.content, whole.reasoning, whole.finish_reason) == ("", "Let me see.", "length")
+    with pytest.raises(LLMProviderException):
+        await provider.generate(question())
+
+
+async def test_key_in_reasoning_and_logprobs_is_not_passed_on(serve: Callable) -> None:
+    """Also in pieces, as a service that repeats its headers would send it."""
+    key = "sk-secret-key-of-the-service"
+    tokens = [key[:9], key[9:20], key[20:], " more"]
+    entries = [{"token": token, "logprob": -0.1, "top_logprobs": []} for token in tokens]
+    chunks = [
+        b"data: " + json.dumps(
+            {"choices": [{"index": 0, "delta": {"content": "x", "reasoning_content": token}, "logprobs": {"content": [entry]}}]}
+        ).encode() + b"\n\n"
+        for token, entry in zip(tokens, entries, strict=True)
+    ]
+    provider, _ = await serve(stream(*chunks, chunk(finish="stop"), DONE), api_key=key)
+    request = asked(logprobs=True).model_copy(update={"as_it_comes": True})
+    parts = [part async for part in provider.stream(request)]
+    tokens_of = [part for part in parts if isinstance(part, LLMToken)]
+    told = "".join(part.reasoning + "".join(entry["token"] for entry in part.logprobs) for part in tokens_of)
+    assert key not in told
+    assert key not in (await provider.generate(request)).model_dump_json()
+
+
+async def test_details_of_the_usage_are_passed_on(serve: Callable) -> None:
+    usage = {
+        "prompt_tokens": 9, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 7},
+        "completion_tokens_details": {"reasoning_tokens": 3},
+    }
+    provider, _ = await serve(answer(completion("x", "stop", usage)))
+    counted = (await provider.generate(question())).usage
+    assert (counted.cached_tokens, counted.reasoning_tokens) == (7, 3)
+    assert (counted.prompt_tokens, counted.completion_tokens) == (9, 5)
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+
+async def test_parts_and_reasoning_of_turns_are_sent(serve: Callable) -> None:
+    """An image in the form of the protocol; what a model thought before, under the name that such models read."""
+    provider, server = await serve(answer())
+    parts = ({"type": "text", "text": "What is it?"}, IMAGE)
+    turns = (
+        ChatMessage(role="user", content="What is it?", parts=parts),
+        ChatMessage(role="assistant", content="", reasoning="An image.", tool_calls=(CALL,)),
+    )
+    await provider.generate(LLMRequest(messages=turns))
+    asked_turns = server.asked[0].body["messages"]
+    assert asked_turns[0] == {"role": "user", "content": list(parts)}
+    assert asked_turns[1]["reasoning_content"] == "An image."
+
+
+@pytest.mark.parametrize(
+    "part_",
+    [
+        {"type": "image_url", "image_url": {"url": "http://169.254.169.254/latest/meta-data"}},
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
+        {"type": "image_url", "image_url": "data:,"},
+        {"type": "image_url"},
+        {"type": "file", "file": {"file_id": "file-of-another"}},
+        {"type": "file", "file": {"file_id": "file-of-another", "file_data": "data:,"}},
+        {"type": "file", "file": {"file_data": "https://example.org/a.pdf"}},
+        {"type": "input_audio", "input_audio": {"data": "http://10.0.0.1/x"}},
+        {"type": "video_url", "video_url": {"url": "data:,"}},
+        {"type": ["text"]},
+        {"type": "text"},
+    ],
+)
+def test_parts_bring_their_data(part_: dict[str, Any]) -> None:
+    """No request makes a service fetch an address, or read a file of the operator's account."""
+    with pytest.raises(ValidationError):
+        ChatMessage(role="user", content="", parts=(part_,))

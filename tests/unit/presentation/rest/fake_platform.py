@@ -27,6 +27,7 @@ from modules.llm_platform.application.research.events import (
 )
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.research_service import StoreSources
@@ -69,6 +70,7 @@ from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.domain.ports.tracing import NO_TRACER
 from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings
 
@@ -123,6 +125,8 @@ class FakeServices:
         self.degraded: tuple[Degraded, ...] = ()
         self.models: tuple[ConfiguredModel, ...] = (MODEL,)
         self.tool_calls: tuple[dict[str, Any], ...] = ()  # of the language model
+        self.llm_tokens: tuple[LLMToken, ...] = ()  # of a stream, in the place of the answer
+        self.llm_fields: dict[str, Any] = {}  # of its whole answer
         self.planning = Spending()
         self.searches: tuple[Searched, ...] = ()  # events of a research run
         self.gate = asyncio.Event()  # calls end when it is set
@@ -146,7 +150,8 @@ class FakeServices:
 
     async def stream_chat(self, request: LLMRequest) -> AsyncIterator[LLMToken | LLMResponse]:
         await self._work(request)
-        yield LLMToken(text=self.answer)
+        for token in self.llm_tokens or (LLMToken(text=self.answer),):
+            yield token
         if self.tool_calls:
             yield LLMToken(text="", tool_calls=self.tool_calls)
         if self.error_after_first_event:
@@ -246,10 +251,11 @@ class FakeServices:
             raise self.error
 
     def _llm_response(self) -> LLMResponse:
-        return LLMResponse(
+        whole = LLMResponse(
             content=self.answer, provider="fake", model="fake-1", usage=Usage(prompt_tokens=3, completion_tokens=4),
             tool_calls=self.tool_calls, finish_reason="tool_calls" if self.tool_calls else "stop",
         )
+        return whole.model_copy(update=self.llm_fields)
 
     def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
         raw = None if request.omit_raw else tuple(map(RawResult.of, self.found.results[:1]))
@@ -279,6 +285,8 @@ class _LLMService:
     def __init__(self, services: FakeServices) -> None:
         self._services = services
         self.generate, self.stream = services.generate, services.stream_chat
+        real = LLMService(None, turns=MemoryCache(10))
+        self.keep_turns, self.kept_turns = real.keep_turns, real.kept_turns
 
     @property
     def models(self) -> tuple[ConfiguredModel, ...]:

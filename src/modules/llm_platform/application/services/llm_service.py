@@ -4,10 +4,24 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from typing import Final
 
-from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest, LLMReset, LLMResponse, LLMToken
-from modules.llm_platform.domain.exceptions import LLMConfigError, LLMException
+from modules.llm_platform.application.research.follow_up import owner_key
+from modules.llm_platform.domain.dtos.llm_dtos import (
+    MAX_KEPT_CHARS,
+    ChatMessage,
+    ConfiguredModel,
+    KeptTurns,
+    LLMRequest,
+    LLMReset,
+    LLMResponse,
+    LLMToken,
+)
+from modules.llm_platform.domain.exceptions import LLMConfigError, LLMException, PreviousResearchNotFoundError
+from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ILLMProvider
+
+KEPT_TURNS_S: Final = 3600.0
 
 logger = logging.getLogger(__name__)
 
@@ -20,14 +34,16 @@ class LLMService:
         provider: ILLMProvider | None,
         missing: str = NOT_CONFIGURED,
         models: Sequence[ConfiguredModel] = (),
+        turns: ICache[KeptTurns] | None = None,
     ) -> None:
         """Create the service. If `provider` is None, every call raises LLMConfigError with the message `missing`.
 
-        `models` lists what requests can select, in failover order.
+        `models` lists what requests can select, in failover order. `turns` keeps conversations; None: none is kept.
         """
         self._provider = provider
         self.models = tuple(models)
         self._missing = missing
+        self._turns = turns
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """The complete answer. Raises an LLMException if no model answers."""
@@ -60,6 +76,19 @@ class LLMService:
         except LLMException as error:
             _log_failure(error, began)
             raise
+
+    async def keep_turns(self, owner: str, response_id: str, turns: tuple[ChatMessage, ...]) -> None:
+        """Keep a conversation for a request that continues it; a very long one is not kept."""
+        kept = KeptTurns(turns=turns)
+        if self._turns is not None and len(kept.model_dump_json()) <= MAX_KEPT_CHARS:
+            await self._turns.set(owner_key(owner, response_id), kept, KEPT_TURNS_S)
+
+    async def kept_turns(self, owner: str, response_id: str) -> tuple[ChatMessage, ...]:
+        """The turns up to this answer. Raises PreviousResearchNotFoundError."""
+        kept = await self._turns.get(owner_key(owner, response_id)) if self._turns is not None else None
+        if kept is None:
+            raise PreviousResearchNotFoundError
+        return kept.turns
 
     def _configured(self) -> ILLMProvider:
         if self._provider is None:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, StringConstraints, field_validator
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError, to_json
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.sent import SentKind
 
-MAX_MESSAGES = 200
+MAX_MESSAGES = 2000  # an agent sends its whole conversation with each call; the bytes of a request bound them too
+MAX_PARTS = 1000  # of the content of a message
+MAX_SCHEME_CHARS = 20  # of an address, up to its ://
+MAX_KEPT_CHARS = 524_288  # of a conversation that is kept, as JSON
+MAX_CHOICES = 8  # answers to one request
 MAX_ANSWER_TOKENS = 131_072
 MAX_TOOLS = 512  # of a request, and calls of them in a message
-MAX_EXTRA_BYTES = 262_144  # of the fields for the service, as JSON
+MAX_EXTRA_BYTES = 1 << 20  # of the fields for the service, as JSON
 # What a caller may send to the service as it is. None of them names an address, a key or a model.
 EXTRA_FIELDS = frozenset(
     {
-        "frequency_penalty", "parallel_tool_calls", "presence_penalty", "reasoning_effort", "response_format", "seed", "stop",
-        "tool_choice", "tools", "top_p",
+        "chat_template_kwargs", "enable_thinking", "frequency_penalty", "logit_bias", "logprobs", "min_p", "min_tokens", "n",
+        "parallel_tool_calls", "presence_penalty", "prompt_cache_key", "reasoning_effort", "repetition_penalty",
+        "response_format", "seed", "stop", "thinking", "tool_choice", "tools", "top_k", "top_logprobs", "top_p", "verbosity",
     }
 )
 
@@ -42,20 +49,53 @@ class ConfiguredModel(NamedTuple):
 
 class ChatMessage(BaseModel, frozen=True):
     """One turn of a conversation. A turn of the assistant may call tools of the caller (`tool_calls`, in OpenAI's form); the
-    result of each call is a turn of a `tool`, with the id of the call. Only a turn with calls may have no content.
+    result of each call is a turn of a `tool`, with the id of the call. Any content may be empty.
+
+    `parts` are a content that has images or files too, in OpenAI's form: the service gets them in the place of `content`,
+    which is their text. They bring their data with them: an address would be fetched from where the service runs.
+    `reasoning` is what the assistant thought before, for models that want it back.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
     tool_calls: tuple[dict[str, Any], ...] = Field(default=(), max_length=MAX_TOOLS)
     tool_call_id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    name: Annotated[str, StringConstraints(max_length=200)] | None = None
+    reasoning: str = ""
+    parts: tuple[dict[str, Any], ...] = Field(default=(), max_length=MAX_PARTS)
     content: str
 
-    @field_validator("content")
+    @field_validator("parts")
     @classmethod
-    def _says_something(cls, content: str, info: ValidationInfo) -> str:
-        if not content and not info.data.get("tool_calls"):
-            raise PydanticCustomError("string_too_short", "must have at least 1 character")
-        return content
+    def _bring_their_data(cls, parts: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        for part in parts:
+            kind = part.get("type")
+            if not isinstance(kind, str) or kind not in _DATA_OF_PART:
+                raise PydanticCustomError("unsupported", "must have the type text, image_url, input_audio or file")
+            if not _brings_data(part):
+                raise PydanticCustomError("unsupported", "must bring its data: send a data: URL, or base64, and no address")
+        return parts
+
+
+# The kinds of parts: where each has its data, and whether it must be a data: URL.
+_DATA_OF_PART: Mapping[str, tuple[str, str, bool] | None] = {
+    "text": None,
+    "image_url": ("image_url", "url", True),
+    "input_audio": ("input_audio", "data", False),
+    "file": ("file", "file_data", False),
+}
+
+
+def _brings_data(part: Mapping[str, Any]) -> bool:
+    """Whether a part has its data and nothing that refers to other data."""
+    place = _DATA_OF_PART[part["type"]]
+    if place is None:
+        return isinstance(part.get("text"), str)
+    level, name, is_url = place
+    inner = part.get(level)
+    data = inner.get(name) if isinstance(inner, dict) else None
+    if not isinstance(data, str) or not isinstance(inner, dict) or "file_id" in inner:
+        return False
+    return data[:5].lower() == "data:" if is_url else "://" not in data[:MAX_SCHEME_CHARS]
 
 
 class LLMRequest(BaseModel, frozen=True):
@@ -64,7 +104,8 @@ class LLMRequest(BaseModel, frozen=True):
     `max_tries` limits the calls, with retries and failover. `temperature` None: that of the service; LLM_TEMPERATURE replaces
     any other. `data_kind` is the kind of data for the egress log. `json_schema` is that of the answer, for services that write
     by one; others answer as the prompt says. `is_callers_schema`: it is none of ours, so a service that refuses it may take
-    others. `extra` are EXTRA_FIELDS of a caller for the service, which gets them as they are.
+    others. `extra` are EXTRA_FIELDS of a caller for the service, which gets them as they are. `as_it_comes`: the caller is a
+    program that reads the answer as the service writes it, with its reasoning, and an empty one too.
     """
 
     messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
@@ -78,6 +119,13 @@ class LLMRequest(BaseModel, frozen=True):
     json_schema: dict[str, Any] | None = None
     is_callers_schema: bool = False
     extra: dict[str, Any] = Field(default_factory=dict)
+    as_it_comes: bool = False
+
+    @property
+    def choices(self) -> int:
+        """How many answers the caller asks for."""
+        wished = self.extra.get("n")
+        return wished if isinstance(wished, int) and 1 <= wished <= MAX_CHOICES else 1
 
     @field_validator("extra")
     @classmethod
@@ -85,15 +133,21 @@ class LLMRequest(BaseModel, frozen=True):
         if not extra.keys() <= EXTRA_FIELDS:
             raise PydanticCustomError("extra_forbidden", "has a field that is not forwarded")
         if extra and len(to_json(extra)) > MAX_EXTRA_BYTES:
-            raise PydanticCustomError("too_long", "must have at most 256 KiB")
+            raise PydanticCustomError("too_long", "must have at most 1 MiB")
         return extra
 
 
 class Usage(BaseModel, frozen=True):
-    """Tokens of one call, as the provider counted them (or as we count them if it does not report them)."""
+    """Tokens of one call, as the provider counted them (or as we count them if it does not report them).
+
+    `cached_tokens` are those of the prompt that it did not read again, `reasoning_tokens` those of the answer that are not
+    shown; None: not reported. Only the compatible interfaces tell them.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: SkipJsonSchema[int | None] = Field(default=None, exclude=True)
+    reasoning_tokens: SkipJsonSchema[int | None] = Field(default=None, exclude=True)
 
 
 class Spending(BaseModel, frozen=True):
@@ -128,13 +182,17 @@ NOTHING_SPENT = Spending()
 class LLMResponse(BaseModel, frozen=True):
     """A complete answer without reasoning blocks: it has content, or `tool_calls` of the caller's tools in OpenAI's form.
 
-    `spent` counts all tries, `usage` the one that answered.
+    `spent` counts all tries, `usage` the one that answered. An answer as it comes may be empty, and has its `reasoning`;
+    `others` are the further ones where the caller asks for several (`n`), `logprobs` what it asks for by this name.
     """
 
     content: str
     provider: str
     model: str
     tool_calls: tuple[dict[str, Any], ...] = ()
+    reasoning: str = ""
+    logprobs: tuple[dict[str, Any], ...] = ()
+    others: tuple[LLMResponse, ...] = ()
     finish_reason: str = "stop"
     usage: Usage = Usage()
     spent: Spending = NOTHING_SPENT
@@ -145,11 +203,23 @@ class LLMResponse(BaseModel, frozen=True):
         return self.model_copy(update={"spent": spent + self.spent, "degraded": (*degraded, *self.degraded)})
 
 
+class KeptTurns(BaseModel, frozen=True):
+    """A conversation with a language model, up to its last answer."""
+
+    turns: tuple[ChatMessage, ...]
+
+
 class LLMToken(BaseModel, frozen=True):
-    """The next part of a streamed answer: text, or parts of `tool_calls`, which each name the `index` of their call."""
+    """The next part of a streamed answer: text, or parts of `tool_calls`, which each name the `index` of their call.
+
+    Of an answer as it comes also `reasoning` and `logprobs`; `choice` is its number where the caller asks for several.
+    """
 
     text: str
     tool_calls: tuple[dict[str, Any], ...] = ()
+    reasoning: str = ""
+    logprobs: tuple[dict[str, Any], ...] = ()
+    choice: int = 0
 
 
 class LLMReset(BaseModel, arbitrary_types_allowed=True, frozen=True):

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -15,11 +15,11 @@ from pydantic_core import from_json
 from modules.llm_platform.domain.dtos import llm_dtos as dtos
 from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.model_progress import ModelProgress
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.redaction import MIN_SECRET_CHARS, Redactor
 from modules.llm_platform.domain.text.repetition import RepetitionDetector
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
-from modules.llm_platform.infrastructure.llm.reasoning import ReasoningFilter
+from modules.llm_platform.infrastructure.llm.reasoning import ReasoningFilter, ReasoningText
 
 MAX_USAGE_TOKENS: Final = 100_000_000  # a larger count in `usage` is ignored
 LENGTH: Final = "length"
@@ -59,6 +59,11 @@ class Delta:
     completion_tokens: int | None = None
     refused: bool = False
     tool_calls: tuple[dict[str, Any], ...] = ()
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    logprobs: tuple[dict[str, Any], ...] = ()
+    choice: int = 0  # the number of the answer, where several were asked for
+    others: tuple["Delta", ...] = ()  # of further answers in the same chunk
 
 
 EMPTY: Final = Delta()
@@ -98,9 +103,22 @@ def _delta(answer: dict[str, Any], name: str) -> Delta:
     if answer.get("error"):
         raise ReportedError(answer["error"])
     choices, usage = answer.get("choices"), answer.get("usage")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    if not isinstance(choice, dict) or choice.get("index") not in (0, None):
-        return Delta(**_usage(usage)) if usage and name == "delta" else EMPTY
+    listed = choices[: dtos.MAX_CHOICES] if isinstance(choices, list) else []
+    known = [choice for choice in listed if isinstance(choice, dict)]
+    first = next((choice for choice in known if choice.get("index") in (0, None)), None)
+    others = tuple(_choice(choice, name) for choice in known if choice is not first and _is_number(choice.get("index")))
+    counted = _usage(usage) if usage else {}
+    if first is None:
+        return Delta(**counted, others=others) if others or (usage and name == "delta") else EMPTY
+    return replace(_choice(first, name), **counted, others=others)
+
+
+def _is_number(index: object) -> bool:
+    return type(index) is int and 0 < index < dtos.MAX_CHOICES
+
+
+def _choice(choice: dict[str, Any], name: str) -> Delta:
+    """One of the answers, without the usage."""
     message = choice.get(name)
     if not isinstance(message, dict):
         message = {"content": choice.get("text")}  # the legacy completions API
@@ -110,8 +128,17 @@ def _delta(answer: dict[str, Any], name: str) -> Delta:
         finish_reason=_finish(choice.get("finish_reason")),
         refused=bool(message.get("refusal")),
         tool_calls=_tool_calls(message.get("tool_calls")),
-        **(_usage(usage) if usage else {}),
+        logprobs=_logprobs(choice.get("logprobs")),
+        choice=choice.get("index") or 0,
     )
+
+
+def _logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
+    """The probabilities of the tokens, as the service sends them."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list):
+        return ()
+    return tuple(entry for entry in content if isinstance(entry, dict) and isinstance(entry.get("token"), str))
 
 
 def _text(content: object) -> str:
@@ -150,7 +177,12 @@ def _finish(reason: object) -> str | None:
 def _usage(usage: object) -> dict[str, Any]:
     if not isinstance(usage, dict):
         return {}
-    return {name: _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
+    counted = {name: _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
+    details = {"cached_tokens": "prompt_tokens_details", "reasoning_tokens": "completion_tokens_details"}
+    for name, level in details.items():
+        inner = usage.get(level)
+        counted[name] = _count(inner.get(name)) if isinstance(inner, dict) else None
+    return counted
 
 
 def _count(value: object) -> int | None:
@@ -270,6 +302,7 @@ def _read(payload: bytes) -> list[Delta]:
         return [read_chunk(line) for line in payload.split(b"\n")]
 
 
+KEY_TOKENS: Final = 200  # a key has fewer tokens
 MAX_ANSWER_CHARS: Final = 1_000_000  # more than the longest answer that a request may ask for
 
 
@@ -299,6 +332,13 @@ class AnswerBuilder:
         self._completion_tokens: int | None = None
         self._refused = False
         self._takes_calls = "tools" in request.extra  # a call that nobody can answer is none
+        self._reasoning = ReasoningText(redactor, connection.api_key) if request.as_it_comes else None
+        self._logprobs: list[dict[str, Any]] = []
+        self._streamed_logprobs = 0
+        self._cached_tokens: int | None = None
+        self._reasoning_tokens: int | None = None
+        self._redactor = redactor
+        self._others: dict[int, AnswerBuilder] = {}  # further answers, by their number
         self._call_parts: list[dict[str, Any]] = []
         self._streamed_parts = 0
 
@@ -321,11 +361,21 @@ class AnswerBuilder:
         self.finish_reason = delta.finish_reason or self.finish_reason
         self._prompt_tokens = delta.prompt_tokens or self._prompt_tokens
         self._completion_tokens = delta.completion_tokens or self._completion_tokens
+        self._cached_tokens = delta.cached_tokens or self._cached_tokens
+        self._reasoning_tokens = delta.reasoning_tokens or self._reasoning_tokens
         self._refused = self._refused or delta.refused
+        for other in delta.others:
+            if other.choice < self._request.choices:
+                self._other(other.choice).add(other)
+                self._count_chars(len(other.text) + len(other.reasoning))
+        if delta.logprobs and self._request.extra.get("logprobs"):
+            self._receive_logprobs(delta.logprobs)
         if delta.tool_calls and self._takes_calls:
             self._receive_calls(delta.tool_calls)
         if delta.reasoning:
             self._receive(delta.reasoning)
+            if self._reasoning:
+                self._reasoning.feed(delta.reasoning)
         if delta.text:
             self._receive(delta.text)
             self._append(self._filter.feed(delta.text))
@@ -333,6 +383,16 @@ class AnswerBuilder:
     def finish(self) -> None:
         """No delta follows: the rest of the buffered text belongs to the answer."""
         self._append(self._filter.finish())
+        if self._reasoning:
+            self._reasoning.finish()
+        for other in self._others.values():
+            other.finish()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all answers that began have a reason of their end, so that only the usage may follow."""
+        ends = [self.finish_reason, *(other.finish_reason for other in self._others.values())]
+        return None not in ends and len(ends) >= self._request.choices
 
     def new_parts(self) -> list[dtos.LLMStreamPart]:
         """The parts of the stream since the last call."""
@@ -345,8 +405,14 @@ class AnswerBuilder:
         self._streamed = len(self._texts)
         calls = tuple(self._call_parts[self._streamed_parts :])
         self._streamed_parts = len(self._call_parts)
-        if text or calls:
-            parts.append(dtos.LLMToken(text=text, tool_calls=calls))
+        reasoning = self._reasoning.new() if self._reasoning else ""
+        logprobs = tuple(self._logprobs[self._streamed_logprobs :])
+        self._streamed_logprobs = len(self._logprobs)
+        if text or calls or reasoning or logprobs:
+            parts.append(dtos.LLMToken(text=text, tool_calls=calls, reasoning=reasoning, logprobs=logprobs))
+        for number, other in self._others.items():
+            told = (part for part in other.new_parts() if isinstance(part, dtos.LLMToken))
+            parts.extend(part.model_copy(update={"choice": number}) for part in told)
         return parts
 
     def spent(self) -> dtos.Spending:
@@ -366,10 +432,19 @@ class AnswerBuilder:
             provider=self._connection.name,
             model=self._connection.model,
             tool_calls=calls,
+            reasoning=self._reasoning.text if self._reasoning else "",
+            logprobs=tuple(self._logprobs),
+            others=tuple(self._others[number].response() for number in sorted(self._others)),
             finish_reason=self._reason(has_calls=bool(calls)),
             usage=usage,
             spent=self._spending(usage),
         )
+
+    def _other(self, number: int) -> "AnswerBuilder":
+        """A further answer. Its choices are its own, so it has no others."""
+        if number not in self._others:
+            self._others[number] = AnswerBuilder(self._connection, self._request, self._redactor)
+        return self._others[number]
 
     def _reason(self, *, has_calls: bool) -> str:
         if self.repeats:
@@ -385,12 +460,22 @@ class AnswerBuilder:
         for each in calls:
             self._count("".join(each["function"].values()) + each.get("id", " "))
 
+    def _receive_logprobs(self, logprobs: tuple[dict[str, Any], ...]) -> None:
+        """Tokens are pieces, which no redactor knows: from one on that completes the key, none is passed on."""
+        tail = "".join(entry["token"] for entry in self._logprobs[-KEY_TOKENS:])
+        key = self._connection.api_key
+        if not (len(key) >= MIN_SECRET_CHARS and key in tail + "".join(entry["token"] for entry in logprobs)):
+            self._logprobs.extend(logprobs)
+
     def _count(self, text: str) -> None:
-        self.chars += len(text)
         self._first_at = self._first_at or time.monotonic()
+        self._count_chars(len(text))
+        self._received.append(text)
+
+    def _count_chars(self, chars: int) -> None:
+        self.chars += chars
         if self.chars > MAX_ANSWER_CHARS:
             raise InvalidAnswerError("more text than the limit for an answer")
-        self._received.append(text)
 
     def _append(self, text: str) -> None:
         if self._filter.retractions > self._retractions:
@@ -404,14 +489,22 @@ class AnswerBuilder:
     def _usage(self) -> dtos.Usage:
         """The service's own count; our count where it sends none."""
         prompt_tokens = self._prompt_tokens or sum(count_tokens(each.content) for each in self._request.messages)
-        completion_tokens = self._completion_tokens or count_tokens("".join(self._received))
-        return dtos.Usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+        received = "".join([*self._received, *(text for other in self._others.values() for text in other._received)])
+        return dtos.Usage(
+            prompt_tokens=prompt_tokens,
+            completion_tokens=self._completion_tokens or count_tokens(received),
+            cached_tokens=self._cached_tokens,
+            reasoning_tokens=self._reasoning_tokens,
+        )
 
     def _spending(self, usage: dtos.Usage) -> dtos.Spending:
         cost = self._connection.cost_usd(usage.prompt_tokens, usage.completion_tokens)
-        return dtos.Spending(calls=1, cost_usd=cost, **usage.model_dump())
+        counted = usage.model_dump(include={"prompt_tokens", "completion_tokens"})
+        return dtos.Spending(calls=1, cost_usd=cost, **counted)
 
     def _problem(self, content: str, *, has_calls: bool) -> str | None:
+        if self._request.as_it_comes and self.finish_reason != FAILED and not self._refused:
+            return None  # an empty answer tells such a caller something, too
         if self.finish_reason == FILTERED:
             return "withheld the answer (content_filter): rephrase the question, or use another model"
         if self.finish_reason == FAILED:

@@ -188,7 +188,7 @@ class ModelBudget:
         """One call, whose parts the account gets. Raises DailyBudgetError if a limit does not allow it."""
         tokens = prompt_tokens(request)
         reservation = await self._budget.reserve(
-            self._price(tokens, request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS)
+            self._price(tokens, request.choices * (request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS))
         )
         account = ModelAccount()
         try:
@@ -217,6 +217,6 @@ class ModelAccount:
 
     def add(self, part: LLMStreamPart) -> None:
         if isinstance(part, LLMToken):
-            self.text.append(part.text)
+            self.text.append(part.text + part.reasoning)
         elif isinstance(part, LLMResponse):
             self.spent = part.spent

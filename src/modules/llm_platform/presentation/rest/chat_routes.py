@@ -46,6 +46,9 @@ class TextMessage(ChatMessage, frozen=True):
     role: Literal["system", "user", "assistant"]
     tool_calls: SkipJsonSchema[Annotated[tuple[dict[str, Any], ...], _fixed(())]] = Field(default=(), exclude=True)
     tool_call_id: SkipJsonSchema[Annotated[str | None, _fixed(None)]] = Field(default=None, exclude=True)
+    name: SkipJsonSchema[Annotated[str | None, _fixed(None)]] = Field(default=None, exclude=True)
+    reasoning: SkipJsonSchema[Annotated[str, _fixed("")]] = Field(default="", exclude=True)
+    parts: SkipJsonSchema[Annotated[tuple[dict[str, Any], ...], _fixed(())]] = Field(default=(), exclude=True)
     content: Annotated[str, Field(min_length=1)]
 
 
@@ -59,12 +62,17 @@ class ChatApiRequest(LLMRequest, frozen=True):
     json_schema: SkipJsonSchema[Annotated[dict[str, Any] | None, _fixed(None)]] = Field(default=None, exclude=True)
     is_callers_schema: SkipJsonSchema[Annotated[bool, _fixed(False)]] = Field(default=False, exclude=True)
     extra: SkipJsonSchema[Annotated[dict[str, Any], _fixed({})]] = Field(default_factory=dict, exclude=True)
+    as_it_comes: SkipJsonSchema[Annotated[bool, _fixed(False)]] = Field(default=False, exclude=True)
 
 
 class ChatApiResponse(LLMResponse, frozen=True):
     """The model's answer."""
 
-    tool_calls: tuple[dict[str, Any], ...] = Field(default=(), exclude=True)  # only the interface of OpenAI forwards tools
+    # What only the compatible interfaces forward.
+    tool_calls: tuple[dict[str, Any], ...] = Field(default=(), exclude=True)
+    reasoning: str = Field(default="", exclude=True)
+    logprobs: tuple[dict[str, Any], ...] = Field(default=(), exclude=True)
+    others: tuple[LLMResponse, ...] = Field(default=(), exclude=True)
     spent: Spending = Field(default=Spending(), exclude=True)
     degraded: tuple[Degraded, ...] = Field(default=(), exclude=True)
 
@@ -72,13 +80,12 @@ class ChatApiResponse(LLMResponse, frozen=True):
 HIDDEN_FIELDS = excluded_fields(ChatApiResponse)
 
 
-class ToolCallParts(BaseModel, frozen=True):
-    """Parts of calls of the caller's tools, and the text before them."""
+class ModelPart(BaseModel, frozen=True):
+    """A part of an answer that is more than text: calls of the caller's tools, reasoning, or a part of a further answer."""
 
     request_id: str
-    type: Literal["tool_calls"] = "tool_calls"
-    text: str = ""
-    parts: tuple[dict[str, Any], ...]
+    type: Literal["part"] = "part"
+    part: LLMToken
 
 
 class ChatDone(BaseModel, frozen=True):
@@ -89,7 +96,7 @@ class ChatDone(BaseModel, frozen=True):
     response: ChatApiResponse
 
 
-ChatEvent = Token | ToolCallParts | ChatDone
+ChatEvent = Token | ModelPart | ChatDone
 
 
 @router.post("/llm-platform/chat/", include_in_schema=False)
@@ -112,16 +119,16 @@ async def chat(request: Request) -> Response:
 
 
 async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[ChatEvent, None]:
-    """Yield Token events, ToolCallParts if the request has tools, and one ChatDone."""
+    """Yield Token events, ModelPart events for what is no text, and one ChatDone."""
     async with aclosing(llm.stream(request)) as parts:
         async for part in parts:
             yield _event(part, request_id)
 
 
 def _event(part: LLMToken | LLMResponse, request_id: str) -> ChatEvent:
-    if isinstance(part, LLMToken) and part.tool_calls:
-        return ToolCallParts(request_id=request_id, parts=part.tool_calls, text=part.text)
+    if isinstance(part, LLMToken) and (part.tool_calls or part.reasoning or part.logprobs or part.choice):
+        return ModelPart(request_id=request_id, part=part)
     if isinstance(part, LLMToken):
         return Token(request_id=request_id, text=part.text)
-    fields: dict[str, Any] = part.model_dump(exclude=HIDDEN_FIELDS)
-    return ChatDone(request_id=request_id, response=ChatApiResponse.model_validate(fields))
+    fields: dict[str, Any] = {name: getattr(part, name) for name in LLMResponse.model_fields}
+    return ChatDone(request_id=request_id, response=ChatApiResponse.model_construct(**fields))

@@ -9,7 +9,13 @@ import httpx2
 from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
-from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, MAX_MESSAGES, MAX_TOOLS, LLMRequest
+from modules.llm_platform.domain.dtos.llm_dtos import (
+    MAX_ANSWER_TOKENS,
+    MAX_CHOICES,
+    MAX_MESSAGES,
+    MAX_TOOLS,
+    LLMRequest,
+)
 from modules.llm_platform.domain.dtos.research_dtos import (
     MAX_INSTRUCTION_CHARS,
     MAX_STORED_TURNS,
@@ -266,7 +272,7 @@ async def test_forms_of_a_prompt(path: str, body: dict[str, Any], understood: di
     response, requests = await sent(path, body)
     assert response.status_code == 200, response.text
     [request] = requests
-    wanted = LLMRequest(provider="fake", model="fake-1", **understood)
+    wanted = LLMRequest(provider="fake", model="fake-1", as_it_comes=True, **understood)
     assert request.model_dump(mode="json") == wanted.model_dump(mode="json")
     assert response.headers.get("x-ignored-fields") == ignored
 
@@ -347,7 +353,7 @@ async def test_long_instructions_are_continued_as_context(wishes: str, instructi
         (CHAT, {"model": LLM, "messages": ASKED}, "max_tokens", [1, MAX_ANSWER_TOKENS], [0, MAX_ANSWER_TOKENS + 1, "5"]),
         (CHAT, {"model": LLM, "messages": ASKED}, "max_completion_tokens", [1, MAX_ANSWER_TOKENS], [0, MAX_ANSWER_TOKENS + 1]),
         (CHAT, {"model": LLM, "messages": ASKED}, "seed", [0, -5], ["1", 1.5]),
-        (CHAT, {"model": LLM, "messages": ASKED}, "n", [1, None], [0, 2]),
+        (CHAT, {"model": LLM, "messages": ASKED}, "n", [1, MAX_CHOICES, None], [0, MAX_CHOICES + 1, "2"]),
         (CHAT, {"model": LLM, "messages": ASKED}, "stop", ["x", ["x"] * 16], [["x"] * 17, 5]),
         (CHAT, {"model": LLM, "messages": ASKED}, "stream", [False, None], ["false", 0]),
         (CHAT, {"model": LLM, "messages": ASKED}, "parallel_tool_calls", [True], ["true", 1]),

@@ -123,7 +123,7 @@ async def test_error_in_a_stream_is_raised(sdk: openai.AsyncOpenAI, services: Fa
         ("research-deep", "messages", [{"role": "assistant", "content": "Hello"}]),
         ("research-deep", "messages", [{"role": "user", "content": "x" * 32_501}]),
         ("fake/fake-1", "web_search_options", {}),
-        ("fake/fake-1", "messages", [{"role": "user", "content": ""}]),
+        ("fake/fake-1", "messages", [{"role": "user", "content": None}]),
         ("fake/fake-1", "max_tokens", 0),
     ],
 )
@@ -135,6 +135,15 @@ async def test_field_that_cannot_be_served_is_a_400_by_name(
         await sdk.chat.completions.create(**body)
     assert (caught.value.param or "").startswith(field)
     assert services.requests == []
+
+
+@pytest.mark.parametrize("fields", [{"chat_template": "{{ 1 }}"}, {"tokenize": True}, {"a": {"b": []}}, {"a": "x" * 1001}])
+async def test_template_gets_switches_alone(client: httpx2.AsyncClient, services: FakeServices, fields: Any) -> None:
+    """A template of a caller, or a long value in one, can stop a server of models."""
+    body = {"model": "fake/fake-1", "messages": QUESTION, "chat_template_kwargs": fields}
+    response = await client.post("/v1/chat/completions", json=body)
+    assert (response.status_code, services.requests) == (400, [])
+    assert response.json()["error"]["param"].startswith("chat_template_kwargs")
 
 
 async def test_fields_without_effect_are_named(client: httpx2.AsyncClient) -> None:

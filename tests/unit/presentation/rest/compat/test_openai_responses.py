@@ -145,7 +145,6 @@ async def test_web_search_tool_restricts_the_domains(client: httpx2.AsyncClient,
     [
         ("research-deep", "tools", [{"type": "mcp", "server_label": "x"}]),
         ("fake/fake-1", "tools", [{"type": "web_search"}]),
-        ("fake/fake-1", "previous_response_id", "resp_1"),
         ("fake/fake-1", "background", True),
         ("research-deep", "text", {"format": {"type": "grammar"}}),
         ("research-deep", "input", [{"role": "assistant", "content": "Hello"}]),
@@ -180,7 +179,7 @@ async def test_field_that_cannot_be_served_is_a_400_by_name(
         ({"input": [{"role": "user"}]}, "input.0.content: is missing"),
         ({"input": [{"type": "reasoning"}, {"role": "user"}]}, "input.1.content: is missing"),
         ({"input": [{"type": "reasoning"}]}, "input: must have at least 1 item"),
-        ({"input": [{"role": "user", "content": "x"}] * 201}, "input: must have at most 200 items"),
+        ({"input": [{"role": "user", "content": "x"}] * 2001}, "input: must have at most 2000 items"),
         ({"input": [{"role": "user", "content": [IMAGE]}]}, "input.0.content.0.type: must be 'text', 'input_text'"),
     ],
 )

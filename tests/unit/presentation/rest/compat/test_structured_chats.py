@@ -222,7 +222,6 @@ async def test_a_research_model_reads_past_the_turns_of_tools(client: httpx2.Asy
     "turn",
     [
         {"role": "user", "content": None},
-        {"role": "assistant", "content": "", "tool_calls": []},
         {"role": "tool", "content": "Sunny.", "tool_call_id": ""},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}] * (MAX_TOOLS + 1)},
     ],

@@ -157,7 +157,7 @@ async def test_invalid_query_string_is_refused(client: httpx2.AsyncClient, servi
     "messages",
     [None, [], "hello", ["hello"], [{"role": "user"}], [{"role": "tool", "content": SENT_TEXT}],
      [{"role": "user", "content": ""}],
-     [{"role": "user", "content": {"text": SENT_TEXT}}], [{"role": "user", "content": "hi"}] * 201],
+     [{"role": "user", "content": {"text": SENT_TEXT}}], [{"role": "user", "content": "hi"}] * 2001],
     ids=lambda value: str(value)[:40],
 )
 async def test_invalid_messages_are_refused(client: httpx2.AsyncClient, messages: Any) -> None:

@@ -221,7 +221,7 @@ class OpenAIProvider(ILLMProvider):
         whole: _TimeLimit,
     ) -> bytes:
         """The next bytes, empty at the end. A failure after the finish reason only costs the usage."""
-        if answer.finish_reason is None:
+        if not answer.has_ended:
             left_s = limit.left_s
             received = await self._timed(anext(chunks, b""), limit if left_s < whole.left_s else whole)
             whole.left_s -= left_s - limit.left_s
@@ -326,11 +326,15 @@ class OpenAIProvider(ILLMProvider):
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:
-    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    sent: dict[str, Any] = {"role": message.role, "content": list(message.parts) or message.content}
     if message.tool_calls:
         sent |= {"content": message.content or None, "tool_calls": list(message.tool_calls)}
     if message.tool_call_id is not None:
         sent["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        sent["name"] = message.name
+    if message.reasoning:
+        sent["reasoning_content"] = message.reasoning
     return sent
 
 

@@ -8,10 +8,10 @@ instructions for the text. A stream is sent as
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, assert_never
+from typing import Annotated, Any, Final, Literal, Self, assert_never
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic_core import to_json
+from pydantic import BaseModel, Field, model_validator
+from pydantic_core import PydanticCustomError, to_json
 from starlette.types import Scope
 
 from modules.llm_platform.application.research.events import (
@@ -31,13 +31,13 @@ from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, MAX_TOOLS
 from modules.llm_platform.domain.exceptions import OutputError, PreviousResearchNotFoundError
 from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_context, question_of, split_message
 from modules.llm_platform.presentation.rest.compat import structured
+from modules.llm_platform.presentation.rest.compat.content import Content, require_text, text_of
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, problem_object
 from shared.exceptions import AppException
 
 CHUNKS: Final = "The answer; as a stream, chunks of it, and `[DONE]` at the end."
 HARMLESS: Final[tuple[object, ...]] = (None, False, "", "none", "auto", [], {}, ["text"], ())  # values of a refused field
-MAX_PARTS: Final = 100  # of one message
 END_OF_STREAM: Final = b"data: [DONE]\n\n"
 RESTARTED: Final = "\n\n---\n\nThe model failed here. The text above is void, and a new answer follows.\n\n"
 NO_QUESTION: Final = "the last message must be one of the user: it is the question"
@@ -49,29 +49,6 @@ NO_PREVIOUS: Final = (
     "no finished response with this id is stored for this API key: leave it out, or send the conversation as input"
 )
 EXTENSION: Final = "llm_platform"  # field of an answer that their clients ignore: verified citations, failures, metadata
-
-
-class TextPart(BaseModel, frozen=True):
-    """A part of a message. Only text is accepted."""
-
-    type: Literal["text", "input_text", "output_text"]
-    text: str
-
-
-_Parts = Annotated[tuple[TextPart, ...], Field(max_length=MAX_PARTS)]
-_PARTS: Final = TypeAdapter(_Parts)
-
-
-def _text_or_parts(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """An error of a list has the place of the part, and not one for each kind of content."""
-    return _PARTS.validate_python(value) if isinstance(value, list) else handler(value)
-
-
-Content = Annotated[str | _Parts, WrapValidator(_text_or_parts)]
-
-
-def text_of(content: str | Sequence[TextPart]) -> str:
-    return content if isinstance(content, str) else "\n".join(part.text for part in content)
 
 
 class CompletionMessage(BaseModel, frozen=True):
@@ -92,6 +69,15 @@ class OpenaiMessage(CompletionMessage, frozen=True):
     tool_calls: Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)] | None = None
     tool_call_id: str | None = None
     content: Content | None = None  # type: ignore[assignment]
+
+    name: str | None = None
+    reasoning_content: str | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.content is None and self.role not in ("assistant", TOOL):
+            raise PydanticCustomError("missing", "needs a content")
+        return self
 
     @property
     def text(self) -> str:
@@ -116,7 +102,10 @@ def research_request(
     that names where the last message was sent: `field` is the list of messages, or the place itself. A short message has
     nothing for an `output_schema`, or to do `in_background`.
     """
-    messages = messages[: length_up_to_question([each.role for each in messages])]
+    if isinstance(field, str):
+        for number, turn in enumerate(messages):
+            require_text(turn.content, field, number, "content")
+    messages = messages[: length_up_to_question([message.role for message in messages])]
     place = (field, len(messages) - 1, "content") if isinstance(field, str) else field
     last, text = messages[-1], messages[-1].text.strip()
     if last.role != "user":

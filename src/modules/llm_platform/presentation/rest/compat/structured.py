@@ -18,6 +18,7 @@ from modules.llm_platform.presentation.rest.http.problems import InvalidRequestE
 from modules.llm_platform.presentation.rest.http.responses import services
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # of the format json_object
+SCHEMA_NAME: Final = "answer"
 KINDS: Final = "must have the type text, json_object or json_schema"
 NO_SCHEMA: Final = "needs a JSON Schema as `schema`"
 NO_MODEL: Final = "needs a language model, and none is set up: set LLM_API_KEY with LLM_MODEL, or leave the field out"
@@ -42,6 +43,19 @@ def schema_of(
         return dict(ANY_OBJECT)
     described = answer_format.get("json_schema", answer_format)  # the Responses API has no level between
     return checked_schema(described.get("schema") if isinstance(described, Mapping) else None, field)
+
+
+def is_schema(answer_format: Mapping[str, Any] | None) -> bool:
+    """Whether a format has a schema, in the form of any API."""
+    return answer_format is not None and answer_format.get("type") == "json_schema"
+
+
+def for_chat(answer_format: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a format with a schema as chat completions have it: the other APIs have one level less, and need no name."""
+    described = answer_format.get("json_schema")
+    if not isinstance(described, Mapping):
+        described = {name: value for name, value in answer_format.items() if name != "type"}
+    return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, **described}}
 
 
 def checked_schema(schema: object, *place: str | int) -> dict[str, Any]:

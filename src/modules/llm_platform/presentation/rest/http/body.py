@@ -22,7 +22,10 @@ from modules.llm_platform.presentation.validation_messages import validation_mes
 
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # until an API key is known
+MAX_CONVERSATION_BYTES = 8 << 20
+MAX_VALUES = 500_000  # of a large body: a value takes up to a hundred bytes of memory, whatever it takes on the wire
 BODY_TIMEOUT_S = 8.0
+CONVERSATION_TIMEOUT_S = 30.0
 MAX_BUFFERED_BYTES = 64 << 20  # of all bodies that are being received, of all callers
 DISCARD_MAX_BYTES = 16 << 20
 DISCARD_TIMEOUT_S = 2.0
@@ -73,6 +76,9 @@ BUFFERED = BufferedBodies()
 
 
 ORDINARY = BodyLimit()
+CONVERSATION = BodyLimit(  # of an agent, which sends all its turns each time, with images in them
+    MAX_CONVERSATION_BYTES, CONVERSATION_TIMEOUT_S, f"The body is larger than {MAX_CONVERSATION_BYTES >> 20} MiB: send less."
+)
 BEFORE_KEY = BodyLimit(MAX_BODY_BYTES_WITHOUT_KEY, refusal=NO_KEY_IN_HEADER)
 
 
@@ -151,6 +157,8 @@ def parse_object(body: bytes) -> dict[str, Any]:
     """Return the object. Unlike Python's parser this one refuses NaN, lone surrogates and more than 200 levels."""
     if not body.strip():
         raise _invalid_body("a JSON object is required", "missing")
+    if len(body) > MAX_BODY_BYTES and sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise _invalid_body("has too many values: send fewer, or send texts as texts", "too_long")
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError:

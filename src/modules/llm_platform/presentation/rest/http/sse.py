@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
@@ -12,6 +12,7 @@ from modules.llm_platform.application.research.events import Done, Failed, Resea
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.middleware import STREAM_ERROR_HANDLER
@@ -20,6 +21,7 @@ from shared.exceptions import AppException
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0  # proxies close a stream without data
+FIRST_EVENT_S = 2.0  # a service refuses a call, or says that it is busy, sooner than that
 HEARTBEAT = b": still here\n\n"
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 RecordRun = Callable[[Sequence[ResearchEvent]], Awaitable[Degraded | None]]  # None: stored, or nothing is to be stored
@@ -80,6 +82,43 @@ def _no_part(error: AppException, scope: Scope) -> bytes:
     return b""
 
 
+class DrivenEvents(Generic[StreamedEvent]):
+    """The events of a generator that one task drives to its end, so that the wait for the first one can be given up, and the
+    generator keeps its context.
+    """
+
+    def __init__(self, events: AsyncGenerator[StreamedEvent, None]) -> None:
+        self._events: asyncio.Queue[StreamedEvent | None] = asyncio.Queue()  # at most an answer that a slow client has not read
+        self._task = asyncio.create_task(self._drive(events))
+        self._task.add_done_callback(lambda _: self._events.put_nowait(None))
+
+    async def first(self, seconds: float) -> StreamedEvent | None:
+        """The first event; None if it does not come in time. Raises the error before it."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await anext(self)
+        except TimeoutError:
+            return None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamedEvent:
+        event = await self._events.get()
+        if event is None:
+            self._task.result()
+            raise StopAsyncIteration
+        return event
+
+    async def aclose(self) -> None:
+        await cancel_and_wait(self._task)
+
+    async def _drive(self, events: AsyncGenerator[StreamedEvent, None]) -> None:
+        async with aclosing(events):
+            async for event in events:
+                self._events.put_nowait(event)
+
+
 class EventStream(Response):
     """Sends events as they arrive; closes their generator when it ends, fails, or the client disconnects.
 
@@ -92,7 +131,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        events: AsyncGenerator[Any, None],
+        events: AsyncGenerator[Any, None] | DrivenEvents[Any],
         encode: Callable[[Any], bytes] = numbered_frame,
         head: bytes = HEARTBEAT,
         fail: Callable[[AppException, Scope], bytes] = _no_part,
@@ -115,6 +154,25 @@ class EventStream(Response):
         encoder = encoder or NumberedEvents()
         async with responses.CancelOnDisconnect(request.receive):
             return cls(events, encoder.encode, encoder.encode(await anext(events)), encoder.fail)
+
+    @classmethod
+    async def start_soon(
+        cls,
+        request: Request,
+        events: AsyncGenerator[StreamedEvent, None],
+        encoder: EventEncoder[StreamedEvent],
+    ) -> Self:
+        """As `start`, for FIRST_EVENT_S. Then the head goes out, with a sign of life every HEARTBEAT_S, and an error is a part
+        of the stream: clients and proxies give up on a model that reads for minutes before its first word.
+        """
+        driven = DrivenEvents(events)
+        try:
+            async with responses.CancelOnDisconnect(request.receive):
+                first = await driven.first(FIRST_EVENT_S)
+        except BaseException:
+            await driven.aclose()
+            raise
+        return cls(driven, encoder.encode, HEARTBEAT if first is None else encoder.encode(first), encoder.fail)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def fail(error: AppException) -> None:

@@ -12,26 +12,28 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.llm_dtos import (
     EXTRA_FIELDS,
     MAX_ANSWER_TOKENS,
+    MAX_CHOICES,
     MAX_TOOLS,
     ConfiguredModel,
     LLMRequest,
     LLMResponse,
+    LLMToken,
 )
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ToolCallParts, chat_events
-from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart, chat_events
+from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, content, dialect, structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import OpenaiMessage
 from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
-from modules.llm_platform.presentation.rest.http.body import read_body, validate
+from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, NotFoundError
 from modules.llm_platform.presentation.rest.http.responses import (
     CancelOnDisconnect,
@@ -43,16 +45,24 @@ from modules.llm_platform.presentation.rest.http.responses import (
 from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
 
+REASONING: Final = "reasoning_content"  # the field of DeepSeek, Kimi, vLLM and others
 MAX_INPUTS: Final = 2048  # the vendor's limit
 MAX_STOPS: Final = 16
+MAX_BIASES: Final = 1024
+TEMPLATE_ARGUMENTS: Final = frozenset({
+    "add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents", "max_length", "messages",
+    "padding", "return_assistant_tokens_mask", "return_dict", "return_tensors", "tokenize", "tokenizer", "tokenizer_kwargs",
+    "tools", "truncation",
+})
 IGNORED_BY_RESEARCH: Final = (
-    "max_tokens", "max_completion_tokens", "web_search_options", "temperature", *sorted(EXTRA_FIELDS - {"response_format"}),
+    "max_tokens", "max_completion_tokens", "web_search_options", "temperature",
+    *sorted(EXTRA_FIELDS - {"response_format", "n"}),
 )
+ONLY_LLM: Final = "only a language model has it: a research model writes one answer, unsteered by it. Leave it out"
+REFUSED_BY_RESEARCH: Final = dict.fromkeys(("logprobs", "logit_bias"), ONLY_LLM)
 REFUSED: Final = {
     "functions": "functions are not supported: send tools",
     "function_call": "functions are not supported: send tool_choice",
-    "logprobs": "logprobs are not supported",
-    "logit_bias": "logit_bias is not supported",
     "modalities": "only text is supported",
     "audio": "only text is supported",
 }
@@ -67,6 +77,20 @@ class OpenaiStreamOptions(BaseModel, frozen=True):
     include_usage: bool = Field(default=False, strict=True)
 
 
+def _template_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Switches such as `enable_thinking`. A template, or arguments of the function that fills it, can stop a server of vLLM."""
+    if fields.keys() & TEMPLATE_ARGUMENTS:
+        raise ValueError("may have switches of the template alone, and neither a template nor what the server sets")
+    return fields
+
+
+TemplateFields = Annotated[
+    dict[Annotated[str, Field(max_length=100)], bool | int | float | Annotated[str, Field(max_length=1000)] | None],
+    Field(max_length=20),
+    AfterValidator(_template_fields),
+]
+
+
 class OpenaiChatRequest(dialect.DialectBody, frozen=True):
     """A conversation with a research run or a configured language model, which gets the fields from `temperature` on."""
 
@@ -76,7 +100,7 @@ class OpenaiChatRequest(dialect.DialectBody, frozen=True):
     stream_options: OpenaiStreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
-    n: Literal[1] | None = None
+    n: int | None = Field(default=None, ge=1, le=MAX_CHOICES, strict=True)
     response_format: dict[str, Any] | None = None
     web_search_options: dict[str, Any] | None = None
     temperature: float | None = Field(default=None, ge=0, le=2, strict=True)
@@ -86,6 +110,18 @@ class OpenaiChatRequest(dialect.DialectBody, frozen=True):
     seed: int | None = Field(default=None, strict=True)
     stop: str | Annotated[tuple[str, ...], Field(max_length=MAX_STOPS)] | None = None
     reasoning_effort: str | None = None
+    verbosity: str | None = None
+    top_k: int | None = Field(default=None, ge=-1, strict=True)
+    min_p: float | None = Field(default=None, ge=0, le=1, strict=True)
+    min_tokens: int | None = Field(default=None, ge=0, le=MAX_ANSWER_TOKENS, strict=True)
+    repetition_penalty: float | None = Field(default=None, ge=0, le=10, strict=True)
+    logprobs: bool | None = Field(default=None, strict=True)
+    top_logprobs: int | None = Field(default=None, ge=0, le=20, strict=True)
+    logit_bias: Annotated[dict[str, float], Field(max_length=MAX_BIASES)] | None = None
+    chat_template_kwargs: TemplateFields | None = None
+    enable_thinking: bool | None = Field(default=None, strict=True)
+    thinking: dict[str, Any] | None = None
+    prompt_cache_key: str | None = None
     tools: Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = Field(default=None, strict=True)
@@ -138,7 +174,7 @@ class OpenaiEmbeddings(BaseModel):
     ),
 )
 async def chat(request: Request) -> Response:
-    body = await read_body(request, OpenaiChatRequest)
+    body = await read_body(request, OpenaiChatRequest, limit=CONVERSATION)
     chat_completions.refuse_fields(body, REFUSED)
     if depth := models.depth_of(body.model):
         return await _research(request, body, depth)
@@ -152,6 +188,9 @@ async def complete(request: Request) -> Response:
 
 
 async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> Response:
+    chat_completions.refuse_fields(body, REFUSED_BY_RESEARCH)
+    if body.n not in (None, 1):
+        raise chat_completions.refused("n", ONLY_LLM)
     tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
     schema = tool.schema if tool else structured.schema_of(request, body.response_format)
     question = chat_completions.research_request(body.messages, depth, omit_raw=True, output_schema=schema)
@@ -176,15 +215,23 @@ async def _chat(request: Request, body: OpenaiChatRequest) -> Response:
     llm = services(request).llm
     if body.stream:
         events = chat_events(llm, prompt, completion.request_id)
-        stream = await EventStream.start(request, events, ChatStream(completion, body.includes_usage))
+        stream = await EventStream.start_soon(request, events, ChatStream(completion, body.includes_usage))
         return dialect.report_ignored(stream, body, *model.ignored_fields)
     answer = await run_until_disconnect(request, llm.generate(prompt))
+    choices = [_choice(number, one) for number, one in enumerate((answer, *answer.others))]
+    whole = {**completion.head("chat.completion"), "choices": choices, "usage": _llm_usage(answer)}
+    return dialect.json_answer(whole, body, *model.ignored_fields)
+
+
+def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:
+    """One of the answers of a language model."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if answer.tool_calls:
         message |= {"content": answer.content or None, "tool_calls": answer.tool_calls}
-    choice = {"index": 0, "finish_reason": _finish_reason(answer), "message": message}
-    whole = {**completion.head("chat.completion"), "choices": [choice], "usage": _llm_usage(answer)}
-    return dialect.json_answer(whole, body, *model.ignored_fields)
+    if answer.reasoning:
+        message[REASONING] = answer.reasoning
+    choice = {"index": number, "finish_reason": _finish_reason(answer), "message": message}
+    return {**choice, "logprobs": {"content": answer.logprobs}} if answer.logprobs else choice
 
 
 def _prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
@@ -195,16 +242,20 @@ def _prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
         "model": model.model,
         "max_tokens": body.max_completion_tokens or body.max_tokens,
         "extra": body.model_dump(include=set(EXTRA_FIELDS), exclude_none=True),
+        "as_it_comes": True,
     }
+    if structured.is_schema(body.response_format):
+        values["extra"]["response_format"] = structured.for_chat(body.response_format or {})
     if body.temperature is not None:
         values["temperature"] = float(body.temperature)
     return validate(LLMRequest, values, "body")
 
 
 def _turn(message: OpenaiMessage) -> dict[str, Any]:
-    turn: dict[str, Any] = {"role": message.role.replace("developer", "system"), "content": message.text}
+    turn: dict[str, Any] = {"role": message.role.replace("developer", "system"), **content.for_model(message.content)}
     if message.tool_calls:
         turn["tool_calls"] = message.tool_calls
+    turn |= {"name": message.name, "reasoning": message.reasoning_content or ""}
     return turn if message.tool_call_id is None else {**turn, "tool_call_id": message.tool_call_id}
 
 
@@ -216,13 +267,20 @@ class ChatStream(chat_completions.CompletionStream):
         self._includes_usage = includes_usage
 
     def encode(self, event: ResearchEvent | ChatEvent) -> bytes:
-        if isinstance(event, ToolCallParts):
-            text = self._text(event.text) if event.text else self._begin()
-            return text + chat_completions.data_part(self._completion.chunk({"tool_calls": event.parts}))
+        if isinstance(event, ModelPart):
+            return self._begin() + self._chunk(event.part.choice, *_delta(event.part))
         if isinstance(event, ChatDone):
-            last = chat_completions.data_part(self._completion.chunk({}, _finish_reason(event.response)))
-            return self._begin() + last + self._usage(_llm_usage(event.response)) + chat_completions.END_OF_STREAM
+            answers = (event.response, *event.response.others)
+            ends = [self._chunk(number, {}, {}, _finish_reason(answer)) for number, answer in enumerate(answers)]
+            usage = self._usage(_llm_usage(event.response))
+            return self._begin() + b"".join(ends) + usage + chat_completions.END_OF_STREAM
         return super().encode(event)
+
+    def _chunk(
+        self, number: int, delta: Mapping[str, Any], more: Mapping[str, Any], finish_reason: str | None = None
+    ) -> bytes:
+        choice = {"index": number, "finish_reason": finish_reason, "delta": delta, **more}
+        return chat_completions.data_part({**self._completion.head("chat.completion.chunk"), "choices": [choice]})
 
     def _end(self, response: ResearchResponse) -> bytes:
         delta = {"annotations": self._completion.annotations(response, self._void_chars)}
@@ -247,9 +305,25 @@ def _finish_reason(answer: LLMResponse) -> str:
     return answer.finish_reason if answer.finish_reason in ("length", "content_filter", "tool_calls") else "stop"
 
 
-def _llm_usage(answer: LLMResponse) -> dict[str, int]:
-    usage = answer.usage
-    return {**usage.model_dump(), "total_tokens": usage.prompt_tokens + usage.completion_tokens}
+def _delta(part: LLMToken) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The delta of a part, and what stands beside it."""
+    delta = {"content": part.text, REASONING: part.reasoning, "tool_calls": part.tool_calls}
+    logprobs = {"logprobs": {"content": part.logprobs}} if part.logprobs else {}
+    return {name: value for name, value in delta.items() if value}, logprobs
+
+
+def _llm_usage(answer: LLMResponse) -> dict[str, Any]:
+    counted = answer.usage
+    usage: dict[str, Any] = {
+        "prompt_tokens": counted.prompt_tokens,
+        "completion_tokens": counted.completion_tokens,
+        "total_tokens": counted.prompt_tokens + counted.completion_tokens,
+    }
+    if counted.cached_tokens is not None:
+        usage["prompt_tokens_details"] = {"cached_tokens": counted.cached_tokens}
+    if counted.reasoning_tokens is not None:
+        usage["completion_tokens_details"] = {"reasoning_tokens": counted.reasoning_tokens}
+    return usage
 
 
 @models.router.post(

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 from fastapi import Request, Response
 
-from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest
-from modules.llm_platform.presentation.rest.chat_routes import chat_events
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, ConfiguredModel, LLMRequest, LLMResponse
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, chat_events
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat.content import for_model
 from modules.llm_platform.presentation.rest.compat.openai.models import find_llm
 from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import ResponseEncoder
+from modules.llm_platform.presentation.rest.compat.structured import for_chat, is_schema
 from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 REFUSED: Final = {
-    "previous_response_id": "only the research models store answers: send the whole conversation as input",
     "background": "only the research models run in the background: call this model without background",
 }
 NO_TOOL: Final = "a language model takes functions only, and only the research models search: leave it out"
@@ -29,19 +31,39 @@ FIELDS: Final = {"reasoning_effort": "reasoning", "response_format": "text"}  # 
 
 
 async def respond(request: Request, body: OpenaiResponsesRequest) -> Response:
-    """Answer with the language model that the request names. Nothing is stored."""
+    """Answer with the language model that the request names. Its turns are kept for an hour, for `previous_response_id`."""
     chat_completions.refuse_fields(body, REFUSED)
     model = find_llm(request, body.model)
-    prompt = _prompt(model, body)
+    llm, owner = responses.services(request).llm, responses.caller_id(request)
+    before = await llm.kept_turns(owner, body.previous_response_id) if body.previous_response_id else ()
+    prompt = _prompt(model, body, before)
     envelope = runs.envelope_of(request, body.model, background=False, store=False, echo=body.echo)
+    turns = prompt.messages[bool(body.instructions):]  # the next response has instructions of its own
+
+    async def keep(answer: LLMResponse) -> None:
+        if body.store is not False:
+            said = ChatMessage(role="assistant", content=answer.content, tool_calls=answer.tool_calls)
+            await llm.keep_turns(owner, writer.id, (*turns, said))
+
     writer = OpenaiResponseWriter(responses.request_id(request), envelope)
     ignored = (*(name for name in IGNORED if getattr(body, name)), *(FIELDS.get(name, name) for name in model.ignored_fields))
-    llm = responses.services(request).llm
     if body.stream:
-        stream = await EventStream.start(request, chat_events(llm, prompt, writer.id), ResponseEncoder(writer))
-        return dialect.report_ignored(stream, body, *ignored)
+        events = _kept(chat_events(llm, prompt, writer.id), keep)
+        return dialect.report_ignored(await EventStream.start_soon(request, events, ResponseEncoder(writer)), body, *ignored)
     answer = await responses.run_until_disconnect(request, llm.generate(prompt))
+    await keep(answer)
     return dialect.json_answer(writer.of_llm(answer), body, *ignored)
+
+
+async def _kept(
+    events: AsyncGenerator[ChatEvent, None], keep: Callable[[LLMResponse], Awaitable[None]]
+) -> AsyncGenerator[ChatEvent, None]:
+    """Yield the events; the answer is kept before its last one, because a client may refer to it at once."""
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, ChatDone):
+                await keep(event.response)
+            yield event
 
 
 def llm_request(
@@ -49,18 +71,19 @@ def llm_request(
 ) -> LLMRequest:
     """Return the prompt of a conversation. Raises InvalidRequestError for an empty message."""
     values = {"messages": list(map(_turn, messages)), "provider": model.provider, "model": model.model}
-    return validate(LLMRequest, {**values, "max_tokens": max_tokens}, "body")
+    return validate(LLMRequest, {**values, "max_tokens": max_tokens, "as_it_comes": True}, "body")
 
 
-def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest) -> LLMRequest:
+def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest, before: Sequence[ChatMessage]) -> LLMRequest:
     sent = _turns(body.input)
     instructions = ({"role": "system", "content": body.instructions},) if body.instructions else ()
     values: dict[str, Any] = {
-        "messages": [*instructions, *_joined_calls(sent)],
+        "messages": [*instructions, *before, *_joined_calls(sent)],
         "provider": model.provider,
         "model": model.model,
         "max_tokens": body.max_output_tokens,
         "extra": dict(_extra_fields(body)),
+        "as_it_comes": True,
     }
     if body.temperature is not None:
         values["temperature"] = float(body.temperature)
@@ -85,8 +108,8 @@ def _turn(item: chat_completions.CompletionMessage | inputs.FunctionCall | input
         call = {"id": item.call_id, "type": "function", "function": {"name": item.name, "arguments": item.arguments}}
         return {"role": "assistant", "content": "", "tool_calls": [call]}
     if isinstance(item, inputs.FunctionCallOutput):
-        return {"role": "tool", "content": item.text, "tool_call_id": item.call_id}
-    return {"role": item.role.replace("developer", "system"), "content": item.text}
+        return {"role": "tool", **for_model(item.output), "tool_call_id": item.call_id}
+    return {"role": item.role.replace("developer", "system"), **for_model(item.content)}
 
 
 def _joined_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -115,8 +138,8 @@ def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
     if effort := (body.reasoning or {}).get("effort"):
         yield "reasoning_effort", effort
     text_format = body.text_format
-    if text_format and text_format.get("type") == "json_schema":
-        yield "response_format", {"type": "json_schema", "json_schema": _without(text_format, "type")}
+    if text_format and is_schema(text_format):
+        yield "response_format", for_chat(text_format)
     elif text_format and text_format.get("type", "text") != "text":
         yield "response_format", text_format
 
@@ -124,6 +147,8 @@ def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
 def _tool(tool: Mapping[str, Any], place: int) -> Mapping[str, Any]:
     if tool.get("type") != "function":
         raise chat_completions.refused(f"tools.{place}", NO_TOOL)
+    if isinstance(tool.get("function"), Mapping):
+        return tool  # as chat completions have it
     return {"type": "function", "function": _without(tool, "type")}
 
 

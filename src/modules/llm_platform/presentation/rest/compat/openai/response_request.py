@@ -66,6 +66,7 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
     metadata: Metadata | None = None
     tools: inputs.Tools | None = None
     text: dict[str, Any] | None = None
+    response_format: dict[str, Any] | None = None
     temperature: float | None = Field(default=None, ge=0, le=2, strict=True)
     top_p: float | None = Field(default=None, ge=0, le=1, strict=True)
     tool_choice: str | dict[str, Any] | None = None
@@ -74,8 +75,13 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
 
     @property
     def text_format(self) -> Mapping[str, Any] | None:
+        """The format of the text, which some clients send as chat completions have it."""
         text_format = (self.text or {}).get("format")
-        return text_format if isinstance(text_format, dict) else None
+        return text_format if isinstance(text_format, dict) else self.response_format
+
+    @property
+    def format_field(self) -> str:
+        return "text.format" if isinstance((self.text or {}).get("format"), dict) else "response_format"
 
     @property
     def echo(self) -> dict[str, Any]:

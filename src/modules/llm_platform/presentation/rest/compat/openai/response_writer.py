@@ -10,7 +10,7 @@ from typing import Any, Final, assert_never
 from modules.llm_platform.application.research.events import Planned, Read, Searched, SourcesNumbered
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
-from modules.llm_platform.presentation.rest.chat_routes import ToolCallParts
+from modules.llm_platform.presentation.rest.chat_routes import ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter, Step
 
@@ -62,10 +62,10 @@ class OpenaiResponseWriter(ResponseWriter):
 
     def _step(self, event: Step) -> Iterator[Object]:
         match event:
-            case ToolCallParts():
-                yield from self._delta(event.text) if event.text else ()
-                for part in event.parts:
-                    yield from self._call_part(part)
+            case ModelPart():
+                yield from self._delta(event.part.text) if event.part.text else ()
+                for call in event.part.tool_calls:
+                    yield from self._call_part(call)
             case Searched():
                 if not self._is_known(event.query):
                     yield from self._search(event)
@@ -189,15 +189,17 @@ def _status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]
 
 def usage_of(answer: ResearchResponse | LLMResponse) -> Object:
     """The tokens of all model calls."""
-    counted = answer.metadata if isinstance(answer, ResearchResponse) else answer.usage
-    return token_usage(counted.prompt_tokens, counted.completion_tokens)
+    if isinstance(answer, ResearchResponse):
+        return token_usage(answer.metadata.prompt_tokens, answer.metadata.completion_tokens)
+    usage = answer.usage
+    return token_usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens or 0, usage.reasoning_tokens or 0)
 
 
-def token_usage(prompt_tokens: int, completion_tokens: int) -> Object:
+def token_usage(prompt_tokens: int, completion_tokens: int, cached: int = 0, reasoning: int = 0) -> Object:
     return {
         "input_tokens": prompt_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
         "output_tokens": completion_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": reasoning},
         "total_tokens": prompt_tokens + completion_tokens,
     }

@@ -16,7 +16,7 @@ from modules.llm_platform.presentation.rest.compat.openai.response_request impor
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.structured import schema_of
-from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 
 API: Final = runs.ResponsesApi("openai", OpenaiResponseWriter)
 ERROR_STATUSES: Final = (404, *dialect.ERROR_STATUSES_400)
@@ -50,7 +50,7 @@ class OpenaiResponse(BaseModel, extra="allow"):
     ),
 )
 async def respond(request: Request) -> Response:
-    sent = await read_body(request, OpenaiResponsesRequest)
+    sent = await read_body(request, OpenaiResponsesRequest, limit=CONVERSATION)
     chat_completions.refuse_fields(sent, REFUSED)
     body = sent.model_copy(update={"input": await item_references.resolve(request, sent.input)})
     depth = depth_of(body.model)
@@ -59,7 +59,7 @@ async def respond(request: Request) -> Response:
 
 async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth) -> Response:
     tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
-    schema = tool.schema if tool else schema_of(request, body.text_format, "text.format")
+    schema = tool.schema if tool else schema_of(request, body.text_format, body.format_field)
     conversation = inputs.conversation_of(body.input, body.instructions)
     question = chat_completions.research_request(
         conversation.messages,

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from modules.llm_platform.application.research.events import FoundResult, Planned, Read, Searched, SourcesNumbered
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
-from modules.llm_platform.presentation.rest.chat_routes import ToolCallParts
+from modules.llm_platform.presentation.rest.chat_routes import ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter, Step
 
@@ -49,7 +49,7 @@ class AgentResponseWriter(ResponseWriter):
                 urls = (source.url for source in event.sources)
                 self._excerpts = dict(zip(urls, event.excerpts, strict=False))  # an older version stored none
                 yield self._part("reasoning.search_results", results=self._results())
-            case Planned() | ToolCallParts():
+            case Planned() | ModelPart():
                 return  # the API has no plan, and no language model answers its requests
             case _:
                 assert_never(event)

@@ -13,10 +13,9 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import (
     NO_QUESTION,
     TOOL,
     CompletionMessage,
-    Content,
     length_up_to_question,
-    text_of,
 )
+from modules.llm_platform.presentation.rest.compat.content import Content, require_text, text_of
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 
@@ -129,6 +128,8 @@ def conversation_of(value: str | Sequence[AnyItem], instructions: str | None) ->
     for place, item in enumerate(value):
         if isinstance(item, ItemReference):
             raise not_stored(place)
+        if isinstance(item, CompletionMessage):
+            require_text(item.content, "input", place, "content")
         if not isinstance(item, OwnItem):
             turns.append((place, item))
     last = length_up_to_question([item.role for _, item in turns])

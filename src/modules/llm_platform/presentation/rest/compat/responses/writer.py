@@ -28,13 +28,13 @@ from modules.llm_platform.application.research.events import (
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError, ResearchCancelledError
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ToolCallParts
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions, structured
 from modules.llm_platform.presentation.rest.http.problems import problem_object
 from shared.exceptions import AppException
 
 Object = dict[str, Any]
-Step = Planned | Searched | Read | SourcesNumbered | ToolCallParts
+Step = Planned | Searched | Read | SourcesNumbered | ModelPart
 MESSAGE_ID: Final = "msg_"  # before the id of the response
 NOTHING_SENT: Final = -1  # the number before the first event of a stream
 
@@ -123,7 +123,7 @@ class ResponseWriter(ABC):
                 yield from self._finish(event.response.content, event.response)
             case Failed():
                 yield from self._fail(event.problem)
-            case Planned() | Searched() | Read() | SourcesNumbered() | ToolCallParts():
+            case Planned() | Searched() | Read() | SourcesNumbered() | ModelPart():
                 yield from self._step(event)
             case _:
                 assert_never(event)
