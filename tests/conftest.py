@@ -23,8 +23,8 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key, get_timeout_config_value
 from hypothesis import is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
-from tests.clock import Clock
 from tests.guard import network_guard
+from tests.support.clock import Clock
 
 from modules.llm_platform.testing.waiting import Elapse
 from shared.config import Settings, setting_prefixes, variable_names

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 from packaging.markers import Marker
 from scripts import sizes
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain import package
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 SOURCE = Path(__file__).parents[2] / "src"
 COMPILERS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub", "subn"}

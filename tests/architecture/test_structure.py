@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from scripts import sizes
 from scripts.sizes import Module
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 LAZY_LOADING_HOOKS = ("__getattr__", "__dir__")  # PEP 562
 PACKAGE = "src/modules/llm_platform"
@@ -120,6 +120,11 @@ def test_ruff_reports_environment_and_print(source: str, rule: str) -> None:
     ]
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False, cwd=sizes.ROOT)
     assert rule in done.stdout
+
+
+def test_tests_share_what_is_in_their_support_folder() -> None:
+    """The root of the tests has their configuration alone: what several tests use is found in one folder."""
+    assert {path.name for path in (sizes.ROOT / "tests").glob("*.py")} == {"conftest.py"}
 
 
 def test_import_cycles_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import httpx2
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import Exchange, Handler, by_query, hang_up, json_reply, reply, serving, silence
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import Exchange, Handler, by_query, hang_up, json_reply, reply, serving, silence
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 from tests.contracts.search_row_contract import KeyedSearchContract
-from tests.loopback_upstream import recorded
+from tests.support.loopback_upstream import recorded
 
 from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
 

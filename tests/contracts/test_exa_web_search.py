@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
-from tests.cases import for_each
 from tests.contracts.search_row_contract import KeyedSearchContract
-from tests.loopback_upstream import json_reply
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import json_reply
 
 from modules.llm_platform.infrastructure.adapters.exa_web_search import ExaWebSearchAdapter
 

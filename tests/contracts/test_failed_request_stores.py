@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.failed_request_store import MAX_BYTES, TTL_DAYS, FailedRequestStoreContract, MemoryFailedRequestStore
+from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
 from modules.llm_platform.infrastructure.sqlite.failed_request_store import SqliteFailedRequestStore

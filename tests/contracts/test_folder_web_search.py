@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.folder_ways import SlowStore, folder_index, reading, searching
+from tests.support.folder_ways import SlowStore, folder_index, reading, searching
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.vector_store import MemoryVectorStore
-from tests.folder_ways import SlowStore
+from tests.support.cases import for_each
+from tests.support.folder_ways import SlowStore
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage

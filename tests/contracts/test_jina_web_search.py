@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.cases import for_each
 from tests.contracts.search_row_contract import KeyedSearchContract
-from tests.loopback_upstream import Handler, json_reply
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import Handler, json_reply
 
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchError
 from modules.llm_platform.infrastructure.adapters.jina_web_search import JinaWebSearchAdapter

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.fakes.llm_contract import LLMProviderContract
 from tests.fakes.metrics import MemoryMetrics
-from tests.guards import guarded_model, retried_model, router
+from tests.support.guards import guarded_model, retried_model, router
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM

@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.cache import CacheContract
+from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.infrastructure.adapters.memory_cache import SWEEP_S, MemoryCache

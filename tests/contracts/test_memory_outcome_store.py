@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.outcome_store import MemoryOutcomeStore, OutcomeStoreContract
+from tests.support.clock import Clock
 
 
 class TestMemoryOutcomeStore(OutcomeStoreContract):

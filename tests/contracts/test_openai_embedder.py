@@ -8,9 +8,19 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.embedder import EmbedderContract, HashEmbedder
-from tests.loopback_upstream import Exchange, Handler, Loopback, hang_up, in_turn, json_reply, reply, serving, silence
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import (
+    Exchange,
+    Handler,
+    Loopback,
+    hang_up,
+    in_turn,
+    json_reply,
+    reply,
+    serving,
+    silence,
+)
 
 from modules.llm_platform.domain import egress_log
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError

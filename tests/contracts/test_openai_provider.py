@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.chat_server import ChatServer, Reply, answer, chunk, spoken, stream
 from tests.fakes.llm_contract import LLMProviderContract
+from tests.support.chat_server import ChatServer, Reply, answer, chunk, spoken, stream
 
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection

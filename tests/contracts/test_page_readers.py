@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.guards import guarded_reader
-from tests.loopback_upstream import Exchange, head, serving
-from tests.reading_pages import InProcess, Names, html
+from tests.support.guards import guarded_reader
+from tests.support.loopback_upstream import Exchange, head, serving
+from tests.support.reading_pages import InProcess, Names, html
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageError, PageRequestError
 from modules.llm_platform.domain.ports.page_reader import IPageReader

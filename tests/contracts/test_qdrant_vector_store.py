@@ -17,7 +17,7 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 from tests.fakes.tracing import tracing
 from tests.fakes.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain, VectorStoreContract
-from tests.loopback_upstream import Handler, drip, hang_up, json_reply, reply, serving, silence
+from tests.support.loopback_upstream import Handler, drip, hang_up, json_reply, reply, serving, silence
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError

@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.research_job_store import (
     MANY,
     PROGRESS,
@@ -21,6 +20,7 @@ from tests.fakes.research_job_store import (
     event,
     new_job,
 )
+from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob

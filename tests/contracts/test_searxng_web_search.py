@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 from tests.contracts.search_row_contract import AnsweredSearchContract, HttpSearchContract
-from tests.loopback_upstream import recorded
+from tests.support.loopback_upstream import recorded
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider

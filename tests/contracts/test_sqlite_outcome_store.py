@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.outcome_store import TTL_DAYS, OutcomeStoreContract
+from tests.support.clock import Clock
 
 from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
 

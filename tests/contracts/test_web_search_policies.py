@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
-from tests.guards import cached_search, guarded_search, search_chain
+from tests.support.guards import cached_search, guarded_search, search_chain
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError

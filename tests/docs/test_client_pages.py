@@ -7,8 +7,8 @@ import re
 
 import pytest
 from scripts import client_table
-from tests.cases import for_each
 from tests.docs.pages import text_of
+from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.rest.app import ROUTERS
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX

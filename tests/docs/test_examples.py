@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cases import for_each
 from tests.docs.pages import ROOT, files_in, sessions_in, shows
+from tests.support.cases import for_each
 
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
 

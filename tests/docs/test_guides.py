@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
 from tests.docs.pages import (
     DOCS,
     PAGES,
@@ -22,6 +21,7 @@ from tests.docs.pages import (
     shows,
     text_of,
 )
+from tests.support.cases import for_each
 
 from shared.config import Settings, variable_names
 from shared.setting_names import FIXED, REPLACED

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any, get_args
 
-from tests.cases import for_each
 from tests.docs.pages import text_of
+from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import OUTCOME_TOO_LARGE, REUSED_HEADER, ErrorCode
 from modules.llm_platform.presentation.kafka.contract.requests import (

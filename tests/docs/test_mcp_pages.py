@@ -12,8 +12,8 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.types import version
-from tests.cases import for_each
 from tests.docs.pages import text_of
+from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.mcp.server import MAX_LISTED_REPORTS, REPORT_TEMPLATE
 from modules.llm_platform.presentation.mcp.tools import TOOLS, ToolSpec

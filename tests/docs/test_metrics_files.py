@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.metrics import METRICS, Metric
 from modules.llm_platform.domain.spans import OF_EVERY_SPAN, SPANS

@@ -7,8 +7,8 @@ import re
 
 from pydantic import BaseModel
 from scripts import quality
-from tests.cases import for_each
 from tests.docs.pages import rows_in, rows_of, text_of
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.events import EVENT_TYPES
 from modules.llm_platform.domain import exceptions

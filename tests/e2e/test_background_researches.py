@@ -14,10 +14,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.loopback_upstream import Loopback, serving
-from tests.report_upstream import Upstream, environment
-from tests.report_world import SUB_QUESTIONS
-from tests.server_process import asleep
+from tests.support.loopback_upstream import Loopback, serving
+from tests.support.report_upstream import Upstream, environment
+from tests.support.report_world import SUB_QUESTIONS
+from tests.support.server_process import asleep
 
 QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0

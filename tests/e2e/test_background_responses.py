@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.cases import for_each
 from tests.e2e.test_background_researches import PATIENCE_S, QUESTION, Server, server
-from tests.loopback_upstream import serving
-from tests.report_upstream import Upstream
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import serving
+from tests.support.report_upstream import Upstream
 
 SILENCE_S = 3.0  # nothing is computed for that long
 APIS = (

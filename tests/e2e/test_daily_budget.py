@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.chat_server import ChatServer, answer, completion
-from tests.server_process import SERVERS, TIMEOUT_S, Served, served
+from tests.support.chat_server import ChatServer, answer, completion
+from tests.support.server_process import SERVERS, TIMEOUT_S, Served, served
 
 CALL_USD = 0.02  # 20 tokens at 1000 dollars for a million
 USAGE = {"prompt_tokens": 11, "completion_tokens": 9}

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx2
 from tests.e2e.test_background_researches import PATIENCE_S, QUESTION, SETTINGS
-from tests.loopback_upstream import Loopback, serving
-from tests.report_upstream import Upstream, environment
-from tests.small_disk import in_a_mount_namespace
+from tests.support.loopback_upstream import Loopback, serving
+from tests.support.report_upstream import Upstream, environment
+from tests.support.small_disk import in_a_mount_namespace
 
 ON_A_FULL_DISK = """
 mount -t tmpfs -o size=16m tmpfs "$LLM_PLATFORM_DATA_DIR"

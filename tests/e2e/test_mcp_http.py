@@ -15,10 +15,10 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from tests.cases import for_each
 from tests.e2e.test_rest_server import wait_until
-from tests.report_world import QUESTION as REPORT_QUESTION
-from tests.report_world import ReportModel, Web, World, some_pages
+from tests.support.cases import for_each
+from tests.support.report_world import QUESTION as REPORT_QUESTION
+from tests.support.report_world import ReportModel, Web, World, some_pages
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.services.store_service import StoreService

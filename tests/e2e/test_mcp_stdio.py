@@ -16,8 +16,8 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from tests.e2e.test_rest_server import wait_until
-from tests.loopback_upstream import serving
-from tests.server_process import GatedSearch
+from tests.support.loopback_upstream import serving
+from tests.support.server_process import GatedSearch
 
 PROGRAM = ["-m", "modules.llm_platform", "mcp"]
 TIMEOUT_S = 180.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.server_process import SERVERS, STREAM, TIMEOUT_S, Served, events_of, served, until
+from tests.support.server_process import SERVERS, STREAM, TIMEOUT_S, Served, events_of, served, until
 
 
 @pytest.mark.parametrize("stream", [False, True])

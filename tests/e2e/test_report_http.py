@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.loopback_upstream import serving
-from tests.report_upstream import Upstream, environment, report_settings
-from tests.report_world import SUB_QUESTIONS
+from tests.support.loopback_upstream import serving
+from tests.support.report_upstream import Upstream, environment, report_settings
+from tests.support.report_world import SUB_QUESTIONS
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.presentation.rest.app import create_app

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.loopback_upstream import serving
-from tests.report_upstream import Upstream, environment
-from tests.report_world import SUB_QUESTIONS
-from tests.server_process import asleep
+from tests.support.loopback_upstream import serving
+from tests.support.report_upstream import Upstream, environment
+from tests.support.report_world import SUB_QUESTIONS
+from tests.support.server_process import asleep
 
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 QUESTION = "How do heat pumps work in cold winters?"

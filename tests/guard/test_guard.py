@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
 from tests.guard import network_guard
+from tests.support.cases import for_each
 
 from shared.config import Settings, variable_names
 

@@ -20,8 +20,8 @@ import httpx2
 import pytest
 from scripts.clean_root import ROOT, Image, Mount, as_user, check_machine, enter_command
 from tests.kafka.child_process import free_port
-from tests.loopback_upstream import serving
-from tests.server_process import TIMEOUT_S, GatedSearch, until
+from tests.support.loopback_upstream import serving
+from tests.support.server_process import TIMEOUT_S, GatedSearch, until
 
 pytestmark = pytest.mark.image
 

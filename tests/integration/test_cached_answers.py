@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.chat_server import ChatServer, answer, completion
 from tests.fakes.metrics import MemoryMetrics
-from tests.loopback_upstream import json_reply, serving
-from tests.server_process import TIMEOUT_S
+from tests.support.chat_server import ChatServer, answer, completion
+from tests.support.loopback_upstream import json_reply, serving
+from tests.support.server_process import TIMEOUT_S
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.ports.metrics import IMetrics

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.chat_server import ChatServer, Reply, answer, completion
+from tests.support.chat_server import ChatServer, Reply, answer, completion
 
 from modules.llm_platform import LLMPlatform, LLMRequestError, PlanRequest, ResearchRequest, ResearchResponse
 from modules.llm_platform.container import build_platform

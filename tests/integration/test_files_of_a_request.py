@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.chat_server import ChatServer, answer, completion
+from tests.support.chat_server import ChatServer, answer, completion
 
 from modules.llm_platform import LLMPlatform, ResearchRequest, ResearchResponse
 from modules.llm_platform.container import build_platform

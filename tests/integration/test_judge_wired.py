@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.cases import for_each
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
-from tests.report_world import stage_of
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.report_world import stage_of
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform import (
     ICitationJudge,

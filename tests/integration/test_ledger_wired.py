@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.chat_server import completion, spoken
-from tests.loopback_upstream import Exchange, Loopback, head, json_reply, reply, serving
-from tests.reading_pages import html
+from tests.support.chat_server import completion, spoken
+from tests.support.loopback_upstream import Exchange, Loopback, head, json_reply, reply, serving
+from tests.support.reading_pages import html
 
 from modules.llm_platform import LLMPlatform, ResearchRequest
 from modules.llm_platform.container import build_platform

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.chat_server import ChatServer, answer, error
 from tests.fakes.llm_contract import question
-from tests.loopback_upstream import Handler, in_turn, json_reply, serving
+from tests.support.cases import for_each
+from tests.support.chat_server import ChatServer, answer, error
+from tests.support.loopback_upstream import Handler, in_turn, json_reply, serving
 
 from modules.llm_platform import (
     ILLMProvider,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.loopback_upstream import Exchange, head, serving
+from tests.support.loopback_upstream import Exchange, head, serving
 
 from modules.llm_platform import LLMPlatform, ResearchRequest, ResearchResponse, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.application.research.events import Done, Read, ResearchEvent, SourcesNumbered

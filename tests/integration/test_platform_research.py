@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.chat_server import ChatServer, Reply, answer, chunk, completion, error, spoken, stream
-from tests.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
+from tests.support.cases import for_each
+from tests.support.chat_server import ChatServer, Reply, answer, chunk, completion, error, spoken, stream
+from tests.support.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
 
 from modules.llm_platform import (
     AppException,

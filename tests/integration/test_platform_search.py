@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import (
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import (
     Exchange,
     Handler,
     Loopback,

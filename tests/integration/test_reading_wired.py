@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.loopback_upstream import Exchange, Handler, head, reply, serving
+from tests.support.loopback_upstream import Exchange, Handler, head, reply, serving
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.exceptions import PageConfigError, PageRequestError

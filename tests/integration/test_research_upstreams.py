@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.chat_server import ChatServer, Reply, answer, completion, error
 from tests.fakes.llm_contract import question
 from tests.fakes.metrics import MemoryMetrics
-from tests.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
+from tests.support.cases import for_each
+from tests.support.chat_server import ChatServer, Reply, answer, completion, error
+from tests.support.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
 
 from modules.llm_platform import (
     AppException,

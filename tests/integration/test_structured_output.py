@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_world import stage_of
+from tests.support.report_world import stage_of
 
 from modules.llm_platform import (
     ILLMProvider,

@@ -19,13 +19,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tests.chat_server import ChatServer, answer, chunk, completion, stream, usage_chunk
 from tests.fakes.outcome_store import MemoryOutcomeStore
 from tests.fakes.tracing import PARENT, TRACE_ID
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import ANSWER, ANSWERED, SEARCH, SEARCHED, TOPICS, ReferenceClient
-from tests.loopback_upstream import Exchange, Loopback, head, json_reply, serving, silence
-from tests.server_process import STREAM, TIMEOUT_S, Served, events_of, served, until
+from tests.support.chat_server import ChatServer, answer, chunk, completion, stream, usage_chunk
+from tests.support.loopback_upstream import Exchange, Loopback, head, json_reply, serving, silence
+from tests.support.server_process import STREAM, TIMEOUT_S, Served, events_of, served, until
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagHits, RagQuestion, RagSearch

@@ -16,8 +16,8 @@ from typing import Protocol
 import httpx2
 import pytest
 from pydantic import SecretStr
-from tests.cases import for_each
-from tests.loopback_upstream import (
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import (
     Exchange,
     Handler,
     Loopback,

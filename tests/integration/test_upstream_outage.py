@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.clock import Clock
-from tests.loopback_upstream import Exchange, Handler, json_reply, reply, serving
+from tests.support.cases import for_each
+from tests.support.clock import Clock
+from tests.support.loopback_upstream import Exchange, Handler, json_reply, reply, serving
 
 from modules.llm_platform import WebSearchRequest
 from modules.llm_platform.container import Container

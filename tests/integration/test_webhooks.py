@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 from standardwebhooks.webhooks import Webhook
-from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MANY, PROBLEM, TTL_DAYS, event, new_job
 from tests.kafka.child_process import free_port
-from tests.loopback_upstream import Exchange, Loopback, head, serving
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import Exchange, Loopback, head, serving
 
 from modules.llm_platform.application.services.webhook_service import LEASE_S, MAX_SENDING, WebhookService
 from modules.llm_platform.domain.dtos.research_job_dtos import NewResearchJob, ResearchProgress

@@ -25,7 +25,7 @@ from tests.crash.checker import judge, read_topics
 from tests.kafka.broker import Broker
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import TOPICS
-from tests.small_disk import in_a_mount_namespace
+from tests.support.small_disk import in_a_mount_namespace
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0

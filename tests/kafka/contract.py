@@ -14,13 +14,13 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
-from tests.cases import for_each
 from tests.kafka.broker import ROOT, Broker
 from tests.kafka.reference_client import ANSWER, FAILED, PARTITIONS, REQUESTS, SEARCH, SEARCHED, ReferenceClient, Seen
 from tests.kafka.scenarios import HASTY_S, MAX_MESSAGE_BYTES, SCENARIOS, Scenario, bad_messages
 from tests.kafka.shapes import problems
 from tests.kafka.stages import SECRET
 from tests.kafka.worker_handle import WorkerConfig, WorkerHandle
+from tests.support.cases import for_each
 
 GROUP = "contract"
 BACKLOG = 64  # requests that keep the windows of two workers full

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from scripts.clean_root import ROOT, DockerfileError, Instruction, copy_context, is_ignored, parse_dockerfile
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from shared.config import Settings, variable_names
 

@@ -10,7 +10,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.metrics import WORKER_LAG
 from modules.llm_platform.infrastructure.documents.parser_pool import POOL_BYTES

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.reading_pages import fetcher
+from tests.support.reading_pages import fetcher
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader

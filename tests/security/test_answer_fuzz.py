@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import fuzz
+from tests.support import fuzz
 
 from modules.llm_platform.application.research.model_output.lenient_json import read_values
 from modules.llm_platform.domain.canonical_url import is_web_url

@@ -6,8 +6,8 @@ import re
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.rag_world import Indexed, RagWorld
 from tests.security.test_injection_pages import CASES, FOLDER, URL, Case, foreign, read
+from tests.support.rag_world import Indexed, RagWorld
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion

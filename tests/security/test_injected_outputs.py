@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.report_world import stage_of
 from tests.security.test_injection_pages import CASES, FOLDER, Case
+from tests.support.report_world import stage_of
 
 from modules.llm_platform import (
     ILLMProvider,

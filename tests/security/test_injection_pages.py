@@ -13,9 +13,9 @@ import httpx2
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from tests.cases import for_each
-from tests.reading_pages import page, reader
-from tests.report_world import ReportModel, Web, World, stage_of
+from tests.support.cases import for_each
+from tests.support.reading_pages import page, reader
+from tests.support.report_world import ReportModel, Web, World, stage_of
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.research.events import Done

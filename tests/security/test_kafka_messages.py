@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import fuzz
-from tests.cases import for_each
 from tests.fakes.outcome_store import MemoryOutcomeStore
+from tests.support import fuzz
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord

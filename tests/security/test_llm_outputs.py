@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.plan import MAX_QUESTIONS, sub_questions
 from modules.llm_platform.application.research.report.queries import search_queries

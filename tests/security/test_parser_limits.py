@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
 from tests.security.hostile_documents import DOCX, DOCX_BYTES, PAGES
 from tests.security.parser_attacks import watched
+from tests.support.cases import for_each
 
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import SCRIPT, Parsed, ParserProcess

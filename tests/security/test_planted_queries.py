@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.report_world import stage_of
+from tests.support.cases import for_each
+from tests.support.report_world import stage_of
 
 from modules.llm_platform import ILLMProvider, IPageReader, IWebSearchProvider, ResearchRequest, Turn
 from modules.llm_platform.application.research import follow_up, plan

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
-from tests.reading_pages import PUBLIC, InProcess, fetcher, html, page
+from tests.support.reading_pages import PUBLIC, InProcess, fetcher, html, page
 
 from modules.llm_platform.domain.current_caller import set_current_caller
 from modules.llm_platform.domain.dtos.page_dtos import Page

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
+from tests.support.cases import for_each
+from tests.support.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
 
 from modules.llm_platform.application.research.events import (
     Done,

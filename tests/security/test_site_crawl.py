@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.reading_pages import HTML, PUBLIC, Names, html, site_reader
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.reading_pages import HTML, PUBLIC, Names, html, site_reader
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawl, SiteCrawlRequest

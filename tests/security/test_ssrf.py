@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.infrastructure.safe_reader.url import is_public, parse_ip
 from modules.llm_platform.testing import ReaderProbe, probe_reader

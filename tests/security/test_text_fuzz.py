@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests import fuzz
-from tests.cases import for_each
-from tests.growth import is_linear
+from tests.support import fuzz
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.model_verdicts import claims_of, highest_verdict, within_limits

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from tests import fuzz
 from tests.security.test_ssrf import CASES
+from tests.support import fuzz
 
 from modules.llm_platform.infrastructure.safe_reader.fetch import MAX_REDIRECTS
 from modules.llm_platform.testing import ReaderProbe, probe_reader

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree, NodeType
-from tests import fuzz
+from tests.support import fuzz
 
 from modules.llm_platform.infrastructure.documents.parsing import html_limits
 

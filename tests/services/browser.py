@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 from playwright.async_api import Browser, Locator, Page, Request, Route, async_playwright, expect
-from tests.server_process import START_S, until
+from tests.support.server_process import START_S, until
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build" / "axe-core" / "axe.min.js"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
-from tests.patient_command import REPLY_S
 from tests.services.browser import OFFLINE, PATIENCE_MS, chromium, serving_page
 from tests.services.postgres_server import PostgresServer, opened
+from tests.support.patient_command import REPLY_S
 
 from modules.llm_platform.infrastructure.postgres.migrations import migrate
 from modules.llm_platform.infrastructure.postgres.pool import Database
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine Redis may take longer than the half second that a server waits for it. Processes that a test starts
-    wait as long with tests/patient_command.py.
+    wait as long with tests/support/patient_command.py.
     """
     monkeypatch.setattr(redis_client, "TIMEOUT_S", REPLY_S)
     monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", 2 * REPLY_S)

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from scripts.client_table import CLIENTS, CLIENTS_DIR, ENVIRONMENTS, NODE, ROOT, Client, record
-from tests.chat_server import DONE, chunk, completion, usage_chunk
-from tests.loopback_upstream import Exchange, json_reply, reply, serving
-from tests.server_process import SERVERS, START_S, until
+from tests.support.chat_server import DONE, chunk, completion, usage_chunk
+from tests.support.loopback_upstream import Exchange, json_reply, reply, serving
+from tests.support.server_process import SERVERS, START_S, until
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.kafka.real_broker import RealBroker
 from tests.kafka.reference_client import TOPICS
-from tests.patient_command import REDIS_LIMITS, patient
-from tests.redis_server import RedisServer
 from tests.services.postgres_server import PASSWORD, PostgresServer
+from tests.support.patient_command import REDIS_LIMITS, patient
+from tests.support.redis_server import RedisServer
 
 pytestmark = pytest.mark.services
 

@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.fuzz import chosen
-from tests.server_process import Served, served
+from tests.support.fuzz import chosen
+from tests.support.server_process import Served, served
 
 pytestmark = pytest.mark.services
 

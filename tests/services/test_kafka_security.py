@@ -13,8 +13,8 @@ from tests.integration.test_worker_dependencies import PATIENCE_S, QUESTION, Run
 from tests.kafka.broker import ROOT
 from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 from tests.kafka.secure_broker import DEPLOY, HOST, KEY_PASSWORD, PASSWORD, USER, SecureBroker
-from tests.patient_command import KAFKA_LIMITS, patient
 from tests.services.test_rights import NEEDED, TRIES
+from tests.support.patient_command import KAFKA_LIMITS, patient
 
 pytestmark = pytest.mark.services
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 from tests.docs.pages import ROOT
-from tests.loopback_upstream import Exchange, by_query, recorded, reply, serving
+from tests.support.loopback_upstream import Exchange, by_query, recorded, reply, serving
 
 SUITES = ("tests/contracts/test_searxng_web_search.py", "tests/contracts/test_qdrant_vector_store.py")
 NOBODY_LISTENS = "http://127.0.0.1:9"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.server_process import served
+from tests.support.server_process import served
 
 pytestmark = pytest.mark.services
 

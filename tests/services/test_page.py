@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx2
 import pytest
 from playwright.async_api import Browser, Route, expect
-from tests.server_process import served, until
 from tests.services.browser import HEIGHT, OFFLINE, QUESTION, WIDTHS, becomes, forward_until, serving_page, visiting
 from tests.services.page_answers import citation, response
+from tests.support.server_process import served, until
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Error, Route, expect
-from tests.server_process import until
 from tests.services.browser import QUESTION, Visit, becomes, forward_until, visiting
 from tests.services.page_answers import citation, response
+from tests.support.server_process import until
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 

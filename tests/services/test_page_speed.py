@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Route, expect
-from tests.server_process import until
 from tests.services import page_answers
 from tests.services.browser import OFFLINE, becomes, serving_page, visiting
+from tests.support.server_process import until
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob

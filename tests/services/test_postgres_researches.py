@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_background_researches import PATIENCE_S, server, settled
-from tests.loopback_upstream import serving
-from tests.patient_command import REDIS_LIMITS, patient
-from tests.redis_server import RedisServer
-from tests.report_upstream import Upstream
-from tests.server_process import asleep
 from tests.services.postgres_server import PostgresServer, opened
+from tests.support.loopback_upstream import serving
+from tests.support.patient_command import REDIS_LIMITS, patient
+from tests.support.redis_server import RedisServer
+from tests.support.report_upstream import Upstream
+from tests.support.server_process import asleep
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest

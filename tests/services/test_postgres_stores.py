@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.clock import Clock
 from tests.docs.pages import text_of
 from tests.fakes.failed_request_store import MAX_BYTES as FAILED_MAX_BYTES
 from tests.fakes.failed_request_store import TTL_DAYS as FAILED_TTL_DAYS
@@ -22,6 +21,7 @@ from tests.fakes.research_job_store import TTL_DAYS as JOB_TTL_DAYS
 from tests.fakes.spending_store import SpendingStoreContract
 from tests.fakes.tracing import tracing
 from tests.services.postgres_server import PostgresServer, opened
+from tests.support.clock import Clock
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.tracing import DatabaseCall

@@ -17,7 +17,7 @@ import pytest
 from benchmarks.attack_smuggling import FIRST, HIDDEN, KEY, REFUSALS, Attack, attacks, attempt, refused_attacks
 from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.child_process import free_port
-from tests.server_process import STREAM, TIMEOUT_S, Served, served, until
+from tests.support.server_process import STREAM, TIMEOUT_S, Served, served, until
 
 pytestmark = pytest.mark.services
 

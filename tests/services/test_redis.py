@@ -13,14 +13,14 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.chat_server import ChatServer, answer, completion
 from tests.fakes.cache import CacheContract
 from tests.fakes.synthesizer import FakeSynthesizer
-from tests.guards import guarded_search
 from tests.kafka.child_process import free_port
-from tests.loopback_upstream import Exchange, json_reply, serving
-from tests.patient_command import REDIS_LIMITS, patient
-from tests.redis_server import RedisServer
+from tests.support.chat_server import ChatServer, answer, completion
+from tests.support.guards import guarded_search
+from tests.support.loopback_upstream import Exchange, json_reply, serving
+from tests.support.patient_command import REDIS_LIMITS, patient
+from tests.support.redis_server import RedisServer
 
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 
 from modules.llm_platform.domain.exceptions import DailyBudgetError
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits

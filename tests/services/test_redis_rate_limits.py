@@ -13,8 +13,8 @@ import httpx2
 import pytest
 from tests.fakes.rate_limiter import MakeLimiter, RateLimiterContract
 from tests.kafka.child_process import free_port
-from tests.patient_command import REDIS_LIMITS, patient
-from tests.redis_server import RedisServer
+from tests.support.patient_command import REDIS_LIMITS, patient
+from tests.support.redis_server import RedisServer
 
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter

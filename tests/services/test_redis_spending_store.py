@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.spending_store import SpendingStoreContract
-from tests.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore

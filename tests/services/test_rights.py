@@ -15,7 +15,7 @@ import pytest
 from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.guarded_broker import GuardedBroker
 from tests.kafka.reference_client import TOPICS
-from tests.patient_command import KAFKA_LIMITS, patient
+from tests.support.patient_command import KAFKA_LIMITS, patient
 
 from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
 

@@ -15,7 +15,7 @@ from benchmarks.floor_report import PAGES, RANK, ReportFloor
 from benchmarks.run import ratio, report_overlap
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 SPANS = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)).map(sorted), max_size=8)
 

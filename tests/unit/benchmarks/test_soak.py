@@ -8,7 +8,7 @@ import httpx2
 from benchmarks.common import NO_LATENCY, control, fake_upstreams
 from benchmarks.over_http_cached import Repeater
 from benchmarks.soak import GROWTH_MB, PARSERS, PARSERS_GROWTH_MB, SERVER, Sample, Tally, laws, report
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 STEADY = [100.0, 150.0, 180.0] + [200.0] * 7
 GROWING = [*STEADY[:6], *[201 + GROWTH_MB] * 4]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.bounded_pattern import FOLDED_CLASS, UNICODE_CLASS, BoundedPattern, pattern_size
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citation_styles import CitationStyle, cited_text, date_parts, reference_list
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchMetadata, ResearchResponse, SourceRef

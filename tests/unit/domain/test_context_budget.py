@@ -7,8 +7,8 @@ from functools import partial
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.growth import is_linear
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget, fit_to_question
 from modules.llm_platform.domain.dtos.research_dtos import Source

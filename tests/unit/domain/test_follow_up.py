@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import Turn
 from modules.llm_platform.domain.follow_up import standalone_by_rules

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.llm_contract import question
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
 from modules.llm_platform.domain.ports.llm import LLMRegistry

@@ -6,7 +6,7 @@ import json
 import re
 import time
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, ResearchRequest

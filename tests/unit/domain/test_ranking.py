@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.growth import is_linear
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, RankedCandidate, Score
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem

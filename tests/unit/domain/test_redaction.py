@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.redaction import MIN_SECRET_CHARS, REDACTED, Redactor
 

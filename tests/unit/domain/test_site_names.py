@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.canonical_url import MAX_OPERATORS, admits_host, site_operators
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.report_dtos import SearchQueries
 from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name, store_key, topic_of

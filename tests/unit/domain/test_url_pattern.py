@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.url_pattern import MAX_PATTERN_CHARS, UrlPattern
 

@@ -14,7 +14,7 @@ from scripts import blind
 from scripts.blind_asking import Answer, Variant, VariantError, parse_variant
 from scripts.blind_scoring import VARIANTS
 from scripts.blind_sheet import Asked, read_questions, read_sheet
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 NOTE = "Tides are caused by the moon. The moon pulls at the water of the sea, so it rises twice a day."
 QUESTIONS = [Asked(f"Question {number}?") for number in range(20)]

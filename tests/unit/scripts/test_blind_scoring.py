@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripts.blind_scoring import lines, score, sign_test
 from scripts.blind_sheet import Judgement, SheetError
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 TOOK = {"seconds": 2.0, "tokens": 10, "writer": "extractive", "failed": False}
 

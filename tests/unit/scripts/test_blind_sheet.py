@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts.blind_sheet import Asked, Judgement, SheetError, read_questions, read_sheet, sheet_id, write_sheet
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 PAIRS = [
     (Asked("What is an event loop?"), "It runs callbacks [1].", "A loop."),

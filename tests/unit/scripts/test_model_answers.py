@@ -7,7 +7,7 @@ from typing import Any
 
 from scripts import model_answers
 from scripts.model_answers import QUESTIONS, Question, Tally, has_facts, missing_facts, read_questions
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.text.messages import messages_for

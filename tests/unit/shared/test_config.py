@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from shared import setting_names
 from shared.config import (

@@ -7,8 +7,8 @@ import threading
 import time
 
 import pytest
-from tests import virtual_time
-from tests.virtual_time import in_virtual_time
+from tests.support import virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 DAY_S = 86_400.0
 

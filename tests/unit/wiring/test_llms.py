@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.llm_contract import question
 from tests.fakes.synthesizer import FakeSynthesizer
-from tests.loopback_upstream import Exchange, json_reply, serving
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import Exchange, json_reply, serving
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest

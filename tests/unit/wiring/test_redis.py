@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK

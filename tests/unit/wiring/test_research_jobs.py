@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import HOOK, MANY, MemoryResearchJobStore, event, new_job
+from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
 from modules.llm_platform.domain.ports.webhook_sender import WebhookReply

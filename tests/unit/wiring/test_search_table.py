@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 import pytest
 from scripts import settings_reference
-from tests.cases import for_each
-from tests.loopback_upstream import reply, serving
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import reply, serving
 from tests.unit.presentation.cli.fakes import FakePlatform
 from tests.unit.presentation.cli.fakes import wiring as fake_wiring
 

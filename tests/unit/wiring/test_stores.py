@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.cases import for_each
-from tests.rag_world import COLLECTION, SECRETS, SESSIONS, Indexed, RagWorld
+from tests.support.cases import for_each
+from tests.support.rag_world import COLLECTION, SECRETS, SESSIONS, Indexed, RagWorld
 
 from modules.llm_platform.application.rag.answering import MAX_TEXT_CHARS, DocumentLookup
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage

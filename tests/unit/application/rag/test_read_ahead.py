@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
-from tests.turns import run_ready_tasks
+from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.application.rag.intake import prefetch
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true

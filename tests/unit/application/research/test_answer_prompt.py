@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.growth import is_linear
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.application.research.answer_prompt import (
     _ECHO,

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.llm_contract import collect, question
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, BudgetedLLM

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.search import search_questions, usable_results, wants_latest
 from modules.llm_platform.application.services.web_search_service import WebSearchService

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research import answer_prompt, plan, structured_output, verification
 from modules.llm_platform.application.research.report import queries, rank, summarize

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.read_pages import (

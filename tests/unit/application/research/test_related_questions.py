@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.response import MAX_RELATED, MAX_RELATED_CHARS, related_questions
 

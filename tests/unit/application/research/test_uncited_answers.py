@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS
 from modules.llm_platform.application.research.writing import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from tests.cases import for_each
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.early_verification import MAX_EARLY_CALLS
 from modules.llm_platform.application.research.verification import Verification, Verified, verify

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS, SourceChecks
 from modules.llm_platform.application.research.writing import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
-from tests.rag_world import ROLES, SECRETS, SESSIONS, RagWorld
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.rag_world import ROLES, SECRETS, SESSIONS, RagWorld
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.rag import answering as limits
 from modules.llm_platform.application.services.answer_service import MAX_QUESTION_CHARS, AnswerOptions

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.vector_store import MemoryVectorStore
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.research.judge_trial import labelled_pairs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.application.services.test_research_service import Library, events_of, service
 
 from modules.llm_platform.application.research.context import FollowUp

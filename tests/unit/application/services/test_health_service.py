@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.clock import Clock
-from tests.turns import run_ready_tasks
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.clock import Clock
+from tests.support.turns import run_ready_tasks
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.services.health_service import (
     CHECK_FAILED,

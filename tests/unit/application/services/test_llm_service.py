@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from tests.fakes.llm_contract import question
-from tests.guards import router
+from tests.support.guards import router
 
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.application.services.test_research_service import Library, events_of, service
 from tests.unit.domain.test_long_message import AGENT
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from tests.report_world import QUESTION, ReportModel, Web, World, some_pages, store
+from tests.support.report_world import QUESTION, ReportModel, Web, World, some_pages, store
 
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest
 from modules.llm_platform.domain.store_key import topic_of

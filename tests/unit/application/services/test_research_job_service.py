@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MANY, MemoryResearchJobStore, new_job
 from tests.fakes.tracing import MemoryTracer
-from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
+from tests.support.clock import Clock
+from tests.support.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 
 from modules.llm_platform.application.research.follow_up import FollowUps, owner_key
 from modules.llm_platform.application.services import research_job_service

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
-from tests.report_world import Web, World
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.report_world import Web, World
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.cases import for_each
 from tests.fakes.site_reader import FakeSiteReader, SiteOutcome
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.services import site_crawl_service
 from modules.llm_platform.application.services.site_crawl_service import (

@@ -9,8 +9,8 @@ import hmac
 from collections.abc import AsyncIterator, Mapping
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.research_job_store import HOOK, MANY, MemoryResearchJobStore, event, new_job
+from tests.support.clock import Clock
 
 from modules.llm_platform.application.services.webhook_service import (
     JITTER,

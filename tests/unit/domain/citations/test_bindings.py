@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cases import for_each
-from tests.growth import is_linear
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source, Verdict

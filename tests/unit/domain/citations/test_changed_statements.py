@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.alignment import prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker

@@ -6,8 +6,8 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.growth import is_linear
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.domain.extractive.answer_cases import CASES, Case
 
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.extractive.candidates import depends_on_context, is_boilerplate, points_to_exhibit
 from modules.llm_platform.domain.text.sentences import is_question

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.markdown.addresses import KnownAddresses, address_at, as_target
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.markdown.blocks import MAX_DEPTH, BlockTracker, expand_tabs
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.growth import is_linear
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD, STRETCH, TINY_SHARE, Chunk, split_chunks
 

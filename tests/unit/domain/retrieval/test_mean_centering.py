@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.retrieval.mean_centering import MAX_VECTORS, MIN_VECTORS, mean_centered, mean_vector
 

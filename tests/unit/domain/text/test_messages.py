@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.text.messages import Messages, messages_for
 

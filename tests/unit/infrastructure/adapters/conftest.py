@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.folder_ways import WAYS, Way
+from tests.support.folder_ways import WAYS, Way
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import Handler, Loopback, json_reply, recorded, recording, reply, serving
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import Handler, Loopback, json_reply, recorded, recording, reply, serving
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (

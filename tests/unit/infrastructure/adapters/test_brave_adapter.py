@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import (
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import (
     Exchange,
     Handler,
     Loopback,

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.folder_ways import Way, reading, searching
+from tests.support.folder_ways import Way, reading, searching
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.domain.canonical_url import is_openable

@@ -13,12 +13,12 @@ import ddgs.engines
 import pytest
 from ddgs.base import BaseSearchEngine
 from ddgs.results import TextResult
-from tests.cases import for_each
-from tests.chat_server import ChatServer, answer, error, spoken
 from tests.fakes.llm_contract import collect, question
-from tests.guards import cached_search, guarded_search, retried_model, router, search_chain
-from tests.loopback_upstream import Handler, hang_up, in_turn, json_reply, reply, serving, silence
-from tests.reading_pages import InProcess, Names, html
+from tests.support.cases import for_each
+from tests.support.chat_server import ChatServer, answer, error, spoken
+from tests.support.guards import cached_search, guarded_search, retried_model, router, search_chain
+from tests.support.loopback_upstream import Handler, hang_up, in_turn, json_reply, reply, serving, silence
+from tests.support.reading_pages import InProcess, Names, html
 
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.sent import Sent, SentKind

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.embedder import HashEmbedder
-from tests.folder_ways import folder_index
+from tests.support.folder_ways import folder_index
 
 from modules.llm_platform.application.rag import indexing
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector

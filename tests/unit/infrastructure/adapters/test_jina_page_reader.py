@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import Exchange, Handler, drip, head, json_reply, reply, serving
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import Exchange, Handler, drip, head, json_reply, reply, serving
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import (

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
 
 import pytest
-from tests.chat_server import (
+from tests.fakes.llm_contract import collect, question
+from tests.support.chat_server import (
     DONE,
     EVENTS,
     HTML,
@@ -24,7 +25,6 @@ from tests.chat_server import (
     stream,
     usage_chunk,
 )
-from tests.fakes.llm_contract import collect, question
 
 from modules.llm_platform.domain import model_progress
 from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken

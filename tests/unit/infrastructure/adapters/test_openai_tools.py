@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.chat_server import (
+from tests.fakes.llm_contract import question
+from tests.support.chat_server import (
     DONE,
     WORDS,
     ChatServer,
@@ -22,7 +23,6 @@ from tests.chat_server import (
     stream,
     usage_chunk,
 )
-from tests.fakes.llm_contract import question
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_EXTRA_BYTES, ChatMessage, LLMRequest, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMRequestError

@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import Exchange, Handler, Loopback, in_turn, json_reply, reply, serving, silence
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import Exchange, Handler, Loopback, in_turn, json_reply, reply, serving, silence
 
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import (

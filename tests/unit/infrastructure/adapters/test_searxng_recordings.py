@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import recorded, recording, serving
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import recorded, recording, serving
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (

@@ -1,6 +1,6 @@
 """The share of a page that was kept, from the parser to a source of an answer."""
 
-from tests.reading_pages import InProcess, fetcher, html, page
+from tests.support.reading_pages import InProcess, fetcher, html, page
 
 from modules.llm_platform.application.research.read_pages import ReadPage, with_page
 from modules.llm_platform.domain.dtos.research_dtos import Source, SourceRef

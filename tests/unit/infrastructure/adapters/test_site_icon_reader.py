@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.ports.icon_reader import Icon
 from modules.llm_platform.infrastructure.adapters import site_icon_reader

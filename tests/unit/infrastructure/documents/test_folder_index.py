@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.vector_store import MemoryVectorStore
-from tests.folder_ways import folder_index
+from tests.support.folder_ways import folder_index
 
 from modules.llm_platform.application.rag import intake
 from modules.llm_platform.application.rag.indexing import IndexingService
@@ -313,7 +313,7 @@ async def test_progress_is_visible_while_reading(folder: Path, make: Make, monke
                 seen.append(value.documents)
             super().__setattr__(name, value)
 
-    monkeypatch.setattr("tests.folder_ways.FolderIndex", Watched)
+    monkeypatch.setattr("tests.support.folder_ways.FolderIndex", Watched)
     (folder / "b.md").write_text("Another gateway.")
     index = make()
     assert (index.progress, index.documents_read) == (None, 0)

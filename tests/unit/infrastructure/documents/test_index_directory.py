@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.infrastructure.documents.folder_state import key_of
 from modules.llm_platform.infrastructure.documents.index_directory import (

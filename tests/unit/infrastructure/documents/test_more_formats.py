@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import split_chunks

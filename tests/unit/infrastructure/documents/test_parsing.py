@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.growth import is_linear
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.infrastructure.documents.parsing import pdf as pdf_parser

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import Exchange, json_reply, serving
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import Exchange, json_reply, serving
 
 from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
 from modules.llm_platform.infrastructure.http.client import NEVER_SENT, make_client

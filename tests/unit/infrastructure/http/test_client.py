@@ -8,8 +8,8 @@ from importlib import metadata
 
 import httpx2
 import pytest
-from tests.cases import for_each
-from tests.loopback_upstream import json_reply, serving
+from tests.support.cases import for_each
+from tests.support.loopback_upstream import json_reply, serving
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
 from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent

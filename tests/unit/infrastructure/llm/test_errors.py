@@ -8,7 +8,7 @@ from dataclasses import replace
 import httpx2
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.exceptions import (
     LLMConfigError,

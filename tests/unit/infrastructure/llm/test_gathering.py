@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 import pytest
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.infrastructure.llm.gathering import gather_steps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, KINDS, LLMConnection, Variables
 from shared.config import Settings, variable_names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.llm.reasoning import ReasoningFilter, clean

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 
 import httpx2
 import pytest
-from tests.cases import for_each
-from tests.chat_server import ChatServer, answer, spoken
 from tests.fakes.llm_contract import collect, question
+from tests.support.cases import for_each
+from tests.support.chat_server import ChatServer, answer, spoken
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.cases import for_each
-from tests.chat_server import DONE, chunk, completion, usage_chunk
+from tests.support.cases import for_each
+from tests.support.chat_server import DONE, chunk, completion, usage_chunk
 
 from modules.llm_platform.infrastructure.llm import streaming
 from modules.llm_platform.infrastructure.llm.streaming import Delta, InvalidAnswerError, ReportedError, StreamReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.fakes.llm_contract import collect, question
-from tests.guards import retried_model, router
+from tests.support.guards import retried_model, router
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
 from modules.llm_platform.domain.exceptions import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.clock import Clock
-from tests.guards import cached_search
+from tests.support.cases import for_each
+from tests.support.clock import Clock
+from tests.support.guards import cached_search
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import (

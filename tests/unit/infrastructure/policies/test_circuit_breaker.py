@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 import pytest
-from tests.cases import for_each
-from tests.clock import Clock
 from tests.fakes.llm_contract import question
 from tests.fakes.metrics import MemoryMetrics
-from tests.guards import guarded_model, guarded_reader, guarded_search, retried_model
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.clock import Clock
+from tests.support.guards import guarded_model, guarded_reader, guarded_search, retried_model
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
-from tests.guards import guarded_model, router
+from tests.support.guards import guarded_model, router
 
 from modules.llm_platform.domain.api_key_label import set_api_key_label
 from modules.llm_platform.domain.dtos.llm_dtos import (

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
-from tests.chat_server import DONE, ChatServer, Reply, answer, chunk, stream
-from tests.clock import Clock
 from tests.fakes.llm_contract import collect, question
-from tests.guards import guarded_model
+from tests.support.chat_server import DONE, ChatServer, Reply, answer, chunk, stream
+from tests.support.clock import Clock
+from tests.support.guards import guarded_model
 
 from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMRequest,

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
-from tests.guards import guarded_model, guarded_reader, guarded_search
+from tests.support.guards import guarded_model, guarded_reader, guarded_search
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse

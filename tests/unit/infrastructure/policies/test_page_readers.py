@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.clock import Clock
-from tests.guards import guarded_reader
-from tests.reading_pages import Names
+from tests.support.cases import for_each
+from tests.support.clock import Clock
+from tests.support.guards import guarded_reader
+from tests.support.reading_pages import Names
 
 from modules.llm_platform.domain.exceptions import (
     PageBlockedError,

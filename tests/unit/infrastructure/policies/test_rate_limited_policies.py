@@ -7,10 +7,10 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.llm_contract import collect, question
-from tests.guards import guarded_model, guarded_search, retried_model
-from tests.turns import run_ready_tasks
+from tests.support.clock import Clock
+from tests.support.guards import guarded_model, guarded_search, retried_model
+from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, Spending

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.growth import SLACK, TRIES
+from tests.support.cases import for_each
+from tests.support.growth import SLACK, TRIES
 
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.infrastructure.policies.upstream_limits import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.llm_contract import collect, question
-from tests.guards import retried_model
+from tests.support.cases import for_each
+from tests.support.guards import retried_model
 
 from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken, Spending

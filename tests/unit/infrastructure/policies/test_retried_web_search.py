@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.cases import for_each
-from tests.guards import guarded_search
+from tests.support.cases import for_each
+from tests.support.guards import guarded_search
 
 from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse

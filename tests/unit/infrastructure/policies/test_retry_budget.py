@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.clock import Clock
 from tests.fakes.llm_contract import question
 from tests.fakes.metrics import MemoryMetrics
-from tests.guards import guarded_search, retried_model
+from tests.support.clock import Clock
+from tests.support.guards import guarded_search, retried_model
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import LLMConnectionError, WebSearchConnectionError

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.folder_ways import searching
+from tests.support.folder_ways import searching
 
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader

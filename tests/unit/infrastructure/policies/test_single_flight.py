@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.fakes.llm_contract import question
 from tests.fakes.synthesizer import FakeSynthesizer
-from tests.guards import guarded_search
+from tests.support.guards import guarded_search
 
 from modules.llm_platform.domain.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.llm_dtos import Spending

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreConfigError

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.cases import for_each
-from tests.clock import Clock
 from tests.fakes.tracing import tracing
+from tests.support.cases import for_each
+from tests.support.clock import Clock
 
 from modules.llm_platform.infrastructure.redis import client as redis_client
 from modules.llm_platform.infrastructure.redis.client import ForeignValueError, RedisClient, RedisUnavailableError

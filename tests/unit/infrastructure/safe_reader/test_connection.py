@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.loopback_upstream import drip, hang_up, reply, serving, silence
+from tests.support.loopback_upstream import drip, hang_up, reply, serving, silence
 
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageError
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections

@@ -6,8 +6,8 @@ import hashlib
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.reading_pages import HTML, html, page, reader
+from tests.support.cases import for_each
+from tests.support.reading_pages import HTML, html, page, reader
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConfigError, PageError

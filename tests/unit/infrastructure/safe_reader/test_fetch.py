@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.reading_pages import Names, fetcher, html, never, page, reader
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.reading_pages import Names, fetcher, html, never, page, reader
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.exceptions import (
     PageBlockedError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.infrastructure.safe_reader.guard import MAX_ADDRESSES, Guard

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.reading_pages import fetcher, html, page, reader
+from tests.support.cases import for_each
+from tests.support.reading_pages import fetcher, html, page, reader
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
 from modules.llm_platform.infrastructure.safe_reader.robots import CACHE_TTL_S, MAX_SITES, Robots, allows, rules_for

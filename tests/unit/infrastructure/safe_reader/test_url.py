@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts

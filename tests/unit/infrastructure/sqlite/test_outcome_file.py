@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.outcome_store import sample_outcome
-from tests.small_disk import in_a_mount_namespace
+from tests.support.small_disk import in_a_mount_namespace
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.infrastructure.sqlite.outcome_store import (

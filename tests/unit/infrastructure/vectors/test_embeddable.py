@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings

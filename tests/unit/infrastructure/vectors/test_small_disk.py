@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.small_disk import in_a_mount_namespace
+from tests.support.small_disk import in_a_mount_namespace
 
 from modules.llm_platform.infrastructure.vectors.generations import folder_size
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.cli.commands.config import setting_values
 from modules.llm_platform.presentation.kafka.worker.clients import client_settings

@@ -9,7 +9,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.cli.fakes import FakePlatform, Terminal, terminal_console, wiring
 
 from modules.llm_platform.presentation.cli.console import Console, Line

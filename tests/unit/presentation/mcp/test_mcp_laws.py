@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from mcp import Client, types
 from mcp.shared.exceptions import MCPError
-from tests.cases import for_each
+from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 from tests.unit.domain.test_long_message import AGENT
 from tests.unit.presentation.mcp.test_mcp_server import (
     ANSWER,
@@ -27,7 +28,6 @@ from tests.unit.presentation.mcp.test_mcp_server import (
     text_of,
 )
 from tests.unit.presentation.rest.fake_platform import HIT, MODEL, PAGE, REF, FakeServices, platform_of
-from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.events import ResearchEvent

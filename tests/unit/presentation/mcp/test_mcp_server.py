@@ -14,7 +14,7 @@ import jsonschema_rs
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.domain.test_long_message import AGENT
 from tests.unit.presentation.rest.fake_platform import MODEL, PAGE, REF, FakeServices, platform_of
 

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 import pytest
 from scripts import vendored
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import app_client
 
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.clock import Clock
+from tests.support.clock import Clock
 from tests.unit.application.services.test_follow_ups import FIRST, NEXT, NOISE, PUMPS
 from tests.unit.application.services.test_research_service import Library, service
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.test_docs_routes import LANGUAGES, catalogue
 
 from modules.llm_platform.domain import exceptions

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import httpx2
 import pytest
+from tests.support.virtual_time import in_virtual_time
 from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeServices, app_client
-from tests.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT

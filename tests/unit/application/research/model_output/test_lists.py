@@ -6,7 +6,7 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.model_output.lists import MAX_ITEMS, list_words, read_line, read_strings
 

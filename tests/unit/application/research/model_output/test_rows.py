@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.model_output.rows import KEY, MAX_ROWS, read_rows
 

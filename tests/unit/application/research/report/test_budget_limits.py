@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.cases import for_each
-from tests.report_world import ReportModel, Web, World, answer_of, some_pages
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.report_world import ReportModel, Web, World, answer_of, some_pages
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import PriceUnknownError

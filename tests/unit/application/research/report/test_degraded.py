@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cases import for_each
-from tests.report_world import (
+from tests.support.cases import for_each
+from tests.support.report_world import (
     QUESTION,
     Asked,
     ReportModel,
@@ -20,7 +20,7 @@ from tests.report_world import (
     stage_of,
     store,
 )
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.events import Failed
 from modules.llm_platform.application.research.report import pipeline, planner

@@ -6,8 +6,8 @@ import asyncio
 import itertools
 
 import pytest
-from tests.cases import for_each
-from tests.report_world import (
+from tests.support.cases import for_each
+from tests.support.report_world import (
     QUESTION,
     REWORDED,
     STAGES,
@@ -19,7 +19,7 @@ from tests.report_world import (
     laws_of_events,
     some_pages,
 )
-from tests.virtual_time import in_virtual_time
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.events import Failed
 from modules.llm_platform.application.research.report.run import ReportOptions

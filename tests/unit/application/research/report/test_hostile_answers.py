@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from tests.cases import for_each
-from tests.report_world import ReportModel, Web, World, answer_of, some_pages
+from tests.support.cases import for_each
+from tests.support.report_world import ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pydantic import BaseModel
-from tests.cases import for_each
-from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages
+from tests.support.cases import for_each
+from tests.support.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic, StoreStage, Topic
 from modules.llm_platform.domain.exceptions import LLMConnectionError

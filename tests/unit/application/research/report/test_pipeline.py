@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.cases import for_each
-from tests.report_world import QUESTION, SUB_QUESTIONS, ReportModel, Web, World, answer_of, some_pages
+from tests.support.cases import for_each
+from tests.support.report_world import QUESTION, SUB_QUESTIONS, ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.report.run import ReportOptions

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
-from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, stage_of, store
+from tests.support.cases import for_each
+from tests.support.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, stage_of, store
 
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.replay import StoredReport, request_key

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.cases import for_each
-from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
+from tests.support.cases import for_each
+from tests.support.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
 
 from modules.llm_platform.application.research.events import Failed, ResearchEvent
 from modules.llm_platform.application.services.research_service import ResearchService

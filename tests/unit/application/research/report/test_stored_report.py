@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.report_world import Asked, ReportModel, Web, World, answer_of, laws_of_events, some_pages, store
+from tests.support.report_world import Asked, ReportModel, Web, World, answer_of, laws_of_events, some_pages, store
 
 from modules.llm_platform.application.research.report import checkpoint_store
 from modules.llm_platform.application.research.report.replay import StoredReport

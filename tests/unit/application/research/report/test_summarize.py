@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.turns import run_ready_tasks
+from tests.support.cases import for_each
+from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.summarize import MIN_PAGE_TOKENS, is_long, summarize
 from modules.llm_platform.domain.dtos.degraded import Degraded

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.fakes.llm_contract import question
-from tests.report_world import ReportModel, Web, World, some_pages, stage_of
+from tests.support.report_world import ReportModel, Web, World, some_pages, stage_of
 
 from modules.llm_platform.application.research import budget
 from modules.llm_platform.application.research.budget import Budget

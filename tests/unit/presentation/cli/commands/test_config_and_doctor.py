@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.cli.fakes import FakePlatform, piped_console, terminal_console, wiring
 
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult

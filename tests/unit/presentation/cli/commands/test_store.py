@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clock import Clock
+from tests.support.clock import Clock
 from tests.unit.presentation.cli.fakes import Ended, PlatformPart, part_wiring, piped_console, terminal_console
 
 from modules.llm_platform.application.services.store_service import StoreService

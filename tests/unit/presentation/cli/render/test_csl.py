@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchMetadata, ResearchResponse, SourceRef
 from modules.llm_platform.presentation.cli.render.csl import csl_json

@@ -15,7 +15,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, piped_console, terminal_console
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.cli.fakes import terminal_console
 
 from modules.llm_platform.application.research.events import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.presentation.kafka.contract.outcomes import (

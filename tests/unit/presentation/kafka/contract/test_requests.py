@@ -9,8 +9,8 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import fuzz
-from tests.cases import for_each
+from tests.support import fuzz
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion, RagSearch, RagStage
 from modules.llm_platform.presentation.kafka.contract.requests import (

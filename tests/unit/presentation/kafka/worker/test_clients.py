@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from confluent_kafka import KafkaError
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
 from modules.llm_platform.presentation.kafka.worker import clients

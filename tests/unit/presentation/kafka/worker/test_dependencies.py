@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.outcome_store import MemoryOutcomeStore
-from tests.rag_world import RagWorld
+from tests.support.rag_world import RagWorld
 
 from modules.llm_platform.domain.exceptions import (
     EmbeddingConfigError,

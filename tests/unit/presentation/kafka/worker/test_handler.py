@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.outcome_store import MemoryOutcomeStore
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import (

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.kafka.worker.lag_monitor import LagMonitor
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker, Partition

@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.outcome_store import MemoryOutcomeStore
-from tests.rag_world import SECRETS, SESSIONS, RagWorld
-from tests.virtual_time import in_virtual_time
+from tests.support.cases import for_each
+from tests.support.rag_world import SECRETS, SESSIONS, RagWorld
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.exceptions import (
     EmbeddingError,

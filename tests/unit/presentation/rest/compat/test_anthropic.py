@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import CITATION, HIT, REF, FakeServices, app_client
 
 from modules.llm_platform.application.research import events

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.compat.test_anthropic import put_together, sent_events
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx2
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import CITATION, HIT, PAGE, REF, SEARCHED, FakeServices, app_client
 
 from modules.llm_platform.application.research.events import FoundResult

@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 import httpx2
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.compat.test_dialect_answers import (
     CHAT_USAGE,
     METADATA,

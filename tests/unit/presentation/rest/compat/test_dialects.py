@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client, hits
 
 from modules.llm_platform.domain.exceptions import PageError

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.application.services.test_follow_ups import FIRST, NOISE, PUMPS
 from tests.unit.application.services.test_research_service import Library, service
 from tests.unit.domain.test_long_message import AGENT

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, REF, SEARCHED, FakeServices, app_client
 
 from modules.llm_platform.application.research.events import Done, Read, Reset, SourcesNumbered, Started, Token

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.cases import for_each
 from tests.fakes.site_reader import FakeSiteReader
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.exceptions import (

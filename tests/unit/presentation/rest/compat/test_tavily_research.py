@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import httpx2
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, REF, SEARCHED, FakeServices, app_client
 
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError

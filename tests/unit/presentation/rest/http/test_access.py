@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
-from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
 from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.turns import run_ready_tasks
+from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.presentation.rest.http.problems import ClientDisconnectedError
 from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.presentation.rest.http import connection as http_connection

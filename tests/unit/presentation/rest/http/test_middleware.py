@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 from fastapi import APIRouter
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
 from modules.llm_platform.domain.exceptions import (

@@ -16,8 +16,8 @@ from schemathesis.checks import negative_data_rejection, positive_data_acceptanc
 from schemathesis.config import SchemathesisConfig
 from schemathesis.python.asgi import shutdown_lifespans
 from scripts import generated_files
-from tests import fuzz
-from tests.cases import for_each
+from tests.support import fuzz
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
 from modules.llm_platform.presentation.rest.app import create_app

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
-from tests.loopback_upstream import Exchange, Loopback, head
-from tests.report_world import ReportModel, some_pages, stage_of
+from tests.support.loopback_upstream import Exchange, Loopback, head
+from tests.support.report_world import ReportModel, some_pages, stage_of
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 

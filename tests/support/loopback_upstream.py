@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-RECORDINGS = Path(__file__).parent / "recordings"
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 SENT_HEADERS = {"content-type", "server-timing", *(f"x-ratelimit-{name}" for name in ("limit", "remaining", "reset"))}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.loopback_upstream import Exchange, Loopback, json_reply, serving
+from tests.support.loopback_upstream import Exchange, Loopback, json_reply, serving
 
 TIMEOUT_S = 60.0
 START_S = 180.0  # on a busy machine; four or five seconds of its processor are usual
