@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, LLMResponse, LLMToken, Usage
