@@ -1,7 +1,7 @@
 """The messages for invalid fields, in place of pydantic's wording: what is wrong, and what is allowed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 # By pydantic's type of the error, where its message does not say what is allowed, or says it in Python's words.
@@ -21,6 +21,19 @@ OWN_MESSAGE: Final = "Value error, "  # pydantic's prefix of the message of a va
 
 _SHOULD = re.compile(r"^[A-Z]\w* should\b")
 _REST = re.compile(r"(?:, unable to| after validation, not ).*", re.DOTALL)  # what pydantic made of the value
+
+
+# What pydantic adds to the place of an error where a field takes one of several types: `constrained-str`, `tuple[Part, ...]`.
+_ALTERNATIVE = re.compile(
+    r"(?:str|int|float|bool|none|dict|list|tuple)|(?:constrained|function|lax|json|nullable|model|is)-.*"
+    r"|[\w-]+\[.*",
+    re.DOTALL,
+)
+
+
+def field_location(location: Iterable[str | int]) -> list[str | int]:
+    """Return the place of an error as a client sent it: names of fields and places in lists, and no type of this program."""
+    return [part for part in location if isinstance(part, int) or not _ALTERNATIVE.fullmatch(part)]
 
 
 def validation_message(kind: str, message: str) -> str:

@@ -34,7 +34,7 @@ from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, SearchQu
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.results import FetchedMetadata, FetchedText, FoundItem, FoundItems, RunState
 from modules.llm_platform.presentation.mcp.text import fetched_text, progress_text, research_text, run_text, search_text
-from modules.llm_platform.presentation.validation_messages import validation_message
+from modules.llm_platform.presentation.validation_messages import field_location, validation_message
 from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
@@ -429,7 +429,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
 
 
 def _problem(problem: Mapping[str, Any]) -> str:
-    place = ".".join(str(part) for part in problem["loc"]) or "arguments"
+    place = ".".join(map(str, field_location(problem["loc"]))) or "arguments"
     return f"{place}: {validation_message(problem['type'], problem['msg'])}"
 
 

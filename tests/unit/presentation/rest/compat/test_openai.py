@@ -204,6 +204,15 @@ async def test_text_that_cannot_be_embedded_is_a_400(sdk: openai.AsyncOpenAI, fi
     assert (caught.value.param or "").startswith(field)
 
 
+@pytest.mark.parametrize("tokens", [[40, 1097], [[40, 1097], [2028]]])
+async def test_ids_of_tokens_are_refused_with_the_remedy(sdk: openai.AsyncOpenAI, tokens: Any) -> None:
+    """They are LangChain's default, and ids of another tokenizer: the error names its setting."""
+    with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False") as caught:
+        await sdk.embeddings.create(model=EMBEDDER, input=tokens)
+    assert caught.value.param == "input"
+    assert "1097" not in str(caught.value)
+
+
 async def test_another_embedding_model_is_not_replaced(sdk: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match=EMBEDDER):
         await sdk.embeddings.create(model="text-embedding-3-small", input="tea")

@@ -18,7 +18,7 @@ from starlette.types import Receive
 from modules.llm_platform.domain.current_caller import current_caller
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
-from modules.llm_platform.presentation.validation_messages import validation_message
+from modules.llm_platform.presentation.validation_messages import field_location, validation_message
 
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # until an API key is known
@@ -117,7 +117,7 @@ def field_errors(details: Any, *location: str) -> list[dict[str, Any]]:
     """Return the first errors of pydantic as they are sent. Their messages do not contain the value."""
     return [
         {
-            "loc": [*location, *detail["loc"]],
+            "loc": [*location, *field_location(detail["loc"])],
             "msg": validation_message(detail["type"], detail["msg"]),
             "type": detail["type"],
         }

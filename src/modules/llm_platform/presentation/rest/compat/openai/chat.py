@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -54,6 +54,10 @@ TEMPLATE_ARGUMENTS: Final = frozenset({
     "padding", "return_assistant_tokens_mask", "return_dict", "return_tensors", "tokenize", "tokenizer", "tokenizer_kwargs",
     "tools", "truncation",
 })
+TOKENS: Final = (
+    "must be text: ids of tokens belong to the tokenizer of another model. With LangChain, set "
+    "OpenAIEmbeddings(check_embedding_ctx_length=False)"
+)
 IGNORED_BY_RESEARCH: Final = (
     "max_tokens", "max_completion_tokens", "web_search_options", "temperature",
     *sorted(EXTRA_FIELDS - {"response_format", "n"}),
@@ -132,13 +136,22 @@ class OpenaiChatRequest(dialect.DialectBody, frozen=True):
 
 
 Input = Annotated[str, StringConstraints(min_length=1)]
+_Inputs = Annotated[tuple[Input, ...], Field(min_length=1, max_length=MAX_INPUTS)]
+
+
+def _refuse_tokens(value: object) -> object:
+    """Refuse a text, or the first of several, that was sent as the ids of its tokens."""
+    first = value[0] if isinstance(value, list) and value else None
+    if isinstance(first, int) or (isinstance(first, list) and first and isinstance(first[0], int)):
+        raise ValueError(TOKENS)
+    return value
 
 
 class OpenaiEmbeddingRequest(dialect.DialectBody, frozen=True):
-    """One text or several; tokens are refused, because they belong to the tokenizer of another model."""
+    """One text or several. Ids of tokens are refused: they belong to the tokenizer of another model."""
 
     model: models.ModelName
-    input: Input | Annotated[tuple[Input, ...], Field(min_length=1, max_length=MAX_INPUTS)]
+    input: Annotated[Input | _Inputs, dialect.one_or_several(Input, _Inputs), BeforeValidator(_refuse_tokens)]
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(default=None, ge=1, strict=True)
 
