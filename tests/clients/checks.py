@@ -17,6 +17,7 @@ URL = os.environ.get("CHECKED_URL", "")  # of a server with an API key
 KEY = os.environ.get("CHECKED_KEY", "")
 OPEN_URL = os.environ.get("CHECKED_OPEN_URL", "")  # of one without
 LIMITED_URL = os.environ.get("CHECKED_LIMITED_URL", "")  # of one that takes one request in a while
+USUAL_URL = os.environ.get("CHECKED_USUAL_URL", "")  # of one with an API key and the limits of an installation
 PAGE_URL = os.environ.get("CHECKED_PAGE_URL", "")  # a page that both may read
 LLM = "openai/fake-1"
 EMBEDDER = "wordllama/l2_supercat_256"

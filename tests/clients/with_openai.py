@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import openai
-from checks import ANSWER, EMBEDDER, KEY, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, check, main, raised
+from checks import ANSWER, EMBEDDER, KEY, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, USUAL_URL, check, main, raised
 
 MESSAGES = [{"role": "user", "content": QUESTION}]
 client = openai.OpenAI(api_key=KEY, base_url=f"{URL}/v1", max_retries=0)
@@ -169,6 +170,17 @@ def at_perplexity():
     assert ANSWER in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
 
+@check("ten at once")
+async def ten_at_once():
+    """All of them are answered: those above the limit come back when Retry-After says, with the SDK's two retries."""
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{USUAL_URL}/v1") as usual:
+        create = usual.chat.completions.create
+        for answer in await asyncio.gather(*(create(model="research-shallow", messages=MESSAGES) for _ in range(10))):
+            assert ANSWER in answer.choices[0].message.content
+        embed = usual.embeddings.create
+        await asyncio.gather(*(embed(model=EMBEDDER, input=QUESTION) for _ in range(10)))
+
+
 @check("without an API key")
 def no_key():
     keyless = openai.OpenAI(api_key="unused", base_url=f"{OPEN_URL}/v1", max_retries=0)
@@ -188,7 +200,12 @@ def errors():
     sonar = client.with_options(base_url=f"{URL}/perplexity").chat.completions.create
     raised(openai.UnprocessableEntityError, lambda: sonar(model="sonar", messages=MESSAGES, tools=tools))
     limited = client.with_options(base_url=f"{LIMITED_URL}/v1")
-    caught = raised(openai.RateLimitError, lambda: limited.models.list(), tries=2)
+    caught = raised(
+        openai.RateLimitError,
+        lambda: limited.chat.completions.create(model="research-shallow", messages=MESSAGES),
+        tries=2,
+    )
+    assert len([limited.models.list() for _ in range(10)]) == 10
     assert int(caught.response.headers["retry-after"]) > 0
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 
-from checks import ANSWER, KEY, LIMITED_URL, OPEN_URL, PAGE_URL, QUESTION, URL, check, main, raised
+from checks import ANSWER, KEY, LIMITED_URL, OPEN_URL, PAGE_URL, QUESTION, URL, USUAL_URL, check, main, raised
 from tavily import AsyncTavilyClient, TavilyClient
 from tavily.errors import BadRequestError, ForbiddenError, InvalidAPIKeyError, UsageLimitExceededError
 
@@ -102,6 +103,14 @@ async def search_async():
     assert (await async_client.get_research(task["request_id"]))["status"] in ("pending", "in_progress", "completed")
     stream = await async_client.research(QUESTION, stream=True)
     assert ANSWER in b"".join([part async for part in stream]).decode()
+
+
+@check("ten at once")
+async def ten_at_once():
+    """The SDK does not retry."""
+    usual = AsyncTavilyClient(api_key=KEY, api_base_url=f"{USUAL_URL}/tavily")
+    for found in await asyncio.gather(*(usual.search(QUESTION) for _ in range(10))):
+        assert ANSWER in found["results"][0]["content"]
 
 
 @check("without an API key")

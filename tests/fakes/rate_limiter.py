@@ -13,6 +13,7 @@ MakeLimiter: TypeAlias = Callable[[RateLimits], IRateLimiter]
 _DAY_S = 86_400  # no request becomes available during a test
 _CLIENT = RateLimit("client", 5, _DAY_S, burst=5)
 _SERVER = RateLimit("server", 7, _DAY_S, burst=7)
+_READS = RateLimit("reads", 9, _DAY_S, burst=9)
 
 
 class RateLimiterContract:
@@ -79,6 +80,19 @@ class RateLimiterContract:
         assert (await limiter.take("another", counts_for_all=False)).exceeded is None
         unlimited = make_limiter(RateLimits(None, _SERVER))
         assert (await unlimited.take("a", counts_for_all=False)).exceeded is None
+
+    async def test_reads_have_a_limit_of_their_own(self, make_limiter: MakeLimiter) -> None:
+        """They count for no other limit, and other requests not for theirs; without such a limit they are as the others."""
+        limiter = make_limiter(RateLimits(_CLIENT, _SERVER, _READS))
+        reads = [await limiter.take("a", only_reads=True) for _ in range(10)]
+        assert [decision.exceeded is None for decision in reads] == [True] * 9 + [False]
+        assert reads[-1].exceeded is not None
+        assert reads[-1].exceeded.limit == _READS
+        assert (await limiter.take("b", only_reads=True)).exceeded is None
+        others = [await limiter.take("a") for _ in range(6)]
+        assert [decision.exceeded is None for decision in others] == [True] * 5 + [False]
+        without = make_limiter(RateLimits(_CLIENT))
+        assert [(await without.take("c", only_reads=True)).exceeded is None for _ in range(6)] == [True] * 5 + [False]
 
     async def test_no_limit_refuses_nothing(self, make_limiter: MakeLimiter) -> None:
         """A limit that is not set does not count."""

@@ -48,7 +48,8 @@ ROBOTS = b"User-agent: *\nDisallow: /page/private"
 WRITTEN = f"{SENTENCE.removesuffix('.')} [1]."
 OWN_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else it asks GitHub for them, three times with pauses
 NO_LIMITS = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0"}
-LIMITS = {"RATE_LIMIT_PER_MINUTE": "1", "RATE_LIMIT_BURST": "1"}
+LIMITED = ("RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "RATE_LIMIT_READS_PER_MINUTE", "RATE_LIMIT_READS_BURST")
+LIMITS = dict.fromkeys(LIMITED, "1")
 
 
 async def upstream(exchange: Exchange) -> None:
@@ -115,7 +116,7 @@ async def served(folder: Path, upstream_url: str, **settings: str) -> AsyncItera
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def variables(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, str]]:
-    """The variables of the programs; three servers run."""
+    """The variables of the programs; four servers run."""
     folder = tmp_path_factory.mktemp("served")
     async with AsyncExitStack() as stack:
         url = (await stack.enter_async_context(serving(upstream))).url
@@ -125,6 +126,7 @@ async def variables(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[d
             "CHECKED_PAGE_URL": f"{url}/page",
             "CHECKED_URL": await stack.enter_async_context(served(folder / "keys", url, **keys, **NO_LIMITS)),
             "CHECKED_OPEN_URL": await stack.enter_async_context(served(folder / "open", url, **NO_LIMITS)),
+            "CHECKED_USUAL_URL": await stack.enter_async_context(served(folder / "usual", url, **keys)),
             "CHECKED_LIMITED_URL": await stack.enter_async_context(served(folder / "few", url, **keys, **LIMITS)),
         }
 

@@ -23,10 +23,14 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The limit of each client, and that of all clients together. None: no limit."""
+    """The limit of each client, and that of all clients together. None: no limit.
+
+    `reads` is that of a client's searches and reads, which have the client's limit if it is None.
+    """
 
     client: RateLimit | None = None
     server: RateLimit | None = None
+    reads: RateLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,9 @@ class LimitState:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitDecision:
-    """Whether a request may proceed. `server` is None if there is no such limit, or if the client's refused first."""
+    """Whether a request may proceed. `client` is the limit of its reads if that was counted. `server` is None if there is no
+    such limit, if it does not apply, or if the client's refused first.
+    """
 
     client: LimitState | None = None
     server: LimitState | None = None
@@ -74,8 +80,9 @@ class IRateLimiter(ABC):
         """The limits that apply."""
 
     @abstractmethod
-    async def take(self, client: str, *, counts_for_all: bool = True) -> RateLimitDecision:
+    async def take(self, client: str, *, counts_for_all: bool = True, only_reads: bool = False) -> RateLimitDecision:
         """Count one request of `client` (an identifier, not a secret) and decide on it. Never raises.
 
-        With `counts_for_all` False, the limit of all clients neither counts the request nor decides on it.
+        With `counts_for_all` False, the limit of all clients neither counts the request nor decides on it. `only_reads`: the
+        limit of reads alone counts it, if there is one.
         """

@@ -17,13 +17,18 @@ class MemoryRateLimiter(rate_limiter.IRateLimiter):
     def __init__(self, limits: rate_limiter.RateLimits, max_clients: int = MAX_CLIENTS) -> None:
         self._limits = limits
         self._client = _Counter(limits.client, max_clients) if limits.client else None
+        self._reads = _Counter(limits.reads, max_clients) if limits.reads else None
         self._server = _Counter(limits.server, 1) if limits.server else None  # not evicted by clients
 
     @property
     def limits(self) -> rate_limiter.RateLimits:
         return self._limits
 
-    async def take(self, client: str, *, counts_for_all: bool = True) -> rate_limiter.RateLimitDecision:
+    async def take(
+        self, client: str, *, counts_for_all: bool = True, only_reads: bool = False
+    ) -> rate_limiter.RateLimitDecision:
+        if only_reads and self._reads:
+            return rate_limiter.RateLimitDecision(self._reads.take(client))
         own = self._client.take(client) if self._client else None
         if own is not None and own.is_exceeded:
             return rate_limiter.RateLimitDecision(own)

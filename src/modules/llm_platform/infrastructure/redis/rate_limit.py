@@ -52,41 +52,46 @@ class RedisRateLimiter(rate_limiter.IRateLimiter):
         self._redis = redis
         self._local = local
         self._script: AsyncScript | None = None
-        limits = [limit for limit in (local.limits.client, local.limits.server) if limit is not None]
-        self._arguments = [value for limit in limits for value in (limit.interval_s, limit.burst)]
 
     @property
     def limits(self) -> rate_limiter.RateLimits:
         return self._local.limits
 
-    async def take(self, client: str, *, counts_for_all: bool = True) -> rate_limiter.RateLimitDecision:
+    async def take(
+        self, client: str, *, counts_for_all: bool = True, only_reads: bool = False
+    ) -> rate_limiter.RateLimitDecision:
         limits = self.limits
-        keys = [rate_limit_key(limits.client, client)] if limits.client else []
-        keys += [rate_limit_key(limits.server)] if limits.server and counts_for_all else []
+        if only_reads and limits.reads:
+            counted = [(limits.reads, client)]
+        else:
+            counted = [(limits.client, client)] if limits.client else []
+            counted += [(limits.server, "")] if limits.server and counts_for_all else []
         try:
-            return self._decision(await self._redis.call("EVALSHA", lambda redis: self._run(redis, keys)) if keys else ())
+            found = await self._redis.call("EVALSHA", lambda redis: self._run(redis, counted)) if counted else ()
         except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
-            return await self._local.take(client, counts_for_all=counts_for_all)
+            return await self._local.take(client, counts_for_all=counts_for_all, only_reads=only_reads)
+        return _decision([limit for limit, _ in counted], found)
 
-    async def _run(self, redis: redis_client.RedisConnection, keys: Sequence[str]) -> Sequence[Sequence[Any]]:
+    async def _run(
+        self, redis: redis_client.RedisConnection, counted: Sequence[tuple[rate_limiter.RateLimit, str]]
+    ) -> Sequence[Sequence[Any]]:
         if self._script is None:
             from throttled.rate_limiter.gcra import RedisLimitAtomicActionSpec
 
             self._script = redis.register_script(SCRIPT % RedisLimitAtomicActionSpec.SCRIPTS)
-        states: Sequence[Sequence[Any]] = await self._script(keys, self._arguments[: 2 * len(keys)])
+        keys = [rate_limit_key(limit, client) for limit, client in counted]
+        arguments = [value for limit, _ in counted for value in (limit.interval_s, limit.burst)]
+        states: Sequence[Sequence[Any]] = await self._script(keys, arguments)
         return states
 
-    def _decision(self, states: Sequence[Sequence[Any]]) -> rate_limiter.RateLimitDecision:
-        limits = [limit for limit in (self.limits.client, self.limits.server) if limit is not None]
-        found = {
-            limit.name: rate_limiter.LimitState.of(limit, bool(refused), int(remaining), float(full_after_s))
-            for limit, (refused, remaining, full_after_s, _) in zip(limits, states, strict=False)  # none after a refusal
-        }
-        client, server = self.limits.client, self.limits.server
-        return rate_limiter.RateLimitDecision(
-            found.get(client.name) if client else None,
-            found.get(server.name) if server else None,
-        )
+
+def _decision(limits: Sequence[rate_limiter.RateLimit], states: Sequence[Sequence[Any]]) -> rate_limiter.RateLimitDecision:
+    found = [
+        rate_limiter.LimitState.of(limit, bool(refused), int(remaining), float(full_after_s))
+        for limit, (refused, remaining, full_after_s, _) in zip(limits, states, strict=False)  # none after a refusal
+    ]
+    server = next((state for state in found if state.limit.name == "server"), None)
+    return rate_limiter.RateLimitDecision(next((state for state in found if state is not server), None), server)
 
 
 class RateLimitProbe(IHealthProbe):

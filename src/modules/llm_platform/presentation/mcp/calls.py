@@ -27,6 +27,10 @@ class Call:
     async def start(self) -> None:
         """Count the call for the rate limits. Runs in the task of the call. Raises RateLimitedError."""
 
+    async def start_reading(self) -> None:
+        """Count a call that searches or reads, as `start` does."""
+        await self.start()
+
     def research_slot(self) -> AbstractAsyncContextManager[None]:
         """A slot for one research run. Raises OverloadedError."""
         return nullcontext()

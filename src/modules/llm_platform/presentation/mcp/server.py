@@ -125,7 +125,7 @@ class _Handlers:
         spec = next((spec for spec in TOOLS if spec.name == params.name), None)
         if spec is None or not spec.works(platform):
             raise UnknownToolError
-        await call.start()
+        await (call.start() if spec.researches else call.start_reading())
         request = spec.parse(params.arguments or {}, Choices.of(platform))
 
         async def send_progress(progress: float, message: str) -> None:
@@ -157,7 +157,7 @@ class _Handlers:
         )
 
     async def _finished_topics(self, call: Call) -> Sequence[StoredTopic]:
-        await call.start()
+        await call.start_reading()
         store = self._platform().store
         if not call.owns_all_reports:
             return await store.reports_of(call.owner, MAX_LISTED_REPORTS)
@@ -182,7 +182,7 @@ class _Handlers:
         return types.ReadResourceResult(contents=[content])
 
     async def _stored_report(self, uri: str, call: Call) -> str:
-        await call.start()
+        await call.start_reading()
         name = unquote(uri.removeprefix(REPORT_SCHEME)) if uri.startswith(REPORT_SCHEME) else ""
         if not is_topic_name(name):
             raise TopicNotFoundError

@@ -146,8 +146,8 @@ class Choices:
 class ToolSpec:
     """One tool. `parameters` are the fields of `request` that clients may set, with their descriptions.
 
-    `hidden` are the fields of `result` that are not sent. `read_only`: the tool changes nothing. `works` tells whether it can
-    work on a platform.
+    `hidden` are the fields of `result` that are not sent. `read_only`: the tool changes nothing. `researches`: it makes
+    research runs. `works` tells whether it can work on a platform.
     """
 
     name: str
@@ -160,6 +160,7 @@ class ToolSpec:
     text: Callable[[Any], str]
     hidden: frozenset[str] = frozenset()
     read_only: bool = True
+    researches: bool = False
     works: Callable[[LLMPlatform], bool] = lambda platform: bool(platform.source_kinds)
 
     def input_schema(self, choices: Choices) -> dict[str, Any]:
@@ -395,6 +396,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         run=_research,
         text=research_text,
         hidden=frozenset({"raw_results"}),
+        researches=True,
     ),
     ToolSpec(
         name="start_research",
@@ -406,6 +408,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         run=_start,
         text=run_text,
         read_only=False,
+        researches=True,
         works=_runs_in_background,
     ),
     ToolSpec(

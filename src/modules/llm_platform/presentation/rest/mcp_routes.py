@@ -180,6 +180,10 @@ class _HttpCall(Call):
         bind_request_id(self._scope[problems.REQUEST_ID]).__enter__()
         await self._scope[COUNT_REQUEST]()
 
+    async def start_reading(self) -> None:
+        bind_request_id(self._scope[problems.REQUEST_ID]).__enter__()
+        await self._scope[COUNT_REQUEST](only_reads=True)
+
     def research_slot(self) -> AbstractAsyncContextManager[None]:
         return self._server.researches.slot()
 

@@ -162,9 +162,9 @@ async def test_errors_have_the_types_of_the_client(services: FakeServices) -> No
         with pytest.raises(openai.AuthenticationError):
             await sdk.models.list()
         sdk = sdk.with_options(api_key=KEY)
-        await sdk.models.list()
+        await sdk.chat.completions.create(model="research-shallow", messages=QUESTION)
         with pytest.raises(openai.RateLimitError) as caught:
-            await sdk.models.list()
+            await sdk.chat.completions.create(model="research-shallow", messages=QUESTION)
         assert int(caught.value.response.headers["retry-after"]) > 0
     services.error = WebSearchConnectionError("SearXNG is away: start it")
     async with app_client(services) as client:

@@ -17,9 +17,11 @@ from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest.http.problems import QUOTA_EXCEEDED, RateLimitedError
 from modules.llm_platform.presentation.rest.http.rate_limits import (
+    MAX_SCHEDULED_S,
     UNKNOWN_ADDRESS,
     ClientAddresses,
     LocalPrograms,
+    RetrySchedule,
     WrongKeyLimit,
 )
 from shared.config import Settings
@@ -247,6 +249,119 @@ class TestCounting:
             assert await statuses(client, 1, **{"X-Forwarded-For": "203.0.113.2"}) == [200]
             spoofed = [("X-Forwarded-For", "198.51.100.7"), ("X-Forwarded-For", "203.0.113.1")]
             assert (await client.get(SEARCH, headers=spoofed)).status_code == 429
+
+
+READS = RateLimit("reads", 9, HOUR_S, burst=9)
+ASK = {"query": "What is asyncio?"}
+
+
+class TestReads:
+    """Searches and reads of an API key have a limit of their own, which fits an agent."""
+
+    @for_each(
+        ("method", "path", "body"),
+        [
+            ("GET", "/search?q=x", None),
+            ("POST", "/search", {"q": "x"}),
+            ("POST", "/llm-platform/web-search", {"query": "x"}),
+            ("POST", "/tavily/search", {"query": "x"}),
+            ("POST", "/tavily/extract", {"urls": "https://a.example/"}),
+            ("POST", "/perplexity/search", {"query": "x"}),
+            ("POST", "/open-webui/search", {"query": "x"}),
+            ("GET", "/searxng/search?q=x", None),
+            ("GET", "/research/unknown", None),
+            ("GET", "/v1/responses/resp_unknown", None),
+        ],
+    )
+    async def test_reads_of_a_key_count_for_their_own_limit(self, method: str, path: str, body: dict[str, Any] | None) -> None:
+        """Also where all clients are at their limit; research runs are counted beside them."""
+        limits = MemoryRateLimiter(RateLimits(CLIENT, SERVER, READS))
+        async with app_client(rate_limiter=limits, LLM_PLATFORM_API_KEYS=KEY) as client:
+            client.headers["X-API-Key"] = KEY
+            found = [(await client.request(method, path, json=body)).status_code for _ in range(10)]
+            refused = await client.request(method, path, json=body)
+            runs = [(await client.post("/research", json=ASK)).status_code for _ in range(3)]
+        assert 429 not in found[:9]
+        assert found[9] == 429
+        assert refused.headers["ratelimit"].startswith('"reads";r=0;t=')
+        assert "searches and reads of this API key" in refused.text
+        assert runs == [200, 200, 429]
+
+    @for_each(
+        ("path", "body"),
+        [
+            ("/research", ASK),
+            ("/tavily/search", {"query": "What is asyncio?", "include_answer": True}),
+            ("/v1/chat/completions", {"model": "research-deep", "messages": [{"role": "user", "content": "Why tea?"}]}),
+            ("/v1/chat/completions", {"model": "fake/fake-1", "messages": [{"role": "user", "content": "Hello"}]}),
+        ],
+    )
+    async def test_runs_and_models_keep_the_limit_of_a_client(self, path: str, body: dict[str, Any]) -> None:
+        """Whatever the address looks like: a search with an answer is a research run."""
+        limits = MemoryRateLimiter(RateLimits(CLIENT, None, RateLimit("reads", 99, HOUR_S, burst=99)))
+        async with app_client(rate_limiter=limits, LLM_PLATFORM_API_KEYS=KEY) as client:
+            found = [(await client.post(path, json=body, headers={"X-API-Key": KEY})).status_code for _ in range(6)]
+        assert found == [200] * 5 + [429]
+
+    async def test_callers_without_a_key_have_one_limit(self) -> None:
+        """Their searches and their runs count together, and a search with an answer once."""
+        limits = MemoryRateLimiter(RateLimits(CLIENT, None, READS))
+        answered = {"query": "What is asyncio?", "include_answer": True}
+        async with app_client(rate_limiter=limits) as client:
+            assert await statuses(client, 3) == [200] * 3
+            found = [(await client.post("/tavily/search", json=answered)).status_code for _ in range(3)]
+        assert found == [200, 200, 429]
+
+    async def test_lists_of_models_are_free(self) -> None:
+        """Clients ask for them before each call; they still need the key."""
+        paths = ("/v1/models", "/v1/models/research-deep", "/anthropic/v1/models", "/perplexity/v1/models")
+        limits = MemoryRateLimiter(RateLimits(RateLimit("client", 1, HOUR_S, 1), None, RateLimit("reads", 1, HOUR_S, 1)))
+        async with app_client(rate_limiter=limits, LLM_PLATFORM_API_KEYS=KEY) as client:
+            for path in paths * 3:
+                assert (await client.get(path, headers={"X-API-Key": KEY})).status_code == 200
+            assert {(await client.get(path)).status_code for path in paths} <= {401, 429}
+
+
+class TestRetrySchedule:
+    """Refused requests of a client come back at different times."""
+
+    def test_each_refused_request_has_its_own_time(self) -> None:
+        """One interval of the limit apart, so that one retry of each of a burst succeeds; another client has its own."""
+        limit = RateLimit("client", 30, 60, burst=5)
+        schedule = RetrySchedule(lambda: 100.0)
+        assert [schedule.wait_s("a", LimitState(limit, True, 0, 1.5)) for _ in range(4)] == [1.5, 3.5, 5.5, 7.5]
+        assert schedule.wait_s("b", LimitState(limit, True, 0, 1.5)) == 1.5
+
+    async def test_a_burst_succeeds_with_one_retry_of_each(self) -> None:
+        """Twenty requests at once by the limiter itself: each refused one is allowed at the time that it was given."""
+        limit = RateLimit("client", 1200, 60, burst=5)
+        limits, schedule = MemoryRateLimiter(RateLimits(limit)), RetrySchedule()
+
+        async def ask() -> int:
+            for tries in range(1, 4):
+                exceeded = (await limits.take("a")).exceeded
+                if exceeded is None:
+                    return tries
+                await asyncio.sleep(schedule.wait_s("a", exceeded) + 0.01)
+            return 0
+
+        tries = await asyncio.gather(*(ask() for _ in range(20)))
+        assert 0 not in tries
+        assert sum(number == 1 for number in tries) >= 5
+
+    def test_no_wait_is_longer_than_an_sdk_waits(self) -> None:
+        """Whoever goes on asking does not lengthen it; a limit of one request in minutes says when that is."""
+        schedule = RetrySchedule(lambda: 100.0)
+        many = [schedule.wait_s("a", LimitState(RateLimit("client", 30, 60, 5), True, 0, 2.0)) for _ in range(1000)]
+        assert max(many) == MAX_SCHEDULED_S
+        assert schedule.wait_s("b", LimitState(RateLimit("client", 1, HOUR_S, 1), True, 0, 1800.0)) == 1800.0
+
+    def test_memory_is_bounded(self) -> None:
+        """The client that was refused longest ago is forgotten first."""
+        schedule = RetrySchedule(lambda: 100.0)
+        for number in range(20_000):
+            schedule.wait_s(str(number), LimitState(CLIENT, True, 0, 1.0))
+        assert len(schedule._last) <= 10_000
 
 
 class TestAddresses:

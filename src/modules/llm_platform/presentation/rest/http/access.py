@@ -17,6 +17,13 @@ PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key; p
 PAGE_PATHS = frozenset({"/", "/docs"})  # opened in a browser: need no API key, and any site may link to them
 PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # files of these pages: need no API key
 UNLIMITED_PATHS = frozenset({"/openapi.json"})  # not counted, like the paths that need no API key
+LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # not counted: clients ask before each call
+# POST requests that search, extract or count; with GET requests they are reads, which have a limit of their own.
+READ_PATHS = frozenset({
+    "/anthropic/v1/messages/count_tokens", "/llm-platform/web-search", "/open-webui/load", "/open-webui/search",
+    "/perplexity/search", "/search", "/searxng", "/searxng/", "/searxng/search", "/tavily/extract", "/tavily/search",
+    "/v1/embeddings",
+})
 COUNTED_BY_ROUTE = frozenset({"/mcp"})  # whose route counts calls: a client sends six requests before the first one
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar
 MAX_CACHED_HOSTS = 100
@@ -181,7 +188,13 @@ def is_limited(path: str) -> bool:
     The texts behind quotes do not: they are in memory, and a page that shows an answer gets all of them at once.
     """
     is_source = path.startswith("/research/") and "/sources/" in path
-    return not (is_public(path) or path in UNLIMITED_PATHS or path in COUNTED_BY_ROUTE or is_source)
+    is_model = any(path == models or path.startswith(f"{models}/") for models in LISTS_OF_MODELS)
+    return not (is_public(path) or path in UNLIMITED_PATHS or path in COUNTED_BY_ROUTE or is_source or is_model)
+
+
+def only_reads(method: str, path: str) -> bool:
+    """Return whether a request searches, extracts, or reads what is stored. A route that does more counts that itself."""
+    return method in ("GET", "HEAD") or path in READ_PATHS
 
 
 def is_public(path: str) -> bool:

@@ -30,7 +30,11 @@ from shared.logging import bind_request_id
 STREAM_ERROR_HANDLER = (
     "llm_platform.stream_error_handler"  # key in the ASGI scope: sends an error after the response began
 )
-COUNT_REQUEST = "llm_platform.count_request"  # key in the ASGI scope: counts it for the limits, for COUNTED_BY_ROUTE
+# Key in the ASGI scope: counts the request for the limits. Routes of COUNTED_BY_ROUTE call it, and those of READ_PATHS before
+# they do more than search and read.
+COUNT_REQUEST = "llm_platform.count_request"
+COUNTED_AS = "llm_platform.counted_as"  # key in the ASGI scope: RUN or READ
+RUN, READ = "run", "read"
 READ_HEADERS = frozenset(
     b"accept access-control-request-method authorization content-encoding content-length content-type expect host "
     b"last-event-id origin sec-fetch-mode sec-fetch-site x-api-key x-request-id".split()
@@ -87,6 +91,7 @@ class GuardMiddleware:
         self._compatible_apis = compatible_apis
         self._policy: rate_limits.Header | None = None
         self._wrong_keys = rate_limits.WrongKeyLimit()
+        self._retries = rate_limits.RetrySchedule()
         key_headers = sorted({api.key_header for api in compatible_apis.values() if api.key_header})
         forwarded = FORWARDED_HEADERS if addresses.reads_forwarded else frozenset()
         self._read_headers = READ_HEADERS.union(key_headers, forwarded)
@@ -154,24 +159,39 @@ class GuardMiddleware:
         set_current_caller(caller.id or self._address(scope, headers))
         if not self._server.is_ready and path not in http_access.PROBE_PATHS:
             raise problems.NotServingError
+        scope[COUNT_REQUEST] = partial(self._count, scope, headers, caller, sender)
         if http_access.is_limited(path):
-            await self._count(scope, headers, caller, sender)
-        elif path in http_access.COUNTED_BY_ROUTE:
-            scope[COUNT_REQUEST] = partial(self._count, scope, headers, caller, sender)
+            await self._count(scope, headers, caller, sender, only_reads=http_access.only_reads(scope["method"], path))
         await self._app(scope, receive, sender)
 
-    async def _count(self, scope: Scope, headers: http_access.Headers, caller: http_access.Caller, sender: _Sender) -> None:
-        """Count the request for its API key, or for its address if no keys are set. Raises RateLimitedError."""
+    async def _count(
+        self,
+        scope: Scope,
+        headers: http_access.Headers,
+        caller: http_access.Caller,
+        sender: _Sender,
+        *,
+        only_reads: bool = False,
+    ) -> None:
+        """Count the request for its API key, or for its address if no keys are set. Raises RateLimitedError.
+
+        `only_reads`: the request searches or reads. That of a caller with a key has a limit of its own.
+        """
         limiter = self._server.rate_limiter
         if limiter is None or (sender.origin is None and self._local_programs and self._local_programs.sent(scope)):
             return
         scope[http_access.IS_LIMITED] = True
-        decision = await limiter.take(caller.id or self._address(scope, headers))
+        if scope.get(COUNTED_AS) == RUN and not only_reads:
+            return
+        client = caller.id or self._address(scope, headers)
+        decision = await limiter.take(client, only_reads=only_reads and bool(caller.id))
         self._policy = self._policy or rate_limits.policy_header(limiter.limits)
         sender.add_headers(self._policy, rate_limits.rate_limit_header(decision))
         self._count_decision(decision)
-        if decision.exceeded is not None:
-            raise problems.RateLimitedError(decision.exceeded)
+        is_read = decision.client is not None and decision.client.limit == limiter.limits.reads
+        scope[COUNTED_AS] = READ if is_read else RUN
+        if (exceeded := decision.exceeded) is not None:
+            raise problems.RateLimitedError(exceeded, self._retries.wait_s(client, exceeded))
 
     async def _count_wrong_key(self, address: str) -> None:
         """Count a request without a right key, or whose body was refused while one was looked for, for its address alone.
@@ -281,7 +301,9 @@ class _Sender:
         return known
 
     def add_headers(self, *headers: rate_limits.Header | None) -> None:
-        self._added += [header for header in headers if header is not None]
+        """Add headers in the place of those of the same name."""
+        added = dict(self._added) | dict(header for header in headers if header is not None)
+        self._added = list(added.items())
 
     async def _redact(self, redactor: Redacts, message: Message) -> None:
         body = message.get("body", b"")

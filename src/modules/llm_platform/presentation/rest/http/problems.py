@@ -120,13 +120,14 @@ class InvalidRequestError(RestError, code="invalid_request", status_code=422):
 class RateLimitedError(RestError, code="rate_limited", status_code=429, retryable=True):
     """Too many requests: wait for the seconds of Retry-After."""
 
-    def __init__(self, exceeded: LimitState) -> None:
+    def __init__(self, exceeded: LimitState, wait_s: float | None = None) -> None:
         limit = exceeded.limit
+        name = "searches and reads of this API key" if limit.name == "reads" else f"this {limit.name}"
         super().__init__(
-            f"Too many requests: the limit of this {limit.name} is {limit.quota} in {limit.window_s} seconds and "
+            f"Too many requests: the limit of {name} is {limit.quota} in {limit.window_s} seconds and "
             f"{limit.burst} at once. Wait for the seconds of Retry-After."
         )
-        self.retry_after_s = exceeded.next_s
+        self.retry_after_s = exceeded.next_s if wait_s is None else wait_s
         self.policy = limit.name
 
     def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:

@@ -21,12 +21,14 @@ MAX_FORWARDED = 32  # entries of X-Forwarded-For that are read, from the right
 PARSED_ADDRESSES = 4096
 MAX_REFUSED = 10_000  # addresses above the limit of wrong keys
 MAX_USED_KEYS = 10_000  # pairs of an address and a key that it has used
+MAX_SCHEDULED = 10_000  # clients with refused requests
+MAX_SCHEDULED_S = 60.0  # SDKs wait no longer for a Retry-After
 IPV6_HOST_BITS = 64  # one customer gets a whole /64
 
 # Settings of an operator who limits clients, or serves others than the programs of this machine.
 SERVING = frozenset((
-    "RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "RATE_LIMIT_GLOBAL_PER_HOUR", "TRUSTED_PROXIES", "ALLOWED_HOSTS",
-    "LLM_PLATFORM_API_KEYS",
+    "RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "RATE_LIMIT_READS_PER_MINUTE", "RATE_LIMIT_READS_BURST",
+    "RATE_LIMIT_GLOBAL_PER_HOUR", "TRUSTED_PROXIES", "ALLOWED_HOSTS", "LLM_PLATFORM_API_KEYS",
 ))
 FORWARDING = frozenset(b"cf-connecting-ip forwarded via x-forwarded-for x-forwarded-host x-forwarded-proto x-real-ip".split())
 
@@ -151,11 +153,35 @@ class WrongKeyLimit:
         self._used[pair] = None
 
 
+class RetrySchedule:
+    """Gives the refused requests of a client different times to come back, one for each request that its limit allows then.
+
+    With the same time, all but one of a burst would be refused again, and SDKs retry twice.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: dict[tuple[str, str], float] = {}  # by limit and client, the last time that was given
+
+    def wait_s(self, client: str, exceeded: LimitState) -> float:
+        """Return the seconds after which one more refused request may come back, at most MAX_SCHEDULED_S."""
+        now, of_all = self._clock(), exceeded.limit.name == "server"
+        key = exceeded.limit.name, "" if of_all else client
+        earliest = now + exceeded.next_s
+        free = max(earliest, self._last.pop(key, 0.0) + exceeded.limit.interval_s)
+        # A limit of one request in minutes says when that is; no longer queue is made of it.
+        given = max(earliest, min(free, now + MAX_SCHEDULED_S))
+        if len(self._last) >= MAX_SCHEDULED:
+            del self._last[next(iter(self._last))]  # the least recently used one
+        self._last[key] = given
+        return given - now
+
+
 def policy_header(limits: RateLimits) -> Header:
     """Return RateLimit-Policy, the same for all responses. The burst is a parameter of our own, as the draft allows."""
     return (
         b"ratelimit-policy",
-        ", ".join(_policy(limit) for limit in (limits.client, limits.server) if limit).encode(),
+        ", ".join(_policy(limit) for limit in (limits.client, limits.server, limits.reads) if limit).encode(),
     )
 
 

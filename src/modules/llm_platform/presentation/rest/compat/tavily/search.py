@@ -24,6 +24,7 @@ from modules.llm_platform.presentation.rest.compat.tavily.shared import (
     router,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
+from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
 from modules.llm_platform.presentation.rest.http.responses import run_research
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
@@ -104,6 +105,8 @@ async def search(request: Request) -> Response:
     began = time.perf_counter()
     body = await read_body(request, TavilySearchRequest)
     count_call(request, "search")
+    if body.include_answer:
+        await request.scope[COUNT_REQUEST]()  # a research run, beside the search
     answer, results = await (_answered(request, body) if body.include_answer else _searched(request, body))
     results = results[: body.max_results]
     if body.include_raw_content:
