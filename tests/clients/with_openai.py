@@ -192,13 +192,18 @@ def errors():
     wrong = client.with_options(api_key="not-the-right-key")
     raised(openai.AuthenticationError, lambda: wrong.models.list())
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    other = {"type": "function", "function": {"name": "g"}}
     create = client.chat.completions.create
     caught = raised(
-        openai.BadRequestError, lambda: create(model="research-shallow", messages=MESSAGES, tools=tools)
+        openai.BadRequestError,
+        lambda: create(model="research-shallow", messages=MESSAGES, tools=tools, tool_choice=other),
     )
-    assert caught.param == "tools"
+    assert caught.param == "tool_choice"
     sonar = client.with_options(base_url=f"{URL}/perplexity").chat.completions.create
-    raised(openai.UnprocessableEntityError, lambda: sonar(model="sonar", messages=MESSAGES, tools=tools))
+    wrong_filter = {"search_domain_filter": ["a b"]}
+    raised(
+        openai.UnprocessableEntityError, lambda: sonar(model="sonar", messages=MESSAGES, extra_body=wrong_filter)
+    )
     limited = client.with_options(base_url=f"{LIMITED_URL}/v1")
     caught = raised(
         openai.RateLimitError,
