@@ -95,6 +95,17 @@ TemplateFields = Annotated[
 ]
 
 
+def _check_biases(value: object) -> object:
+    """Refuse a wrong map as a whole: the place of an error in it would be a key of the sender's."""
+    if value is None or (
+        isinstance(value, dict)
+        and len(value) <= MAX_BIASES
+        and all(type(bias) in (int, float) for bias in value.values())
+    ):
+        return value
+    raise ValueError(f"must be an object of at most {MAX_BIASES} numbers, by token")
+
+
 class OpenaiChatRequest(dialect.DialectBody, frozen=True):
     """A conversation with a research run or a configured language model, which gets the fields from `temperature` on."""
 
@@ -121,7 +132,7 @@ class OpenaiChatRequest(dialect.DialectBody, frozen=True):
     repetition_penalty: float | None = Field(default=None, ge=0, le=10, strict=True)
     logprobs: bool | None = Field(default=None, strict=True)
     top_logprobs: int | None = Field(default=None, ge=0, le=20, strict=True)
-    logit_bias: Annotated[dict[str, float], Field(max_length=MAX_BIASES)] | None = None
+    logit_bias: Annotated[dict[str, float] | None, BeforeValidator(_check_biases)] = None
     chat_template_kwargs: TemplateFields | None = None
     enable_thinking: bool | None = Field(default=None, strict=True)
     thinking: dict[str, Any] | None = None
