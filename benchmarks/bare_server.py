@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
-from modules.llm_platform.infrastructure.policies.upstream_guard import UpstreamGuard
+from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
 from modules.llm_platform.wiring import services
 

@@ -26,10 +26,10 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Passage,
     RagSearch,
 )
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
-from modules.llm_platform.infrastructure.vectors.embedded_collection import engine
-from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, hybrid_query
+from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, hybrid_query
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.index.qdrant.embedded_collection import engine
+from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 
 PASSAGES = 100_000
 PER_DOCUMENT = 10

@@ -17,9 +17,9 @@ from benchmarks.common import median
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.intake import BATCH_PASSAGES, chunk_document
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 
 COPIES = 20  # of each text: ten thousand passages, since the first two thousand wait for the mean of a collection
 RUNS = 3

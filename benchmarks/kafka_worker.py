@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 from modules.llm_platform.presentation.cli.commands.worker import uvloop_factory
 from modules.llm_platform.presentation.garbage_collection import tune_gc
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler

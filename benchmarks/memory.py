@@ -24,7 +24,7 @@ from benchmarks.soak import resident_mb as resident_mb_of
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 
 RESEARCHES = 200
 WARM = 20  # research runs that fill pools and caches

@@ -24,10 +24,10 @@ from scripts.retrieval_quality import COLLECTION, RANKED, RECALLED, Figures  # n
 from modules.llm_platform.application.rag.indexing import IndexingService  # noqa: E402
 from modules.llm_platform.application.rag.retrieval import RetrievalService  # noqa: E402
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch  # noqa: E402
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore  # noqa: E402
-from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder  # noqa: E402
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder  # noqa: E402
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource  # noqa: E402
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder  # noqa: E402
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore  # noqa: E402
+from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder  # noqa: E402
 
 
 def write(asked: FaqSet, folder: Path) -> None:

@@ -33,10 +33,10 @@ from modules.llm_platform.application.rag.retrieval import RetrievalService  # n
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage, RagSearch  # noqa: E402
 from modules.llm_platform.domain.ports.embedder import IEmbedder  # noqa: E402
 from modules.llm_platform.domain.ports.vector_store import IVectorStore  # noqa: E402
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore  # noqa: E402
-from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder  # noqa: E402
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder  # noqa: E402
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource  # noqa: E402
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder  # noqa: E402
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore  # noqa: E402
+from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder  # noqa: E402
 
 QUESTIONS = ROOT / "tests" / "quality" / "retrieval" / "questions.jsonl"
 DOCS = ROOT / "docs"

@@ -27,10 +27,14 @@ WRONG = (
     ("wiring", "modules.llm_platform.container"),
     ("application/research", "modules.llm_platform.application.services.web_search_service"),
     ("application/rag", "modules.llm_platform.application.services.page_service"),
-    ("infrastructure/adapters/openai", "modules.llm_platform.application.services.llm_service"),
+    ("infrastructure/models/openai", "modules.llm_platform.application.services.llm_service"),
+    ("infrastructure/documents", "modules.llm_platform.infrastructure.index.qdrant.vector_store"),
+    ("infrastructure/search", "modules.llm_platform.infrastructure.models.kinds"),
+    ("infrastructure/cache", "modules.llm_platform.infrastructure.limits.upstream_guard"),
+    ("infrastructure/http", "modules.llm_platform.infrastructure.parsing.decoding"),
 )
 CYCLES = {  # and the folders that the report names
-    ("infrastructure/documents", "modules.llm_platform.infrastructure.adapters.qdrant_vector_store"): ".documents -> .adapters",
+    ("infrastructure/stores/database", "modules.llm_platform.infrastructure.stores.outcomes.sqlite"): ".database -> .outcomes",
     ("domain/dtos", "modules.llm_platform.domain.ports.web_search"): ".dtos -> .ports",
 }
 

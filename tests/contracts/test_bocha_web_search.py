@@ -8,7 +8,7 @@ import httpx2
 from tests.contracts.search_row_contract import KeyedSearchContract
 from tests.support.loopback_upstream import recorded
 
-from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
+from modules.llm_platform.infrastructure.search.bocha import BochaWebSearchAdapter
 
 
 class TestBocha(KeyedSearchContract):

@@ -8,7 +8,7 @@ import httpx2
 from tests.contracts.search_row_contract import KeyedSearchContract
 from tests.support.loopback_upstream import recorded
 
-from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
+from modules.llm_platform.infrastructure.search.brave import BraveWebSearchAdapter
 
 
 class TestBrave(KeyedSearchContract):

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.exceptions import LLMConnectionError
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.testing import FakeLLM
 
 ROWS = '[[1, "supported"], [2, "unsupported"]]'

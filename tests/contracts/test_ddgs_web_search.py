@@ -11,7 +11,7 @@ from ddgs.exceptions import DDGSException
 from tests.contracts.search_row_contract import SearchRowContract
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
-from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
+from modules.llm_platform.infrastructure.search.ddgs import DdgsWebSearchAdapter
 from modules.llm_platform.testing.web_search import SearchCase, SlowSearch
 
 FINDABLE = "python asyncio"

@@ -10,7 +10,7 @@ from tests.contracts.search_row_contract import KeyedSearchContract
 from tests.support.cases import for_each
 from tests.support.loopback_upstream import json_reply
 
-from modules.llm_platform.infrastructure.adapters.exa_web_search import ExaWebSearchAdapter
+from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
 
 KEY = "exa-0123456789"
 FOUND = {

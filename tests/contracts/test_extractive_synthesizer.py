@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.synthesizer import QuotingSynthesizerContract
 
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
 SENTENCE = "A session token of client {n} stays valid for {n} minutes and the owner may renew it in the settings. "
 

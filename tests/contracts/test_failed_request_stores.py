@@ -9,7 +9,7 @@ from tests.fakes.failed_request_store import MAX_BYTES, TTL_DAYS, FailedRequestS
 from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
-from modules.llm_platform.infrastructure.sqlite.failed_request_store import SqliteFailedRequestStore
+from modules.llm_platform.infrastructure.stores.failed_requests.sqlite import SqliteFailedRequestStore
 
 
 class TestMemoryFailedRequestStore(FailedRequestStoreContract):

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer, QuotingSynthesizerContract
 
+from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer
 
 LONG_S = 30.0
 

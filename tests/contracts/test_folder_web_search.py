@@ -12,11 +12,11 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
-from modules.llm_platform.infrastructure.policies.page_readers import RoutedPageReader
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
+from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.documents.routed_page_reader import RoutedPageReader
+from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
+from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 from modules.llm_platform.testing import (
     FakePageReader,
     PageCase,

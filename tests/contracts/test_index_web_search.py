@@ -25,12 +25,12 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
 )
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
-from modules.llm_platform.infrastructure.adapters import document_web_search
-from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.policies.page_readers import RoutedPageReader
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+from modules.llm_platform.infrastructure.documents import web_search as document_web_search
+from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.documents.routed_page_reader import RoutedPageReader
+from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 from modules.llm_platform.testing import FakePageReader, SearchCase, SlowSearch, WebSearchProviderContract
 from shared.exceptions import AppException
 

@@ -11,7 +11,7 @@ from tests.support.cases import for_each
 from tests.support.loopback_upstream import Handler, json_reply
 
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchError
-from modules.llm_platform.infrastructure.adapters.jina_web_search import JinaWebSearchAdapter
+from modules.llm_platform.infrastructure.search.jina import JinaWebSearchAdapter
 from shared.exceptions import AppException
 
 KEY = "jina_0123456789"

@@ -14,9 +14,9 @@ from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.infrastructure.policies.caching import SingleFlightLLM
-from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
+from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter
+from modules.llm_platform.infrastructure.models.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.models.single_flight import SingleFlightLLM
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 LONG_S = 30.0

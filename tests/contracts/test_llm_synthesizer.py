@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.synthesizer import SynthesizerContract
 
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
+from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer
-from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 ANSWER = "A token stays valid for thirty minutes [1]. Only the owner may renew it [2]."

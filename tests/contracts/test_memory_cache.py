@@ -9,8 +9,8 @@ from tests.fakes.cache import CacheContract
 from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.infrastructure.adapters.memory_cache import SWEEP_S, MemoryCache
-from modules.llm_platform.infrastructure.redis.cache import LOCAL_TTL_S, LocalCopies
+from modules.llm_platform.infrastructure.cache.memory import SWEEP_S, MemoryCache
+from modules.llm_platform.infrastructure.cache.redis import LOCAL_TTL_S, LocalCopies
 
 
 class TestMemoryCache(CacheContract):

@@ -8,7 +8,7 @@ from tests.fakes.metrics import MemoryMetrics, MetricsContract, ReadValue
 
 from modules.llm_platform.domain.metrics import CACHE_REQUESTS, METRICS, REDIS_UP, SERVER_METRICS, Metric
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
-from modules.llm_platform.infrastructure.adapters.prometheus_metrics import MAX_SERIES, PrometheusMetrics
+from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import MAX_SERIES, PrometheusMetrics
 
 
 def samples(metrics: IMetrics) -> dict[tuple[str, tuple[str, ...]], float]:

@@ -24,12 +24,8 @@ from tests.support.loopback_upstream import (
 
 from modules.llm_platform.domain import egress_log
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
-from modules.llm_platform.infrastructure.adapters.openai.embedder import (
-    BATCH_TEXTS,
-    EmbeddingConnection,
-    OpenAIEmbedder,
-)
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
+from modules.llm_platform.infrastructure.models.openai.embedder import BATCH_TEXTS, EmbeddingConnection, OpenAIEmbedder
 from shared.exceptions import AppException
 
 KEY = "sk-of-mine-0123456789"

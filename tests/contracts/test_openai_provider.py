@@ -8,8 +8,8 @@ import pytest
 from tests.fakes.llm_contract import LLMProviderContract
 from tests.support.chat_server import ChatServer, Reply, answer, chunk, spoken, stream
 
-from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
-from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection
+from modules.llm_platform.infrastructure.models.kinds import KINDS, LLMConnection
+from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 
 NOBODY_LISTENS = "http://127.0.0.1:9/v1"
 

@@ -13,18 +13,14 @@ from tests.support.reading_pages import InProcess, Names, html
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageError, PageRequestError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
-from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
 from modules.llm_platform.infrastructure.http.client import make_client
-from modules.llm_platform.infrastructure.policies.page_readers import (
-    FailoverPageReader,
-    GuardedPageReader,
-    LazyPageReader,
-)
-from modules.llm_platform.infrastructure.policies.upstream_limits import RateLimiter
-from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
-from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
-from modules.llm_platform.infrastructure.safe_reader.guard import Guard
+from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
+from modules.llm_platform.infrastructure.http.guarded.guard import Guard
+from modules.llm_platform.infrastructure.limits.upstream_limits import RateLimiter
+from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
+from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
+from modules.llm_platform.infrastructure.pages.jina import JinaPageReader
+from modules.llm_platform.infrastructure.pages.page_readers import FailoverPageReader, GuardedPageReader, LazyPageReader
 from modules.llm_platform.testing import FakePageReader, PageCase, PageReaderContract, SlowPage
 from modules.llm_platform.testing.reader_probe import FakeNetwork
 

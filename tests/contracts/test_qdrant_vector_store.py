@@ -21,8 +21,8 @@ from tests.support.loopback_upstream import Handler, drip, hang_up, json_reply, 
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
-from modules.llm_platform.infrastructure.adapters import qdrant_vector_store
-from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import BATCH_POINTS, QdrantVectorStore
+from modules.llm_platform.infrastructure.index.qdrant import vector_store as qdrant_vector_store
+from modules.llm_platform.infrastructure.index.qdrant.vector_store import BATCH_POINTS, QdrantVectorStore
 from modules.llm_platform.testing.waiting import error_of
 from shared.exceptions import AppException
 

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.rate_limiter import MakeLimiter, RateLimiterContract
 
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MAX_CLIENTS, MemoryRateLimiter
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MAX_CLIENTS, MemoryRateLimiter
 
 DAY_S = 86_400
 CLIENT = RateLimit("client", 5, DAY_S, burst=5)

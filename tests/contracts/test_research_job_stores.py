@@ -26,8 +26,8 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
-from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
-from modules.llm_platform.infrastructure.statements.research_schema import SCHEMA
+from modules.llm_platform.infrastructure.stores.database.research_schema import SCHEMA
+from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
 
 
 class TestMemoryResearchJobStore(ResearchJobStoreContract):

@@ -9,7 +9,7 @@ from tests.fakes.schema_registry import MemorySchemaRegistry, SchemaRegistryCont
 from tests.integration.test_schema_registry import LOGIN, FakeRegistry
 
 from modules.llm_platform.domain.ports.schema_registry import ISchemaRegistry
-from modules.llm_platform.infrastructure.adapters.confluent_schema_registry import ConfluentSchemaRegistry
+from modules.llm_platform.infrastructure.confluent_schema_registry import ConfluentSchemaRegistry
 
 
 class TestMemorySchemaRegistry(SchemaRegistryContract):

@@ -12,8 +12,8 @@ from tests.support.loopback_upstream import recorded
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 
 
 class Adapter:

@@ -11,7 +11,7 @@ from tests.support.cases import for_each
 from tests.support.loopback_upstream import Handler, json_reply
 
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConfigError, WebSearchError
-from modules.llm_platform.infrastructure.adapters.serper_web_search import SerperWebSearchAdapter
+from modules.llm_platform.infrastructure.search.serper import SerperWebSearchAdapter
 from shared.exceptions import AppException
 
 KEY = "serper-0123456789"

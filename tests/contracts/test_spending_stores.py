@@ -9,7 +9,7 @@ from tests.fakes.spending_store import SpendingStoreContract
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
-from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
+from modules.llm_platform.infrastructure.stores.spending.sqlite import SqliteSpendingStore
 
 
 class TestSqliteSpendingStore(SpendingStoreContract):

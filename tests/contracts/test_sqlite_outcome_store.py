@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.outcome_store import TTL_DAYS, OutcomeStoreContract
 from tests.support.clock import Clock
 
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 
 
 class TestSqliteOutcomeStore(OutcomeStoreContract):

@@ -20,8 +20,8 @@ from tests.fakes.vector_store_contract import (
 )
 
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
-from modules.llm_platform.infrastructure.adapters import sqlite_vector_store
-from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import (
+from modules.llm_platform.infrastructure.index import sqlite_vector_store
+from modules.llm_platform.infrastructure.index.sqlite_vector_store import (
     FILE,
     SqliteMemoryVectorStore,
     SqliteVectorStore,

@@ -11,7 +11,7 @@ from tests.support.cases import for_each
 from tests.support.loopback_upstream import Handler, json_reply
 
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
-from modules.llm_platform.infrastructure.adapters.tavily_web_search import TavilyWebSearchAdapter
+from modules.llm_platform.infrastructure.search.tavily import TavilyWebSearchAdapter
 
 KEY = "tvly-0123456789"
 FOUND = {

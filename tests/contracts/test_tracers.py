@@ -12,7 +12,7 @@ from tests.fakes.tracing import PARENT, EndedSpan, MemoryTracer, ReadSpans, Trac
 
 from modules.llm_platform.domain.ports.tracing import ITracer
 from modules.llm_platform.domain.spans import REQUEST_SPAN
-from modules.llm_platform.infrastructure.adapters.otel_tracer import OtelTracer
+from modules.llm_platform.infrastructure.telemetry.otel_tracer import OtelTracer
 
 
 def read_span(span: ReadableSpan) -> EndedSpan:

@@ -11,9 +11,9 @@ from tests.support.guards import cached_search, guarded_search, search_chain
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter, RetryBudget
-from modules.llm_platform.infrastructure.policies.web_search import SearchCaches
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
+from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter, RetryBudget
+from modules.llm_platform.infrastructure.search.web_search_chain import SearchCaches
 from modules.llm_platform.testing.web_search import (
     FakeWebSearch,
     SearchCase,

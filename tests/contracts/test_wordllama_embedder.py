@@ -13,9 +13,9 @@ from tests.fakes.embedder import EmbedderContract
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreConfigError
-from modules.llm_platform.infrastructure.adapters import wordllama_embedder
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.adapters.wordllama_embedder import TOKENIZER, WEIGHTS, WordllamaEmbedder
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.models import wordllama_embedder
+from modules.llm_platform.infrastructure.models.wordllama_embedder import TOKENIZER, WEIGHTS, WordllamaEmbedder
 
 LOADED = WordllamaEmbedder()
 
@@ -57,7 +57,7 @@ def test_the_package_itself_is_never_run() -> None:
     """wordllama sets up logging for the whole process and may go to a hub: nothing of it is imported."""
     code = (
         "import asyncio, logging, sys\n"
-        "from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder\n"
+        "from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder\n"
         "assert 'numpy' not in sys.modules\n"
         "asyncio.run(WordllamaEmbedder().embed(['a text']))\n"
         "assert 'wordllama' not in sys.modules and not logging.getLogger().handlers\n"

@@ -27,7 +27,7 @@ from tests.kafka.real_broker import RealBroker
 from tests.kafka.reference_client import TOPICS
 from tests.services.postgres_server import PostgresServer
 
-from modules.llm_platform.infrastructure.postgres.migrations import migrate
+from modules.llm_platform.infrastructure.stores.database.migrations import migrate
 
 DOWN_S = 3.0  # how long PostgreSQL, or a broker, is away
 BROKERS: Mapping[str, Callable[[Mapping[str, int]], Broker]] = {

@@ -14,8 +14,9 @@ from tests.docs.pages import rows_of, sessions_in, shows, text_of
 from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, RagQuestion
 from modules.llm_platform.domain.metrics import PREFIX, WORKER_METRICS
-from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
-from modules.llm_platform.infrastructure.vectors import payloads, qdrant_server
+from modules.llm_platform.infrastructure.index import payloads
+from modules.llm_platform.infrastructure.index.qdrant import server as qdrant_server
+from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 from modules.llm_platform.presentation.cli.commands import index as index_command
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.worker.clients import REQUIRED_CONSUMER, REQUIRED_PRODUCER, check_config

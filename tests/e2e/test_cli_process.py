@@ -238,7 +238,7 @@ class TestWeight:
         heavy = [
             "fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "qdrant_client", "ddgs", "werkzeug",
             "redis", "portalocker", "aiohttp", "httpcore2", "opentelemetry.exporter",
-            "modules.llm_platform.infrastructure.adapters.otel_tracer",
+            "modules.llm_platform.infrastructure.telemetry.otel_tracer",
         ]
         code = (
             "import sys; from modules.llm_platform.__main__ import main\n"

@@ -25,7 +25,7 @@ from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.api_key_label import api_key_label
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest import mcp_routes
 from modules.llm_platform.presentation.rest.server import make_server
 from modules.llm_platform.testing import MemoryResearchStore

@@ -14,7 +14,7 @@ from tests.fakes.tracing import PARENT
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest, Source
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
-from modules.llm_platform.infrastructure.sqlite.research_job_store import MEMORY, SqliteResearchJobStore
+from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import MEMORY, SqliteResearchJobStore
 from modules.llm_platform.testing.waiting import Elapse
 
 TTL_DAYS: Final = 30.0

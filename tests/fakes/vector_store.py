@@ -21,7 +21,7 @@ from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.bm25 import SparseVector, passage_words, question_words
 from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 from modules.llm_platform.domain.text.scripts import replace_surrogates
-from modules.llm_platform.infrastructure.vectors.payloads import (
+from modules.llm_platform.infrastructure.index.payloads import (
     embedder_mismatch,
     no_collection,
     passage_of,

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 
 NAME = "shared"
 FACTS = Collection(name=NAME, embedder="none", dimension=0)

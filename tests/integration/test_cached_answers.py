@@ -18,7 +18,7 @@ from tests.support.server_process import TIMEOUT_S
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.ports.metrics import IMetrics
-from modules.llm_platform.infrastructure.adapters import memory_cache
+from modules.llm_platform.infrastructure.cache import memory as memory_cache
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.http import request_log
 from shared.config import Settings

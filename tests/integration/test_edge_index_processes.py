@@ -16,8 +16,8 @@ from tests.integration import reading_index
 from tests.integration.reading_index import FACTS, NAME, a_document
 
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
-from modules.llm_platform.infrastructure.adapters import embedded_vector_store
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.index import embedded_vector_store
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 
 READERS = 3
 GENERATIONS = 8

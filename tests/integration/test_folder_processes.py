@@ -22,7 +22,7 @@ from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.infrastructure.adapters import document_web_search
+from modules.llm_platform.infrastructure.documents import web_search as document_web_search
 from modules.llm_platform.testing.waiting import becomes_true
 from modules.llm_platform.wiring import resources as resources_module
 from shared.config import Settings

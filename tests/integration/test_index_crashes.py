@@ -17,8 +17,8 @@ import pytest
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 DOCUMENTS = 32
@@ -31,7 +31,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from modules.llm_platform.application.rag import intake
 from modules.llm_platform.application.rag.indexing import IndexingService
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring

@@ -20,7 +20,7 @@ from modules.llm_platform import (
     WebSearchRequest,
 )
 from modules.llm_platform.container import Container, build_platform
-from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL
+from modules.llm_platform.infrastructure.limits.upstream_guard import MODEL
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from shared.config import Settings, SettingsError
 

@@ -20,8 +20,8 @@ from tests.kafka.mock_cluster import MockCluster
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, Outcome, RagHits, RagSearch
 from modules.llm_platform.domain.exceptions import EmbeddingError, OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
-from modules.llm_platform.infrastructure.sqlite.failed_request_store import SqliteFailedRequestStore
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.failed_requests.sqlite import SqliteFailedRequestStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring

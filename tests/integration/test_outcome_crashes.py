@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 
 PATIENCE_S = 120
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -22,7 +22,7 @@ KEEPING = """
 import asyncio, hashlib, json, sys
 from pathlib import Path
 from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 
 store = SqliteOutcomeStore(Path(sys.argv[1]), 7)
 who, first, count = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

@@ -32,7 +32,7 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.infrastructure.llm.kinds import configuration_error
+from modules.llm_platform.infrastructure.models.kinds import configuration_error
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.testing import FakeLLM, FakePageReader
 from modules.llm_platform.wiring.documents import _embedding_connection

@@ -21,7 +21,7 @@ from tests.kafka.mock_cluster import MockCluster
 from modules.llm_platform.container import build_message_schemas
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagHits, RagSearch
 from modules.llm_platform.domain.exceptions import SchemaRegistryError
-from modules.llm_platform.infrastructure.adapters.confluent_schema_registry import ConfluentSchemaRegistry
+from modules.llm_platform.infrastructure.confluent_schema_registry import ConfluentSchemaRegistry
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, STAGES, Topics
 from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas, without_header

@@ -17,7 +17,7 @@ import pytest
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 from modules.llm_platform.testing import sample_page
 
 TOPIC = topic_of("What survives?")
@@ -29,7 +29,7 @@ import asyncio, sys
 from pathlib import Path
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 from modules.llm_platform.testing import sample_page
 
 store = DiskResearchStore(Path(sys.argv[1]), 30)

@@ -41,7 +41,7 @@ from modules.llm_platform.domain.spans import (
     STAGE_SPAN,
     UPSTREAM_SPAN,
 )
-from modules.llm_platform.infrastructure.adapters.otel_tracer import FLUSH_S, OtelTracer
+from modules.llm_platform.infrastructure.telemetry.otel_tracer import FLUSH_S, OtelTracer
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions
 from modules.llm_platform.presentation.rest.app import create_app

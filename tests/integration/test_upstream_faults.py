@@ -43,10 +43,10 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
-from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.infrastructure.http.client import MAX_BODY_BYTES, make_client
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S
+from modules.llm_platform.infrastructure.search.bocha import BochaWebSearchAdapter
+from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, becomes_true
 from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchParts, SearchProviderSpec, spec_of
 from shared.config import Settings

@@ -16,7 +16,7 @@ from tests.support.loopback_upstream import Exchange, Handler, json_reply, reply
 from modules.llm_platform import WebSearchRequest
 from modules.llm_platform.container import Container
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchError
-from modules.llm_platform.infrastructure.policies.upstream_limits import COOLDOWN_S, FAILURES_TO_OPEN, CircuitBreaker
+from modules.llm_platform.infrastructure.limits.upstream_limits import COOLDOWN_S, FAILURES_TO_OPEN, CircuitBreaker
 from modules.llm_platform.wiring.resources import upstream_states
 from shared.config import Settings
 

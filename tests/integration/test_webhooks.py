@@ -26,10 +26,10 @@ from tests.support.loopback_upstream import Exchange, Loopback, head, serving
 from modules.llm_platform.application.services.webhook_service import LEASE_S, MAX_SENDING, WebhookService
 from modules.llm_platform.domain.dtos.research_job_dtos import NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.exceptions import WebhookError
-from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
-from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
-from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
-from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
+from modules.llm_platform.infrastructure.guarded_webhook_sender import GuardedWebhookSender
+from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
+from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts, Guard, SystemResolver
+from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
 from shared.config import Settings, SettingsError
 from shared.setting_types import decode_webhook_secret
 

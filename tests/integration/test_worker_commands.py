@@ -42,7 +42,7 @@ from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 from shared.config import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
-PEM = ROOT / "tests" / "unit" / "infrastructure" / "safe_reader" / "pages.example.net.pem"
+PEM = ROOT / "tests" / "unit" / "infrastructure" / "http" / "guarded" / "pages.example.net.pem"
 PATIENCE_S = 60.0
 NOTE = "the index is this machine's: several machines need QDRANT_URL"
 
@@ -52,7 +52,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagHits
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.presentation.kafka.contract.requests import Topics

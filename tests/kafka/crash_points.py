@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetCommitter
 from modules.llm_platform.presentation.kafka.worker.scheduler import RequestScheduler

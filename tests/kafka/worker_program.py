@@ -23,10 +23,10 @@ from tests.kafka.stages import ScriptedStages
 from tests.kafka.worker_handle import WorkerConfig
 
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.infrastructure.postgres.migrations import check_schema
-from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
-from modules.llm_platform.infrastructure.postgres.pool import Database
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.database.migrations import check_schema
+from modules.llm_platform.infrastructure.stores.database.postgres import Database
+from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions, run_worker
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from modules.llm_platform.infrastructure.documents.parser_pool import POOL_BYTES
+from modules.llm_platform.infrastructure.parsing.parser_pool import POOL_BYTES
 from modules.llm_platform.presentation.kafka.contract.requests import FAILED_TOPIC, REQUEST_TOPICS, RESULT_TOPICS
 from shared.config import Settings, variable_names
 

@@ -13,7 +13,7 @@ import yaml
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.metrics import WORKER_LAG
-from modules.llm_platform.infrastructure.documents.parser_pool import POOL_BYTES
+from modules.llm_platform.infrastructure.parsing.parser_pool import POOL_BYTES
 from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS
 from shared.config import Settings, variable_names
 

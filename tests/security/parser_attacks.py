@@ -17,9 +17,9 @@ from pathlib import Path
 
 from tests.security.hostile_documents import DOCX, DOCX_BYTES, PAGES
 
-from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserProcess
-from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
+from modules.llm_platform.infrastructure.pages.content import PageParsers
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
 
 WATCH_S = 0.02
 TICKS_A_SECOND = 100

@@ -19,9 +19,9 @@ import httpx2
 from tests.support.reading_pages import fetcher
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
-from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
-from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
-from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
+from modules.llm_platform.infrastructure.pages.content import PageParsers
+from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
+from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 from shared.exceptions import AppException
 
 MEGABYTES = 1000  # of each bomb, unpacked

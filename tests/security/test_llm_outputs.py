@@ -17,13 +17,13 @@ from modules.llm_platform.application.research.report.queries import search_quer
 from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries
 from modules.llm_platform.application.research.report.summarize import EXTRACTIVE, summarize
 from modules.llm_platform.application.research.verification import parse_verdicts
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.research.writing import WritingRequest, write
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.testing import FakeLLM
 
 HERE = Path(__file__).parent

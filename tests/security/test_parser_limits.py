@@ -15,11 +15,11 @@ from tests.security.hostile_documents import DOCX, DOCX_BYTES, PAGES
 from tests.security.parser_attacks import watched
 from tests.support.cases import for_each
 
-from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.documents.parser_process import SCRIPT, Parsed, ParserProcess
-from modules.llm_platform.infrastructure.documents.parsing import html_limits, limits
-from modules.llm_platform.infrastructure.documents.parsing.article import MAX_HTML_CHARS
-from modules.llm_platform.infrastructure.documents.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
+from modules.llm_platform.infrastructure.parsing import html_limits, limits
+from modules.llm_platform.infrastructure.parsing.article import MAX_HTML_CHARS
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
+from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, Parsed, ParserProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
 
@@ -38,7 +38,7 @@ def bootstrap(path):
     spec.loader.exec_module(module)
     module.import_child()
 bootstrap(sys.argv[1])
-from modules.llm_platform.infrastructure.documents.parsing.limits import confine
+from modules.llm_platform.infrastructure.parsing.limits import confine
 before = os.readlink("/proc/self/ns/net")
 confine()
 print("namespace" if os.readlink("/proc/self/ns/net") != before else "none")

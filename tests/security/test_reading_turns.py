@@ -14,10 +14,10 @@ from modules.llm_platform.domain.current_caller import set_current_caller
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError, PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
-from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserEndedError
-from modules.llm_platform.infrastructure.policies.page_readers import TurnsPageReader
-from modules.llm_platform.infrastructure.safe_reader.guard import MAX_RESOLUTIONS, SystemResolver
+from modules.llm_platform.infrastructure.http.guarded.guard import MAX_RESOLUTIONS, SystemResolver
+from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
+from modules.llm_platform.infrastructure.pages.page_readers import TurnsPageReader
+from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserEndedError
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 HANGING_NAMES = 70

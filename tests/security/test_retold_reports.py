@@ -41,7 +41,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     TextSpan,
 )
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 
 REQUEST = ResearchRequest(query=QUESTION, depth="report")
 EVIL = "https://evil.example/steal"

@@ -13,8 +13,8 @@ from tests.support.virtual_time import in_virtual_time
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawl, SiteCrawlRequest
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageRequestError
-from modules.llm_platform.infrastructure.documents.parser_process import parsed
-from modules.llm_platform.infrastructure.documents.parsing import html_page
+from modules.llm_platform.infrastructure.parsing import html_page
+from modules.llm_platform.infrastructure.parsing.parser_process import parsed
 
 ROOT = "https://a.example.net/"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.infrastructure.safe_reader.url import is_public, parse_ip
+from modules.llm_platform.infrastructure.http.guarded.url import is_public, parse_ip
 from modules.llm_platform.testing import ReaderProbe, probe_reader
 from shared.config import Settings
 

@@ -19,9 +19,14 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import Imported
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
-from modules.llm_platform.infrastructure.research_store import archive as archive_module
-from modules.llm_platform.infrastructure.research_store.entry_files import MAX_ENTRY_BYTES, EntryHeader, Place, sealed
+from modules.llm_platform.infrastructure.stores.research_runs import archive as archive_module
+from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.entry_files import (
+    MAX_ENTRY_BYTES,
+    EntryHeader,
+    Place,
+    sealed,
+)
 from modules.llm_platform.testing import sample_page
 
 TOPIC = topic_of("What do strangers send?")

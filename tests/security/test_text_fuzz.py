@@ -12,6 +12,7 @@ from tests.support import fuzz
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.model_verdicts import claims_of, highest_verdict, within_limits
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -20,7 +21,6 @@ from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sani
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
 LANGUAGES = st.sampled_from(["en", "de", "ru", "zh", "ja", "ar", "th", "pt-BR"])
 # Digits of several scripts and numbers that are no digits, for whoever calls int() or float() on what \d or isdigit accepts.

@@ -11,7 +11,7 @@ import pytest
 from tests.security.test_ssrf import CASES
 from tests.support import fuzz
 
-from modules.llm_platform.infrastructure.safe_reader.fetch import MAX_REDIRECTS
+from modules.llm_platform.infrastructure.pages.fetch import MAX_REDIRECTS
 from modules.llm_platform.testing import ReaderProbe, probe_reader
 
 MUTATIONS = fuzz.chosen(2_500, 100_000)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree, NodeType
 from tests.support import fuzz
 
-from modules.llm_platform.infrastructure.documents.parsing import html_limits
+from modules.llm_platform.infrastructure.parsing import html_limits
 
 MOST = 6
 AROUND = 3  # html, body, and what a parser adds to a table

@@ -15,9 +15,9 @@ from tests.services.browser import OFFLINE, PATIENCE_MS, chromium, serving_page
 from tests.services.postgres_server import PostgresServer, opened
 from tests.support.patient_command import REPLY_S
 
-from modules.llm_platform.infrastructure.postgres.migrations import migrate
-from modules.llm_platform.infrastructure.postgres.pool import Database
-from modules.llm_platform.infrastructure.redis import client as redis_client
+from modules.llm_platform.infrastructure import redis_client
+from modules.llm_platform.infrastructure.stores.database.migrations import migrate
+from modules.llm_platform.infrastructure.stores.database.postgres import Database
 
 HERE = Path(__file__).parent
 FIRST = (  # they take minutes, the longest one first; what follows fills the gaps

@@ -11,7 +11,7 @@ from tests.services.browser import Visit
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob
-from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
+from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
 
 # In the browser: the next stream of a run is one that `send(event)` writes to, before it is asked for, too.
 STREAM = """(fetched => {

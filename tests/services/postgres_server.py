@@ -18,8 +18,8 @@ from pathlib import Path
 import psycopg
 from tests.kafka.child_process import START_S, TAIL_CHARS, ServerProcess, free_port
 
-from modules.llm_platform.infrastructure.postgres.migrations import check_schema
-from modules.llm_platform.infrastructure.postgres.pool import Database
+from modules.llm_platform.infrastructure.stores.database.migrations import check_schema
+from modules.llm_platform.infrastructure.stores.database.postgres import Database
 
 USER, PASSWORD = "platform", "s3cret-of-the-database"
 FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=60", "logging_collector=off")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.domain.metrics import SERVER_METRICS
-from modules.llm_platform.infrastructure.adapters.prometheus_metrics import PrometheusMetrics
+from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import PrometheusMetrics
 
 pytestmark = pytest.mark.services
 

@@ -12,7 +12,7 @@ from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 from tests.kafka.worker_handle import START_S, WorkerConfig, WorkerHandle
 from tests.services.postgres_server import PostgresServer
 
-from modules.llm_platform.infrastructure.postgres.migrations import migrate
+from modules.llm_platform.infrastructure.stores.database.migrations import migrate
 from modules.llm_platform.testing.waiting import becomes_true
 
 GROUP = "contract"

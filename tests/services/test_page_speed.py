@@ -17,7 +17,7 @@ from tests.support.server_process import until
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob
-from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
+from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
 from modules.llm_platform.presentation.rest.docs_routes import RESEARCH_FOLDER
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]

@@ -28,11 +28,12 @@ from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.postgres import migrations, pool
-from modules.llm_platform.infrastructure.postgres.migrations import LATEST, check_schema, migrate
-from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
-from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
-from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
+from modules.llm_platform.infrastructure.stores.database import migrations
+from modules.llm_platform.infrastructure.stores.database import postgres as pool
+from modules.llm_platform.infrastructure.stores.database.migrations import LATEST, check_schema, migrate
+from modules.llm_platform.infrastructure.stores.database.postgres import Database, DatabaseError
+from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
+from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
 from modules.llm_platform.testing import FakePageReader, FakeWebSearch, sample_page
 from modules.llm_platform.testing.waiting import becomes_true, error_of
 from shared.config import Settings

@@ -17,9 +17,9 @@ from tests.support.server_process import asleep
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
-from modules.llm_platform.infrastructure.postgres import migrations
-from modules.llm_platform.infrastructure.postgres.migrations import migrate
-from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
+from modules.llm_platform.infrastructure.stores.database import migrations
+from modules.llm_platform.infrastructure.stores.database.migrations import migrate
+from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore
 from shared.config import Settings
 
 pytestmark = pytest.mark.services

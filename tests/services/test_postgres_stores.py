@@ -25,14 +25,14 @@ from tests.support.clock import Clock
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.tracing import DatabaseCall
-from modules.llm_platform.infrastructure.postgres import pool
-from modules.llm_platform.infrastructure.postgres.failed_request_store import PostgresFailedRequestStore
-from modules.llm_platform.infrastructure.postgres.migrations import migrate
-from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
-from modules.llm_platform.infrastructure.postgres.pool import Database
-from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
-from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
-from modules.llm_platform.infrastructure.postgres.spending_store import PostgresSpendingStore
+from modules.llm_platform.infrastructure.stores.database import postgres as pool
+from modules.llm_platform.infrastructure.stores.database.migrations import migrate
+from modules.llm_platform.infrastructure.stores.database.postgres import Database
+from modules.llm_platform.infrastructure.stores.failed_requests.postgres import PostgresFailedRequestStore
+from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
+from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore
+from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
+from modules.llm_platform.infrastructure.stores.spending.postgres import PostgresSpendingStore
 from modules.llm_platform.testing import ResearchStoreContract
 from modules.llm_platform.testing.research_store_contract import TTL_DAYS
 from modules.llm_platform.testing.waiting import Elapse

@@ -22,9 +22,9 @@ from tests.services.postgres_server import PostgresServer, opened
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import LeaseLostError
-from modules.llm_platform.infrastructure.postgres import migrations
-from modules.llm_platform.infrastructure.postgres.migrations import LATEST, migrate
-from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
+from modules.llm_platform.infrastructure.stores.database import migrations
+from modules.llm_platform.infrastructure.stores.database.migrations import LATEST, migrate
+from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore
 
 pytestmark = pytest.mark.services
 
@@ -42,9 +42,9 @@ from pathlib import Path
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.ports.research_job_store import LeaseLostError
-from modules.llm_platform.infrastructure.postgres.migrations import check_schema
-from modules.llm_platform.infrastructure.postgres.pool import Database
-from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
+from modules.llm_platform.infrastructure.stores.database.migrations import check_schema
+from modules.llm_platform.infrastructure.stores.database.postgres import Database
+from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore
 
 async def main():
     assert Path(sys.argv[2]) in Path(sys.modules[PostgresResearchJobStore.__module__].__file__).parents

@@ -22,18 +22,18 @@ from tests.support.loopback_upstream import Exchange, json_reply, serving
 from tests.support.patient_command import REDIS_LIMITS, patient
 from tests.support.redis_server import RedisServer
 
+from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import Source, StoredVerdicts, Synthesis, SynthesisToken
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer
-from modules.llm_platform.infrastructure.policies.web_search import SearchCaches, WebSearchChain
-from modules.llm_platform.infrastructure.redis import client as redis_client
-from modules.llm_platform.infrastructure.redis.cache import MAX_VALUE_BYTES, RedisCache
-from modules.llm_platform.infrastructure.redis.client import RedisClient
-from modules.llm_platform.infrastructure.redis.single_flight import RedisKeyLock
+from modules.llm_platform.infrastructure import redis_client
+from modules.llm_platform.infrastructure.cache.redis import MAX_VALUE_BYTES, RedisCache
+from modules.llm_platform.infrastructure.cache.redis_key_lock import RedisKeyLock
+from modules.llm_platform.infrastructure.redis_client import RedisClient
+from modules.llm_platform.infrastructure.search.web_search_chain import SearchCaches, WebSearchChain
 from modules.llm_platform.testing.waiting import Elapse
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 

@@ -13,12 +13,12 @@ from tests.support.redis_server import RedisServer
 
 from modules.llm_platform.domain.exceptions import DailyBudgetError
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
-from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyLimits
-from modules.llm_platform.infrastructure.redis import spending_store
-from modules.llm_platform.infrastructure.redis.client import KEY_PREFIX, RedisClient, RedisUnavailableError
-from modules.llm_platform.infrastructure.redis.rate_limit import RateLimitProbe, RedisRateLimiter
-from modules.llm_platform.infrastructure.redis.spending_store import RedisSpendingStore
+from modules.llm_platform.infrastructure.limits.daily_budget import DailyBudget, DailyLimits
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.infrastructure.limits.redis_rate_limiter import RateLimitProbe, RedisRateLimiter
+from modules.llm_platform.infrastructure.redis_client import KEY_PREFIX, RedisClient, RedisUnavailableError
+from modules.llm_platform.infrastructure.stores.spending import redis as spending_store
+from modules.llm_platform.infrastructure.stores.spending.redis import RedisSpendingStore
 
 pytestmark = pytest.mark.services
 

@@ -17,9 +17,13 @@ from tests.support.patient_command import REDIS_LIMITS, patient
 from tests.support.redis_server import RedisServer
 
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
-from modules.llm_platform.infrastructure.redis.client import RedisClient
-from modules.llm_platform.infrastructure.redis.rate_limit import RateLimitProbe, RedisRateLimiter, rate_limit_key
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.infrastructure.limits.redis_rate_limiter import (
+    RateLimitProbe,
+    RedisRateLimiter,
+    rate_limit_key,
+)
+from modules.llm_platform.infrastructure.redis_client import RedisClient
 
 pytestmark = pytest.mark.services
 

@@ -11,8 +11,8 @@ from tests.support.redis_server import RedisServer
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
-from modules.llm_platform.infrastructure.redis.client import RedisClient
-from modules.llm_platform.infrastructure.redis.spending_store import RedisSpendingStore
+from modules.llm_platform.infrastructure.redis_client import RedisClient
+from modules.llm_platform.infrastructure.stores.spending.redis import RedisSpendingStore
 
 pytestmark = pytest.mark.services
 

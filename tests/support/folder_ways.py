@@ -12,14 +12,14 @@ from tests.fakes.vector_store import MemoryVectorStore
 from modules.llm_platform.domain.dtos.retrieval_dtos import Filters, FoundPassage, Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteVectorStore
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.index.sqlite_vector_store import SqliteVectorStore
 
 Way = Literal["by meaning", "by words", "in sqlite"]
 WAYS: tuple[Way, ...] = ("by meaning", "by words", "in sqlite")

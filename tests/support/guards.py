@@ -10,12 +10,13 @@ from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.policies.daily_budget import ModelBudget
-from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL, PAGE_READER, SEARCH, UpstreamGuard
-from modules.llm_platform.infrastructure.policies.upstream_limits import RateLimiter, RetryBudget
-from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel, UpstreamPageReader
-from modules.llm_platform.infrastructure.policies.web_search import SearchCaches, SearchUpstream, WebSearchChain
+from modules.llm_platform.infrastructure.limits.daily_budget import ModelBudget
+from modules.llm_platform.infrastructure.limits.upstream_guard import MODEL, PAGE_READER, SEARCH, UpstreamGuard
+from modules.llm_platform.infrastructure.limits.upstream_limits import RateLimiter, RetryBudget
+from modules.llm_platform.infrastructure.models.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
+from modules.llm_platform.infrastructure.pages.upstream_page_reader import UpstreamPageReader
+from modules.llm_platform.infrastructure.search.web_search_chain import SearchCaches, SearchUpstream, WebSearchChain
 
 UNLIMITED = 100  # calls at once
 

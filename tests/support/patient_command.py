@@ -15,8 +15,8 @@ Limits = Mapping[str, Mapping[str, float]]  # constants by module
 
 REPLY_S = 15.0
 REDIS_LIMITS: Limits = {
-    "modules.llm_platform.infrastructure.redis.client": {"TIMEOUT_S": REPLY_S, "CALL_TIMEOUT_S": 2 * REPLY_S},
-    "modules.llm_platform.infrastructure.redis.cache": {"LOCAL_TTL_S": 600.0},  # a test may take minutes to ask again
+    "modules.llm_platform.infrastructure.redis_client": {"TIMEOUT_S": REPLY_S, "CALL_TIMEOUT_S": 2 * REPLY_S},
+    "modules.llm_platform.infrastructure.cache.redis": {"LOCAL_TTL_S": 600.0},  # a test may take minutes to ask again
 }
 KAFKA_LIMITS: Limits = {"modules.llm_platform.presentation.kafka.admin.check": {"QUERY_TIMEOUT_S": 4 * REPLY_S}}
 PROGRAM = """

@@ -11,6 +11,8 @@ from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
 from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.services.answer_service import AnswerOptions, AnswerService
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
@@ -23,8 +25,6 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.testing import FakePageReader
 from modules.llm_platform.testing.page_reader import PageOutcome
 

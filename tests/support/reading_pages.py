@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader, DirectSiteReader
-from modules.llm_platform.infrastructure.documents.parser_process import Parsed, parsed
-from modules.llm_platform.infrastructure.documents.parsing import html_page
-from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
-from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
-from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
-from modules.llm_platform.infrastructure.safe_reader.robots import Robots
+from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
+from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts, Guard
+from modules.llm_platform.infrastructure.pages.direct import DirectPageReader, DirectSiteReader
+from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
+from modules.llm_platform.infrastructure.pages.robots import Robots
+from modules.llm_platform.infrastructure.parsing import html_page
+from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, parsed
 from modules.llm_platform.testing.reader_probe import FakeNetwork, Respond
 
 PUBLIC = "93.184.215.14"

@@ -18,6 +18,8 @@ from modules.llm_platform.application.research.report import queries, rank, summ
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.research.verification import LLMCitationJudge
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchParts, ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
@@ -33,10 +35,8 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
+from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore, NoResearchStore
 from modules.llm_platform.testing import sample_page
 
 QUESTION = "How do heat pumps work in cold winters?"

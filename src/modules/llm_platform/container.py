@@ -20,6 +20,7 @@ from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.run import ReportTools
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.services.answer_service import AnswerService
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.llm_service import LLMService
@@ -44,9 +45,8 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.llm.kinds import configuration_error
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
+from modules.llm_platform.infrastructure.models.kinds import configuration_error
 from modules.llm_platform.wiring import (
     daily_budget,
     documents,
@@ -377,7 +377,7 @@ def build_message_schemas(settings: Settings, resources: Resources) -> MessageSc
     found = settings.schema_registry()
     if found is None:
         return None
-    from modules.llm_platform.infrastructure.adapters import confluent_schema_registry
+    from modules.llm_platform.infrastructure import confluent_schema_registry
     from modules.llm_platform.presentation.kafka.contract.requests import Topics
     from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
 

@@ -17,8 +17,8 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
-from modules.llm_platform.infrastructure.llm.kinds import configuration_error
+from modules.llm_platform.infrastructure.models.kinds import configuration_error
+from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 from modules.llm_platform.testing import FakeLLM
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 from modules.llm_platform.wiring import llms

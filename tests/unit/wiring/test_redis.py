@@ -9,7 +9,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
-from modules.llm_platform.infrastructure.redis.single_flight import RedisKeyLock
+from modules.llm_platform.infrastructure.cache.redis_key_lock import RedisKeyLock
 from modules.llm_platform.wiring import redis as redis_wiring
 from shared.config import Settings, SettingsError
 

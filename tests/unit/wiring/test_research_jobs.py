@@ -14,7 +14,7 @@ from tests.support.clock import Clock
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
 from modules.llm_platform.domain.ports.webhook_sender import WebhookReply
 from modules.llm_platform.domain.task_group import cancel_and_wait
-from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
+from modules.llm_platform.infrastructure.guarded_webhook_sender import GuardedWebhookSender
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 from modules.llm_platform.wiring.research_jobs import build_webhooks
 from modules.llm_platform.wiring.resources import Resources

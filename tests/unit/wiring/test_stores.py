@@ -8,11 +8,11 @@ import pytest
 from tests.support.cases import for_each
 
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
-from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
-from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
-from modules.llm_platform.infrastructure.sqlite.research_job_store import PROBE
+from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import PROBE
+from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore, NoResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
 from modules.llm_platform.wiring import stores
 from modules.llm_platform.wiring.resources import Resources
 from shared.config import Settings, SettingsError

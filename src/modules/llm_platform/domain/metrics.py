@@ -1,7 +1,7 @@
 """The table of all metrics: names, types, labels, units and buckets (docs/reference/metrics.md is written from it).
 
 Names follow Prometheus' advice: one prefix, base units, `_total` for counters. A series exists for each combination of label
-values, so a label has few values; `infrastructure.adapters.prometheus_metrics` bounds them.
+values, so a label has few values; `infrastructure.telemetry.prometheus_metrics` bounds them.
 """
 
 from dataclasses import dataclass

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Mapping, Set
 from datetime import date
 from pathlib import PurePath
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -74,3 +75,8 @@ def _plain(value: object) -> object:
     if isinstance(value, (date, PurePath)):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be part of a key")
+
+
+def digest(value: Any) -> str:
+    """A key for a value that JSON can express."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

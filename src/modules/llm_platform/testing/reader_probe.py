@@ -13,7 +13,7 @@ import httpcore2
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
-    from modules.llm_platform.infrastructure.documents.parser_process import Parsed
+    from modules.llm_platform.infrastructure.parsing.parser_process import Parsed
     from shared.config import Settings
 
 READ: Final = "read"
@@ -41,11 +41,11 @@ async def probe_reader(url: str, resolve: Resolve, respond: Respond, settings: S
     iterable of bytes that may be endless); an OSError means that the server is unreachable. Either may be a coroutine
     function. `settings`: those of the reader are used; None: the defaults, not the environment.
     """
-    from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
-    from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
-    from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
-    from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
-    from modules.llm_platform.infrastructure.safe_reader.robots import Robots
+    from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
+    from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts, Guard
+    from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
+    from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
+    from modules.llm_platform.infrastructure.pages.robots import Robots
 
     network = FakeNetwork(respond)
     guard = Guard(_FakeResolver(resolve), AllowedHosts(settings.READER_ALLOWED_HOSTS if settings else ()))
@@ -194,8 +194,8 @@ class _InProcessParsers:
         return
 
     async def html(self, html: str) -> Parsed:
-        from modules.llm_platform.infrastructure.documents.parser_process import parsed
-        from modules.llm_platform.infrastructure.documents.parsing.html_page import page_text
+        from modules.llm_platform.infrastructure.parsing.html_page import page_text
+        from modules.llm_platform.infrastructure.parsing.parser_process import parsed
 
         return parsed(await asyncio.to_thread(page_text, html))
 
@@ -203,7 +203,7 @@ class _InProcessParsers:
         return await self.html(html)  # a probe reads one page
 
     async def pdf(self, data: bytes) -> Parsed:
-        from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
+        from modules.llm_platform.infrastructure.pages.content import PageParsers
 
         parsers = PageParsers()
         try:

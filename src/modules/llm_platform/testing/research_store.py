@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.dtos import store_dtos as dtos
 from modules.llm_platform.domain.exceptions import TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.infrastructure.research_store import entry_files
-from modules.llm_platform.infrastructure.research_store.folder import STAGES, StoredFile
-from modules.llm_platform.infrastructure.research_store.overview import entries_of, stats_of, topics_of
+from modules.llm_platform.infrastructure.stores.research_runs import entry_files
+from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, StoredFile
+from modules.llm_platform.infrastructure.stores.research_runs.overview import entries_of, stats_of, topics_of
 
 DAY_S: Final = 86_400
 
@@ -76,13 +76,13 @@ class MemoryResearchStore(IResearchStore):
         return stats_of(self._found(), lookups, damaged=0)
 
     async def export(self, file: Path, name: str | None = None) -> int:
-        from modules.llm_platform.infrastructure.research_store.archive import write_archive
+        from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
         entries = [self._entries[each.place] for each in self._found(name) if not self._is_expired(each.made_at)]
         return write_archive(file, ((head.place, entry_files.sealed(head, value)) for head, value in entries))
 
     async def import_(self, file: Path) -> dtos.Imported:
-        from modules.llm_platform.infrastructure.research_store.archive import read_archive
+        from modules.llm_platform.infrastructure.stores.research_runs.archive import read_archive
 
         added = skipped = expired = 0
         for head, value in list(read_archive(file)):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
-from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
+from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 from modules.llm_platform.wiring.llms import ModelBudgets, llm_connections
 from modules.llm_platform.wiring.resources import Resources, data_folder
 from shared.config import Settings, SettingsError
 
 if TYPE_CHECKING:
-    from modules.llm_platform.infrastructure.postgres.pool import Database
-    from modules.llm_platform.infrastructure.redis.client import RedisClient
+    from modules.llm_platform.infrastructure.redis_client import RedisClient
+    from modules.llm_platform.infrastructure.stores.database.postgres import Database
 
 SPENDING_FILE: Final = "spending.sqlite3"
 ALL: Final = ""  # in BUDGET_USD_PER_DAY: the number without a label
@@ -55,7 +55,7 @@ def build_model_budgets(
     priced = [each for each in llm_connections(settings) if each.cost_usd(1, 1)]
     if not settings.BUDGET_USD_PER_DAY or not priced:
         return {}
-    from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyLimits, ModelBudget
+    from modules.llm_platform.infrastructure.limits.daily_budget import DailyBudget, DailyLimits, ModelBudget
 
     by_label = dict(settings.BUDGET_USD_PER_DAY)
     limits = DailyLimits(by_label.pop(ALL, None), by_label.pop(EACH_KEY, None), by_label)
@@ -71,13 +71,13 @@ def _price(connection: LLMConnection, prompt_tokens: int, completion_tokens: int
 def _build_spending_store(settings: Settings, redis: RedisClient | None, database: Database | None) -> ISpendingStore:
     """PostgreSQL before Redis: it neither evicts a sum nor loses it with its memory."""
     if database is not None:
-        from modules.llm_platform.infrastructure.postgres.spending_store import PostgresSpendingStore
+        from modules.llm_platform.infrastructure.stores.spending.postgres import PostgresSpendingStore
 
         return PostgresSpendingStore(database)
     if redis is not None:
-        from modules.llm_platform.infrastructure.redis.spending_store import RedisSpendingStore
+        from modules.llm_platform.infrastructure.stores.spending.redis import RedisSpendingStore
 
         return RedisSpendingStore(redis)
-    from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
+    from modules.llm_platform.infrastructure.stores.spending.sqlite import SqliteSpendingStore
 
     return SqliteSpendingStore(data_folder(settings) / SPENDING_FILE)

@@ -22,11 +22,11 @@ from shared.config import Settings
 
 if TYPE_CHECKING:
     from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
-    from modules.llm_platform.infrastructure.adapters.openai.embedder import EmbeddingConnection
     from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
     from modules.llm_platform.infrastructure.documents.folder_state import FolderStates
     from modules.llm_platform.infrastructure.documents.index_directory import StoredFolderIndexes
+    from modules.llm_platform.infrastructure.models.openai.embedder import EmbeddingConnection
 
 
 ONLY_LOOPBACK_EMBEDDERS = (
@@ -48,8 +48,8 @@ FOLDER_INDEXES = "folders"  # below the data folder
 def build_embedder(settings: Settings, resources: Resources) -> IEmbedder:
     if settings.EMBEDDER in LOCAL_EMBEDDERS:
         return build_local_embedder(settings)
-    from modules.llm_platform.infrastructure.adapters.openai.embedder import OpenAIEmbedder
-    from modules.llm_platform.infrastructure.policies.unconfigured import unconfigured_embedder
+    from modules.llm_platform.infrastructure.models.openai.embedder import OpenAIEmbedder
+    from modules.llm_platform.infrastructure.unconfigured import unconfigured_embedder
 
     connection = _embedding_connection(settings)
     if settings.LLM_PLATFORM_OFFLINE and not is_loopback(connection.address):
@@ -60,8 +60,8 @@ def build_embedder(settings: Settings, resources: Resources) -> IEmbedder:
 
 def _embedding_connection(settings: Settings) -> EmbeddingConnection:
     """Return the embedding service. The key of the LLM service is used only for the same host."""
-    from modules.llm_platform.infrastructure.adapters.openai.embedder import EmbeddingConnection
-    from modules.llm_platform.infrastructure.llm.kinds import OPENAI_URL
+    from modules.llm_platform.infrastructure.models.kinds import OPENAI_URL
+    from modules.llm_platform.infrastructure.models.openai.embedder import EmbeddingConnection
 
     s, azure = settings, settings.EMBEDDER == "azure"
     llm_url = s.AZURE_OPENAI_ENDPOINT if azure else s.LLM_BASE_URL or OPENAI_URL
@@ -87,11 +87,11 @@ def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore
     if settings.QDRANT_URL is None:
         store = _embedded_store(data_folder(settings) / INDEX_FOLDER)
     elif settings.LLM_PLATFORM_OFFLINE and not is_loopback(settings.QDRANT_URL):
-        from modules.llm_platform.infrastructure.policies.unconfigured import unconfigured_vector_store
+        from modules.llm_platform.infrastructure.unconfigured import unconfigured_vector_store
 
         store = unconfigured_vector_store("offline", ONLY_LOOPBACK_INDEX)
     else:
-        from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import QdrantVectorStore
+        from modules.llm_platform.infrastructure.index.qdrant.vector_store import QdrantVectorStore
 
         key = settings.QDRANT_API_KEY
         store = QdrantVectorStore(settings.QDRANT_URL, key.get_secret_value() if key else "")
@@ -102,10 +102,10 @@ def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore
 def _embedded_store(folder: Path) -> IVectorStore:
     """Return the embedded Qdrant if it is installed, otherwise SQLite."""
     if not is_installed(STORE_PACKAGES):
-        from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteVectorStore
+        from modules.llm_platform.infrastructure.index.sqlite_vector_store import SqliteVectorStore
 
         return SqliteVectorStore(folder)
-    from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+    from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 
     return QdrantEdgeVectorStore(folder)
 
@@ -129,14 +129,14 @@ def build_local_embedder(settings: Settings) -> IEmbedder:
     """Return wordllama whatever EMBEDDER is: the texts of a folder do not leave the machine. Keyword search only if
     EMBEDDER=none, or if it is neither installed nor requested.
     """
-    from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+    from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 
     if settings.EMBEDDER == "none":
         return NoneEmbedder()
     if "EMBEDDER" not in settings.model_fields_set and not is_installed(EMBEDDER_PACKAGES):
         can_be_installed = is_installed(("wordllama",)) or has_wordllama_wheel()
         return NoneEmbedder(f"{KEYWORDS_ONLY} {INSTALL_EMBEDDER if can_be_installed else no_wordllama()}")
-    from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
+    from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 
     return WordllamaEmbedder()
 
@@ -179,8 +179,8 @@ def build_open_files(resources: Resources, embedder: IEmbedder) -> OpenFiles:
     """Return the function that opens the files of a request. `embedder` is on this machine: their texts do not leave it."""
 
     def open_files(files: Sequence[UploadedFile]) -> AbstractAsyncContextManager[OpenedFiles]:
-        from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteMemoryVectorStore
-        from modules.llm_platform.infrastructure.adapters.uploaded_files import opened_files
+        from modules.llm_platform.infrastructure.documents.uploaded_files import opened_files
+        from modules.llm_platform.infrastructure.index.sqlite_vector_store import SqliteMemoryVectorStore
 
         return opened_files(files, embedder, SqliteMemoryVectorStore, resources.redactor, resources.parsers())
 

@@ -11,20 +11,21 @@ from pydantic import SecretStr
 from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S
 from modules.llm_platform.application.research.structured_output import StructuredOutput
+from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
+from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import StoredVerdicts, Synthesis
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ContextTokens, IContextWindow, ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
-from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
-from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer, SingleFlightLLM
-from modules.llm_platform.infrastructure.policies.daily_budget import ModelBudget
-from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
-from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL
-from modules.llm_platform.infrastructure.policies.upstream_limits import MAX_CLOSED_S, RateLimiter
-from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel
+from modules.llm_platform.infrastructure.limits.daily_budget import ModelBudget
+from modules.llm_platform.infrastructure.limits.upstream_guard import MODEL
+from modules.llm_platform.infrastructure.limits.upstream_limits import MAX_CLOSED_S, RateLimiter
+from modules.llm_platform.infrastructure.models.kinds import KINDS, LLMConnection, Variables
+from modules.llm_platform.infrastructure.models.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.models.single_flight import SingleFlightLLM
+from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
 from modules.llm_platform.wiring.redis import SharedState
 from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_loopback
 from modules.llm_platform.wiring.search import MAX_REPORT_WAIT_S, RateLimiters
@@ -159,7 +160,7 @@ def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
     connections = llm_connections(settings)
     if not connections:
         return {}
-    from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
+    from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 
     return {
         connection.name: OpenAIProvider(
@@ -330,7 +331,7 @@ def build_writer(
     """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
         return extractive
-    from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
+    from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
 
     return LLMSynthesizer(llm, context_tokens=context_tokens, sources_tokens=sources_tokens)
 

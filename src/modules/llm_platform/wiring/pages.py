@@ -14,20 +14,21 @@ from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
-from modules.llm_platform.infrastructure.policies import page_readers
-from modules.llm_platform.infrastructure.policies.unconfigured import unconfigured_page_reader, unconfigured_site_reader
-from modules.llm_platform.infrastructure.policies.upstream_guard import PAGE_READER, UpstreamGuard
-from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
-from modules.llm_platform.infrastructure.policies.upstreams import UpstreamPageReader, UpstreamSiteReader
+from modules.llm_platform.infrastructure.documents.routed_page_reader import RoutedPageReader
+from modules.llm_platform.infrastructure.limits.upstream_guard import PAGE_READER, UpstreamGuard
+from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter
+from modules.llm_platform.infrastructure.pages import page_readers
+from modules.llm_platform.infrastructure.pages.upstream_page_reader import UpstreamPageReader, UpstreamSiteReader
+from modules.llm_platform.infrastructure.unconfigured import unconfigured_page_reader, unconfigured_site_reader
 from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
 from modules.llm_platform.wiring.search import SearchAdapters
 from shared.config import Settings
 
 if TYPE_CHECKING:
-    from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
-    from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
-    from modules.llm_platform.infrastructure.safe_reader.guard import Guard
-    from modules.llm_platform.infrastructure.safe_reader.robots import Robots
+    from modules.llm_platform.infrastructure.http.guarded.guard import Guard
+    from modules.llm_platform.infrastructure.pages.content import PageParsers
+    from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
+    from modules.llm_platform.infrastructure.pages.robots import Robots
 
 
 JINA_RPS_WITH_KEY = 5.0  # pages per second
@@ -90,7 +91,7 @@ def build_answer_page_reader(
 
 
 def _guard(settings: Settings, resources: Resources) -> Guard:
-    from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
+    from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts, Guard, SystemResolver
 
     resolver = SystemResolver()
     resources.on_close(resolver.aclose)
@@ -100,7 +101,7 @@ def _guard(settings: Settings, resources: Resources) -> Guard:
 def _jina_reader(
     settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None, metrics: IMetrics
 ) -> IPageReader:
-    from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
+    from modules.llm_platform.infrastructure.pages.jina import JinaPageReader
 
     key, url = settings.JINA_API_KEY, settings.JINA_BASE_URL
     jina = JinaPageReader(
@@ -137,10 +138,10 @@ def build_direct_parts(settings: Settings, resources: Resources) -> Callable[[],
 
     @cache
     def parts() -> DirectParts:
-        from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
-        from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
-        from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
-        from modules.llm_platform.infrastructure.safe_reader.robots import Robots
+        from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
+        from modules.llm_platform.infrastructure.pages.content import PageParsers
+        from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
+        from modules.llm_platform.infrastructure.pages.robots import Robots
 
         parsers = PageParsers(resources.parsers())
         resources.on_close(parsers.aclose)
@@ -161,7 +162,7 @@ def build_site_reader(
         return unconfigured_site_reader(DIRECT, CRAWLS_ARE_DIRECT)
 
     def build() -> ISiteReader:
-        from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectSiteReader
+        from modules.llm_platform.infrastructure.pages.direct import DirectSiteReader
 
         fetcher, parsers, robots, _ = parts()
         reader = DirectSiteReader(fetcher, parsers, robots, timeout=PAGE_TIMEOUT_S, redactor=resources.redactor)
@@ -174,13 +175,13 @@ def build_icon_reader(settings: Settings, parts: Callable[[], DirectParts]) -> I
     """Return the reader of icons, None where they are off. It obeys robots.txt where the reader of pages does."""
     if settings.LLM_PLATFORM_OFFLINE or not settings.PAGE_FAVICONS:
         return None
-    from modules.llm_platform.infrastructure.adapters.site_icon_reader import SiteIconReader
+    from modules.llm_platform.infrastructure.pages.site_icons import SiteIconReader
 
     return SiteIconReader(parts().fetcher, parts().page_robots)
 
 
 def _direct_reader(resources: Resources, parts: Callable[[], DirectParts], metrics: IMetrics) -> IPageReader:
-    from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
+    from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
 
     fetcher, parsers, _, robots = parts()
     reader = DirectPageReader(fetcher, parsers, timeout=PAGE_TIMEOUT_S, robots=robots, redactor=resources.redactor)
@@ -202,9 +203,9 @@ def _direct_guard(max_concurrent: int, max_wait_s: float, metrics: IMetrics) -> 
 
 def build_report_page_reader(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
     """Return a reader that reads found documents from their index and other pages with `web`."""
-    from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+    from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
+    from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
     documents = adapters.get(DOCUMENTS)
     reader = DocumentPageReader(documents) if isinstance(documents, DocumentWebSearch) else None
-    return page_readers.RoutedPageReader(reader, web)
+    return RoutedPageReader(reader, web)

@@ -10,7 +10,7 @@ from modules.llm_platform.wiring.hidden_modules import hide_modules
 from shared.config import Settings
 
 if TYPE_CHECKING:
-    from modules.llm_platform.infrastructure.redis.client import RedisClient
+    from modules.llm_platform.infrastructure.redis_client import RedisClient
 
 GLOBAL_BURST: Final = 50  # of RATE_LIMIT_GLOBAL_PER_HOUR
 
@@ -21,7 +21,7 @@ def check_rate_limits(settings: Settings) -> None:
         return
     # throttled-py imports redis, if it is installed, and redis OpenTelemetry's SDK: an eighth of the CPU time of a start.
     with hide_modules("redis"):
-        import modules.llm_platform.infrastructure.adapters.memory_rate_limiter  # noqa: F401
+        import modules.llm_platform.infrastructure.limits.memory_rate_limiter  # noqa: F401
 
 
 def build_rate_limiter(settings: Settings, redis: RedisClient | None) -> IRateLimiter | None:
@@ -29,12 +29,12 @@ def build_rate_limiter(settings: Settings, redis: RedisClient | None) -> IRateLi
     limits = _limits(settings)
     if limits == RateLimits():
         return None
-    from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+    from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 
     local = MemoryRateLimiter(limits)
     if redis is None:
         return local
-    from modules.llm_platform.infrastructure.redis.rate_limit import RedisRateLimiter
+    from modules.llm_platform.infrastructure.limits.redis_rate_limiter import RedisRateLimiter
 
     return RedisRateLimiter(redis, local)
 
@@ -43,7 +43,7 @@ def build_rate_limit_probe(settings: Settings, redis: RedisClient | None) -> IHe
     """Return the line of the health report about limits in Redis; None if there are none."""
     if redis is None or _limits(settings) == RateLimits():
         return None
-    from modules.llm_platform.infrastructure.redis.rate_limit import RateLimitProbe
+    from modules.llm_platform.infrastructure.limits.redis_rate_limiter import RateLimitProbe
 
     return RateLimitProbe(redis)
 

@@ -10,14 +10,14 @@ from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.domain.ports.cache import ICache, Value
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import MeasuredCache
+from modules.llm_platform.infrastructure.cache.measured import MeasuredCache
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
 from shared.config import SECTIONS, Settings, SettingsError
 from shared.setting_names import format_value
 
 if TYPE_CHECKING:
-    from modules.llm_platform.infrastructure.redis.client import RedisClient
+    from modules.llm_platform.infrastructure.redis_client import RedisClient
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class SharedState:
         local: ICache[Value] = MemoryCache(self._max_entries)
         if self._redis is None:
             return local if self._metrics is NO_METRICS else MeasuredCache(local, name, self._metrics)
-        from modules.llm_platform.infrastructure.redis.cache import LocalCopies, RedisCache
+        from modules.llm_platform.infrastructure.cache.redis import LocalCopies, RedisCache
 
         shared = RedisCache(self._redis, value_type, f"{name}:{self._digest}")
         return MeasuredCache(LocalCopies(shared, local), name, self._metrics)
@@ -54,7 +54,7 @@ class SharedState:
         """Return the locks of the cache of `name`. Callers wait at most `max_wait_s` seconds for another process."""
         if self._redis is None:
             return NO_KEY_LOCK
-        from modules.llm_platform.infrastructure.redis.single_flight import RedisKeyLock
+        from modules.llm_platform.infrastructure.cache.redis_key_lock import RedisKeyLock
 
         return RedisKeyLock(self._redis, f"{name}:{self._digest}", max_wait_s=max_wait_s)
 
@@ -76,7 +76,7 @@ def build_redis(settings: Settings, resources: Resources, metrics: IMetrics) -> 
     if not uses_redis(settings):
         log.warning("REDIS_URL is not used in offline mode, because it is not on this machine")
         return None
-    from modules.llm_platform.infrastructure.redis.client import RedisClient
+    from modules.llm_platform.infrastructure.redis_client import RedisClient
 
     client = RedisClient(settings.REDIS_URL, metrics=metrics)
     resources.on_close(client.aclose)

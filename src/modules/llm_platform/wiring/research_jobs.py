@@ -10,7 +10,7 @@ from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import ITracer
 from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender
-from modules.llm_platform.infrastructure.postgres.pool import Database
+from modules.llm_platform.infrastructure.stores.database.postgres import Database
 from modules.llm_platform.wiring.resources import Resources, data_folder
 from shared.config import Settings
 from shared.setting_types import decode_webhook_secret
@@ -25,10 +25,10 @@ def build_research_job_store(
     if settings.STORE_TTL_DAYS == 0:
         return None
     if database is not None:
-        from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
+        from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore
 
         return PostgresResearchJobStore(database, settings.STORE_TTL_DAYS)
-    from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
+    from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
 
     store = SqliteResearchJobStore(data_folder(settings) / FILE, settings.STORE_TTL_DAYS)
     resources.on_close(store.aclose)
@@ -46,9 +46,9 @@ def build_webhooks(
 
 
 def _open_sender(settings: Settings, resources: Resources) -> IWebhookSender:
-    from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
-    from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
-    from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
+    from modules.llm_platform.infrastructure.guarded_webhook_sender import GuardedWebhookSender
+    from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
+    from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts, Guard, SystemResolver
 
     resolver = SystemResolver()
     resources.on_close(resolver.aclose)

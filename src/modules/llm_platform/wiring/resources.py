@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 from modules.llm_platform.domain.package import PACKAGE
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.policies.upstream_guard import UpstreamGuard, UpstreamKind
-from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter, RetryBudget
+from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard, UpstreamKind
+from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter, RetryBudget
 from shared.config import LOOPBACK_HOSTS, Settings
 
 if TYPE_CHECKING:
     import httpx2
 
-    from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool
+    from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool
 
 MAX_CALLS_IN_FLIGHT = 250  # to one upstream outside of reports; its HTTP client opens as many connections
 
@@ -78,7 +78,7 @@ class Resources:
     def parsers(self) -> ParserPool:
         """Return the processes that parse pages and files, all of them together. The first document starts one."""
         if self._parsers is None:
-            from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool
+            from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool
 
             self._parsers = ParserPool()
             self._stack.callback(self._parsers.close)

@@ -18,10 +18,10 @@ from modules.llm_platform.application.services.doctor_service import SearchProvi
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchResponse
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
-from modules.llm_platform.infrastructure.policies import web_search
-from modules.llm_platform.infrastructure.policies.unconfigured import Unconfigured, unconfigured_web_search
-from modules.llm_platform.infrastructure.policies.upstream_guard import SEARCH, UpstreamGuard
-from modules.llm_platform.infrastructure.policies.upstream_limits import MINUTE_S, THE_LIMIT, RateLimiter
+from modules.llm_platform.infrastructure.limits.upstream_guard import SEARCH, UpstreamGuard
+from modules.llm_platform.infrastructure.limits.upstream_limits import MINUTE_S, THE_LIMIT, RateLimiter
+from modules.llm_platform.infrastructure.search import web_search_chain as web_search
+from modules.llm_platform.infrastructure.unconfigured import Unconfigured, unconfigured_web_search
 from modules.llm_platform.wiring.redis import SharedState
 from modules.llm_platform.wiring.resources import Resources, UpstreamStates, data_folder, is_installed, upstream_states
 from shared.config import Settings, SettingsError, example_line
@@ -29,10 +29,10 @@ from shared.config import Settings, SettingsError, example_line
 if TYPE_CHECKING:
     from modules.llm_platform.application.rag.retrieval import RetrievalService
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
-    from modules.llm_platform.infrastructure.web_search.keyed_service import KeyedWebSearch
+    from modules.llm_platform.infrastructure.search.keyed_service import KeyedWebSearch
 
 SEARXNG: Final = "searxng"
-ADAPTERS: Final = "modules.llm_platform.infrastructure.adapters"
+ADAPTERS: Final = "modules.llm_platform.infrastructure.search"
 BASE_URLS: Final = "SEARCH_BASE_URLS"
 OWN_SETTINGS: Final[Mapping[str, tuple[str, str]]] = {  # of services that have more settings than their key: address, timeout
     "brave": ("BRAVE_BASE_URL", "BRAVE_TIMEOUT_S"),
@@ -101,7 +101,7 @@ class SearchProviderSpec:
 
 
 def _searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
+    from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 
     settings = parts.settings
     if not settings.SEARXNG_URL:
@@ -129,7 +129,7 @@ def _searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
 
 def _documents(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     """Yield the search in the folder DOCUMENTS_DIR, or in the indexed collection, which may not exist yet."""
-    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+    from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
     settings = parts.settings
     alternative = "" if settings.DOCUMENTS_DIR or has_index(settings) else OR_A_FOLDER
@@ -143,7 +143,7 @@ def _documents(parts: SearchParts) -> Iterator[IWebSearchProvider]:
 
 
 def _ddgs(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
+    from modules.llm_platform.infrastructure.search.ddgs import DdgsWebSearchAdapter
 
     adapter = DdgsWebSearchAdapter(proxy=parts.settings.UPSTREAM_PROXY, redactor=parts.resources.redactor)
     parts.resources.on_close(adapter.aclose)
@@ -156,7 +156,7 @@ def _keyed_service(
     """Return the row of a service with a key, in NAME_API_KEY. Its address is in NAME_BASE_URL and the timeout of a search in
     NAME_TIMEOUT_S if there are such settings of its own (`OWN_SETTINGS`), else in SEARCH_BASE_URLS and in its adapter.
 
-    `adapter`: a KeyedWebSearch in `infrastructure/adapters/<name>_web_search.py`.
+    `adapter`: a KeyedWebSearch in `infrastructure/search/<name>.py`.
     """
     key_setting = f"{name.upper()}_API_KEY"
     url_setting, timeout_setting = OWN_SETTINGS.get(name, (BASE_URLS, None))
@@ -169,7 +169,7 @@ def _keyed_service(
         return settings.SEARCH_BASE_URLS.get(name) if url_setting == BASE_URLS else getattr(settings, url_setting)
 
     def build(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-        adapter_type: type[KeyedWebSearch] = getattr(import_module(f"{ADAPTERS}.{name}_web_search"), adapter)
+        adapter_type: type[KeyedWebSearch] = getattr(import_module(f"{ADAPTERS}.{name}"), adapter)
         url = url_of(parts.settings) or adapter_type.base_url
         timeout_s = getattr(parts.settings, timeout_setting) if timeout_setting else adapter_type.timeout_s
         client, redactor = parts.resources.client(url, timeout_s), parts.resources.redactor
@@ -321,7 +321,7 @@ def searchable_kinds(settings: Settings, adapters: SearchAdapters) -> tuple[Sour
 
 def document_titles(settings: Settings, adapters: SearchAdapters) -> DocumentTitles:
     """Return a function for at most so many titles of the documents that can be searched."""
-    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+    from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
     documents = adapters.get(DOCUMENTS)
     if isinstance(documents, DocumentWebSearch) and DOCUMENTS in searchable_kinds(settings, adapters):

@@ -94,7 +94,7 @@ def build_metrics() -> IMetrics:
     """Return the metrics of a server or a worker; without prometheus-client, none are collected."""
     if not is_installed(("prometheus_client",)):
         return NO_METRICS
-    from modules.llm_platform.infrastructure.adapters.prometheus_metrics import PrometheusMetrics
+    from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import PrometheusMetrics
 
     return PrometheusMetrics()
 
@@ -130,7 +130,7 @@ def build_doctor(
     probes: Sequence[IHealthProbe],
     judge: ICitationJudge | None,
 ) -> DoctorService:
-    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+    from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
     index = IndexCheck(retrieval, exists=has_index(settings), paid=settings.EMBEDDER not in LOCAL_EMBEDDERS)
     searches = [

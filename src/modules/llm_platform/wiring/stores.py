@@ -8,9 +8,9 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
-from modules.llm_platform.infrastructure.adapters import disk_research_store
-from modules.llm_platform.infrastructure.postgres.migrations import check_schema, migrate
-from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
+from modules.llm_platform.infrastructure.stores.database.migrations import check_schema, migrate
+from modules.llm_platform.infrastructure.stores.database.postgres import Database, DatabaseError
+from modules.llm_platform.infrastructure.stores.research_runs import disk as disk_research_store
 from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
 from shared.config import Settings, SettingsError
 
@@ -50,12 +50,12 @@ def build_database(settings: Settings, resources: Resources, metrics: IMetrics =
 
 def build_outcome_store(settings: Settings, resources: Resources, database: Database | None) -> IOutcomeStore:
     if database is not None:
-        from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
+        from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
 
         shared = PostgresOutcomeStore(database, settings.OUTCOME_TTL_DAYS)
         resources.on_close(shared.aclose)
         return shared
-    from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+    from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 
     store = SqliteOutcomeStore(data_folder(settings) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
     resources.on_close(store.aclose)
@@ -67,10 +67,10 @@ def build_failed_request_store(
 ) -> IFailedRequestStore:
     limits = FAILED_REQUESTS_MAX_BYTES, FAILED_REQUESTS_TTL_DAYS
     if database is not None:
-        from modules.llm_platform.infrastructure.postgres.failed_request_store import PostgresFailedRequestStore
+        from modules.llm_platform.infrastructure.stores.failed_requests.postgres import PostgresFailedRequestStore
 
         return PostgresFailedRequestStore(database, *limits)
-    from modules.llm_platform.infrastructure.sqlite.failed_request_store import SqliteFailedRequestStore
+    from modules.llm_platform.infrastructure.stores.failed_requests.sqlite import SqliteFailedRequestStore
 
     return SqliteFailedRequestStore(data_folder(settings) / "failed_requests.sqlite3", *limits)
 
@@ -80,7 +80,7 @@ def build_research_store(settings: Settings, resources: Resources, database: Dat
     if settings.STORE_TTL_DAYS == 0:
         return disk_research_store.NoResearchStore()
     if database is not None:
-        from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
+        from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
 
         shared = PostgresResearchStore(database, settings.STORE_TTL_DAYS)
         resources.on_close(shared.aclose)

@@ -41,7 +41,7 @@ def build_tracer(
         warn(problem)
         return NO_TRACER
     try:
-        from modules.llm_platform.infrastructure.adapters.otel_tracer import OtelTracer, exporting_processors
+        from modules.llm_platform.infrastructure.telemetry.otel_tracer import OtelTracer, exporting_processors
 
         return OtelTracer(service, package_version(), *exporting_processors(exporters, console or sys.stdout))
     except ModuleNotFoundError:

@@ -28,8 +28,8 @@ from modules.llm_platform.domain.dtos.indexing_dtos import (
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Vector
 from modules.llm_platform.domain.exceptions import EmbeddingError, VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 from modules.llm_platform.testing.waiting import becomes_true
 
 ALL = [Path("all")]

@@ -25,7 +25,7 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
 )
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from shared.exceptions import AppException
 
 EMBEDDER = HashEmbedder()

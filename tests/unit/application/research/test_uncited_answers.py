@@ -10,6 +10,7 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.writing import (
     NOTHING_CITED,
     UNCITED,
@@ -20,7 +21,6 @@ from modules.llm_platform.application.research.writing import (
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.text.messages import messages_for
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
 WALL = "The harbour wall is nine metres high. It was finished in the year 1911 by two brothers."
 LAMP = "The lamp of the lighthouse burns all night. Nobody lives on the rock."

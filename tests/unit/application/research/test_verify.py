@@ -12,6 +12,7 @@ from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.early_verification import MAX_EARLY_CALLS
 from modules.llm_platform.application.research.verification import Verification, Verified, verify
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.writing import WritingRequest, write
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -24,7 +25,6 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMException, LLMTimeoutError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
 QUESTION = "How long do session tokens last?"
 SOURCES = (

@@ -13,6 +13,8 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS, SourceChecks
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.application.research.writing import (
     CUT,
     NOTHING_CITED,
@@ -26,8 +28,6 @@ from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, Sy
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import messages_for
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 
 QUESTIONS = ("What moves water?", "What does it cost?")

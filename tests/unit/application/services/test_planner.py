@@ -10,7 +10,7 @@ from tests.support.report_world import QUESTION, ReportModel, Web, World, some_p
 
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 ASKED = PlanRequest(query=QUESTION)
 OWN = ("How loud is a heat pump?", "Who repairs one?")

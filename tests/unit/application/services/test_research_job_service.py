@@ -31,8 +31,8 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports import tracing
 from modules.llm_platform.domain.spans import REQUEST_SPAN
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.statements.operations import Operation, Result
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
+from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
 from modules.llm_platform.testing import MemoryResearchStore
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 

@@ -16,6 +16,9 @@ from tests.support.virtual_time import in_virtual_time
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
+from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchParts, ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
@@ -34,10 +37,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.testing import BrokenStream, FakeLLM, FakeWebSearch
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.support.cases import for_each
 
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
 QUALITY = Path(__file__).resolve().parents[3] / "quality"
 CASES = [json.loads(line) for line in (QUALITY / "real_answers.jsonl").read_text(encoding="utf-8").splitlines()]

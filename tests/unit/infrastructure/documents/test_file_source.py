@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.infrastructure.documents.pdf_samples import pdf
+from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.redaction import Redactor

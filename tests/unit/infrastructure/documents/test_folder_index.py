@@ -24,7 +24,6 @@ from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, IndexPr
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch, Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreError, WebSearchConfigError
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.documents import file_source
 from modules.llm_platform.infrastructure.documents import folder_index as folder_module
 from modules.llm_platform.infrastructure.documents.file_source import (
@@ -37,7 +36,8 @@ from modules.llm_platform.infrastructure.documents.folder import FoundFile, List
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex, SharedIndex
 from modules.llm_platform.infrastructure.documents.folder_state import STATES_FOLDER, FolderStates
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
-from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.parsing.parser_process import DocumentParser
 from modules.llm_platform.testing.waiting import becomes_true
 
 PATIENCE_S = 30.0

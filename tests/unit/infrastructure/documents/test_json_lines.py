@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.infrastructure.documents import json_lines
-from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.json_lines import filters_of, id_of, record_of, text_of
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

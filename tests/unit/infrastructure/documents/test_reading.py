@@ -8,10 +8,10 @@ import pytest
 
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents import reading
-from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, list_folder
-from modules.llm_platform.infrastructure.documents.parser_process import Parsed
 from modules.llm_platform.infrastructure.documents.reading import read_text
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.parsing.parser_process import Parsed
 
 
 class Parser:

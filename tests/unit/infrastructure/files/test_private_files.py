@@ -11,13 +11,13 @@ import pytest
 from tests.fakes.outcome_store import sample_outcome
 from tests.fakes.vector_store_contract import COLLECTION_NAME, fill_store, put_document
 
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.files.private_files import (
     make_private_folder,
     private_opener,
     restrict_to_owner,
 )
-from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 
 
 @pytest.fixture(autouse=True, params=[0o000, 0o022])

@@ -17,7 +17,7 @@ from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTr
 from modules.llm_platform.infrastructure.http.client import NEVER_SENT, make_client
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
-PEM = Path(__file__).parents[1] / "safe_reader" / "pages.example.net.pem"
+PEM = Path(__file__).parent / "guarded" / "pages.example.net.pem"
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 

@@ -69,8 +69,8 @@ from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.domain.ports.tracing import NO_TRACER
-from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
+from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings
 

@@ -60,7 +60,7 @@ async def test_application_in_a_program_leaves_its_signals_alone() -> None:
 
 def test_missing_package_of_rate_limits_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The `pip install` line appears at the start, and not as an error of every request."""
-    monkeypatch.delitem(sys.modules, "modules.llm_platform.infrastructure.adapters.memory_rate_limiter", raising=False)
+    monkeypatch.delitem(sys.modules, "modules.llm_platform.infrastructure.limits.memory_rate_limiter", raising=False)
     for name in [name for name in sys.modules if name.startswith("throttled.")]:  # imported by another test
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "throttled", None)

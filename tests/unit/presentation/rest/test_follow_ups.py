@@ -15,7 +15,7 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 from tests.unit.presentation.rest.test_research_routes import EVENTS, events_of
 
 from modules.llm_platform.application.research.follow_up import FOLLOW_UP_TTL_S, FollowUps
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 
 STANDALONE = f"heat pumps cold winters: {NEXT}"
 MINE, YOURS = {"X-API-Key": "mine-0123456789abcdef"}, {"X-API-Key": "yours-0123456789abcdef"}

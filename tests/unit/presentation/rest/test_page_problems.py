@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.support.cases import for_each
 from tests.unit.presentation.rest.test_docs_routes import LANGUAGES, catalogue
 
+from modules.llm_platform.application.research.writers import llm_synthesizer
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.infrastructure.adapters import llm_synthesizer
-from modules.llm_platform.infrastructure.policies import web_search
-from modules.llm_platform.infrastructure.redis import client
+from modules.llm_platform.infrastructure import redis_client as client
+from modules.llm_platform.infrastructure.search import web_search_chain as web_search
 from modules.llm_platform.presentation.rest.docs_routes import RESEARCH_FOLDER
 from modules.llm_platform.presentation.rest.http import problems
 from shared.exceptions import AppException

@@ -14,13 +14,13 @@ from modules.llm_platform.domain.ports.document_source import IDocumentSource, I
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
-from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument, printable
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, FoundFile, list_folder
 from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, Known
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, json_documents
-from modules.llm_platform.infrastructure.documents.parser_pool import ParserPool, PooledParser
-from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser
 from modules.llm_platform.infrastructure.documents.reading import MAX_FILE_BYTES, read_text
+from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, printable
+from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, PooledParser
+from modules.llm_platform.infrastructure.parsing.parser_process import DocumentParser
 
 INDEXED: Final = (*SUFFIXES, *JSON_LINES)
 MAX_FILES: Final = 1_000_000  # below one folder

@@ -22,15 +22,15 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters,
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.infrastructure.documents import file_source
-from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.folder import Listing, list_folder
 from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, FolderView
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+from modules.llm_platform.infrastructure.parsing.decoding import printable
 
 CLOSED: Final = "the search of the documents is closed"
 NO_FOLDER: Final = "DOCUMENTS_DIR names no folder that can be opened: create it or correct the setting"

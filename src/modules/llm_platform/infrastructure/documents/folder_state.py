@@ -9,10 +9,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.folder import Listing, Stamp
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
+from modules.llm_platform.infrastructure.parsing.decoding import printable
 
 log = logging.getLogger(__name__)
 

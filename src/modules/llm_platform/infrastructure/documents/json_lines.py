@@ -11,9 +11,9 @@ from uuid import UUID, uuid5
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
-from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument, printable
 from modules.llm_platform.infrastructure.documents.reading import MAX_TITLE_CHARS, first_heading
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, printable
 
 MAX_TEXT_CHARS: Final = 5_000_000  # of one document; what follows is not read
 MAX_FILTER_CHARS: Final = 1000  # of one value; a longer one is no filter

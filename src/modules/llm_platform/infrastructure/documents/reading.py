@@ -10,9 +10,9 @@ from typing import Final
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD
-from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument, decode, printable
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, suffix_of
-from modules.llm_platform.infrastructure.documents.parser_process import FILE_KINDS, DocumentParser, Parsed
+from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, decode, printable
+from modules.llm_platform.infrastructure.parsing.parser_process import FILE_KINDS, DocumentParser, Parsed
 
 MAX_TEXT_BYTES: Final = 5_000_000  # of a text or HTML file; what follows is not read
 MAX_FILE_BYTES: Final = 50_000_000  # of a PDF or archive, which cannot be read in part

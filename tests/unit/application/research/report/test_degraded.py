@@ -33,7 +33,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 NEVER_S = 3600.0
 PATIENCE_S = 60.0  # of a busy machine

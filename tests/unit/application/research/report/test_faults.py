@@ -28,7 +28,7 @@ from modules.llm_platform.domain.dtos.report_dtos import LLMStage, PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError, StoreError
-from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 NEVER_S = 3600.0
 

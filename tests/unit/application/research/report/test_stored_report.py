@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedSummaries
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 NEVER_S = 3600.0
 PATIENCE_S = 60.0  # of a busy machine

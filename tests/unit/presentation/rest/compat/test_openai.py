@@ -13,8 +13,8 @@ from tests.unit.presentation.rest.fake_platform import CITATION, EMBEDDER, REF, 
 
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
-from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 
 QUESTION: Any = [{"role": "user", "content": "What is asyncio?"}]
 KEY = "long-enough-key"

@@ -11,7 +11,7 @@ from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_cl
 from modules.llm_platform.domain.dtos.freshness import FIRST_DAY
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES_WITHOUT_KEY
 
 SEARCH = "/tavily/search"

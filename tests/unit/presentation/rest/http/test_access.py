@@ -7,7 +7,7 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest.http.access import AccessPolicy
 from shared.config import Settings
 from shared.setting_types import ApiKey

@@ -14,7 +14,7 @@ from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimits
-from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest.http.problems import QUOTA_EXCEEDED, RateLimitedError
 from modules.llm_platform.presentation.rest.http.rate_limits import (
     MAX_SCHEDULED_S,

@@ -40,7 +40,7 @@ STEP_LOGGERS: Final = (
     "modules.llm_platform.application.services.answer_service",
     "modules.llm_platform.application.services.page_service",
     "modules.llm_platform.application.services.web_search_service",
-    "modules.llm_platform.infrastructure.policies.web_search",
+    "modules.llm_platform.infrastructure.search.web_search_chain",
     "mcp",  # the SDK, which logs ids of sessions
 )
 

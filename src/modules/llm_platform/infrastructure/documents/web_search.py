@@ -1,0 +1,233 @@
+"""Documents as a search provider: an indexed collection, or a folder whose index follows its files."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, SCORE_DIGITS, RetrievalService
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.canonical_url import is_openable
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
+from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage, RagSearch
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
+from modules.llm_platform.domain.retrieval.merge_passages import merge_passages
+from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
+from modules.llm_platform.infrastructure.documents.file_source import INDEXED
+from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
+from modules.llm_platform.infrastructure.documents.folder_state import FolderView
+from modules.llm_platform.infrastructure.parsing.decoding import printable
+from shared.exceptions import AppException
+
+MIN_PASSAGES: Final = 40  # looked at; more neighbours of the best passages blur extractive answers
+REFRESH_TIMEOUT_S: Final = 90.0  # for a folder to be read; reading goes on, and the next search finds it read
+PING_S: Final = 0.5  # of a health check for a folder that is being read
+TITLES_S: Final = 1.0
+MAX_TITLE_CHARS: Final = 200  # of a title in a list
+BAD_FILES_NAMED: Final = 5  # in an error
+DEGRADED_FILES_NAMED: Final = 20  # in an answer
+MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
+NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
+ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: request an earlier page"
+
+
+def unsupported_parts(request: WebSearchRequest, name: str) -> Iterator[Degraded]:
+    """What a search of documents ignores of a request. Raises WebSearchRequestError for an unknown freshness."""
+    if freshness_window(request) is not None:
+        yield Degraded(component=name, reason="documents are not searched by date: freshness was left out")
+    if request.engines:
+        yield Degraded(component=name, reason="documents have no engines to choose from")
+    if request.domains:
+        yield Degraded(component=name, reason="documents belong to no site: domains were left out")
+    for kind in ("news", "academic"):
+        if kind in request.sources:
+            yield Degraded(component=name, reason=f"documents were searched instead of {kind}")
+
+
+def bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
+    """The first bad files by place, and the number of others."""
+    for place in sorted(reasons)[:DEGRADED_FILES_NAMED]:
+        yield Degraded(component=f"{name}/{printable(redactor.text(place))}", reason=reasons[place])
+    if len(reasons) > DEGRADED_FILES_NAMED:
+        yield Degraded(component=name, reason=f"and {len(reasons) - DEGRADED_FILES_NAMED} more files")
+
+
+class DocumentWebSearch(IWebSearchProvider):
+    """One result for each document: its best passage, quoted verbatim with adjoining passages that answer as well.
+
+    `degraded` names a folder's files that could not be read, and says where only keywords find them yet. A search waits up
+    to `timeout` seconds for the folder to be read; reading goes on after that.
+
+    A document without a web address gets `doc:<its id>`. `document_of` maps an address that was shown to its document, which
+    is then read from the index rather than from the web. `otherwise` is appended to configuration errors: what else one can
+    do.
+
+    A vector search always finds something. With `needs_words`, for static vectors, a search whose significant words stand in
+    no result finds nothing: so it is for 12 of 15 questions on other topics, and for none of 22 on the documents' topics.
+    """
+
+    name = "documents"
+
+    def __init__(
+        self,
+        source: RetrievalService | FolderIndex,
+        base_url: str | None = None,
+        redactor: Redactor | None = None,
+        otherwise: str = "",
+        *,
+        needs_words: bool = False,
+        timeout: float = REFRESH_TIMEOUT_S,
+    ) -> None:
+        self._source = source
+        self.folder = source if isinstance(source, FolderIndex) else None
+        self._timeout = timeout
+        self._otherwise = otherwise
+        self._needs_words = needs_words or self.folder is not None  # whose vectors are static
+        self.redactor = redactor or Redactor()
+        self._own = DocumentAddresses(None, redactor)
+        self._published = DocumentAddresses(base_url, redactor)
+        self._shown: dict[str, str] = {}  # oldest first
+
+    @property
+    def retrieval(self) -> RetrievalService:
+        return self._source.retrieval if isinstance(self._source, FolderIndex) else self._source
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        view = await self.refresh()
+        if view is None:
+            return await self._found(request)
+        if not view.documents:
+            raise exceptions.WebSearchConfigError(self.redactor.text(_nothing_readable(view)))
+        answer = await self._found(request)
+        problems = bad_files(self.name, {**view.bad, **view.notes}, self.redactor)
+        unread = (Degraded(component=self.name, reason=view.unread),) if view.unread else ()
+        return answer.model_copy(update={"degraded": (*answer.degraded, *problems, *unread)})
+
+    async def refresh(self) -> FolderView | None:
+        """The folder as it is now; None without one. Raises WebSearchTimeoutError while it is read, and other search errors."""
+        if self.folder is None:
+            return None
+        try:
+            async with asyncio.timeout(self._timeout):
+                with _translated(self._otherwise):
+                    return await self.folder.refresh()
+        except TimeoutError as error:
+            raise exceptions.WebSearchTimeoutError(
+                f"the documents are still being read ({self.folder.documents_read} so far): try again in a moment"
+            ) from error
+
+    async def _found(self, request: WebSearchRequest) -> WebSearchResponse:
+        ignored = tuple(unsupported_parts(request, self.name))
+        last = request.count * request.page
+        with _translated(self._otherwise):
+            filters = self.folder.filters if self.folder else {}
+            query = RagSearch(query=request.query, top_k=min(last + 1, MAX_TOP_K), filters=filters)
+            found = await self.retrieval.documents(query, MIN_PASSAGES)
+        documents = found.documents
+        if self._needs_words and not _shares_a_word(request.query, documents):
+            documents = []
+        shown = documents[last - request.count : last]
+        beyond = (Degraded(component=self.name, reason=ENOUGH),) if last > MAX_TOP_K and not shown else ()
+        return WebSearchResponse(
+            query=request.query,
+            total_matches=len(documents) if len(documents) <= min(last, MAX_TOP_K - 1) else None,
+            results=tuple(self._item(each, request.query) for each in shown),
+            provider=self.name,
+            degraded=(*ignored, *beyond, *found.degraded),
+        )
+
+    def document_of(self, url: str) -> str | None:
+        """The id of the document at this address; None where it is not a document's."""
+        return self._shown.get(url) or self._published.path_in(url)
+
+    async def document(self, doc_id: str) -> list[Passage]:
+        """All passages of a document, of the folder where there is one."""
+        return await (self.retrieval.document(doc_id) if self.folder is None else self.folder.document(doc_id))
+
+    async def titles(self, limit: int) -> tuple[str, ...]:
+        """Titles of at most `limit` documents; none where they are not known within TITLES_S, as of a folder that is read."""
+        with suppress(TimeoutError, AppException):
+            async with asyncio.timeout(TITLES_S):
+                if self.folder is None:
+                    found = await self.retrieval.titles(limit)
+                else:
+                    view = await self.folder.refresh()
+                    origins = self.folder.filters.get(ORIGIN_FIELD)
+                    found = await self.retrieval.titles(limit, origins) if view.documents else []
+            return tuple(self.redactor.text(title)[:MAX_TITLE_CHARS] for title in found)
+        return ()
+
+    async def ping(self) -> str:
+        """The collection, or the number of documents of a folder. Raises web search errors when there are none."""
+        if self.folder is not None:
+            return await self._ping_folder(self.folder)
+        with _translated(self._otherwise):
+            facts = await self.retrieval.describe()
+        return f"collection {facts.name}, by {facts.embedder}"
+
+    async def _ping_folder(self, folder: FolderIndex) -> str:
+        try:
+            async with asyncio.timeout(PING_S):
+                with _translated(self._otherwise):
+                    view = await folder.refresh()
+        except TimeoutError:
+            return f"{folder.documents_read} documents so far, still reading"
+        return f"{view.documents} documents"
+
+    async def aclose(self) -> None:
+        if self.folder is not None:
+            await self.folder.aclose()
+
+    def address_of(self, passage: Passage) -> str:
+        """The address of a passage's document: its own where that is a web address."""
+        return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
+
+    def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
+        best = found[0].passage
+        url = self.address_of(best)
+        self._remember(url, best.doc_id)
+        return WebSearchResultItem(
+            title=self.redactor.text(best.title or best.doc_id),
+            url=url,
+            snippet=self.redactor.text(merge_passages(found, query)),
+            source=self.name,
+            site_name=best.source,
+            score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
+        )
+
+    def _remember(self, url: str, doc_id: str) -> None:
+        self._shown.pop(url, None)
+        self._shown[url] = doc_id
+        if len(self._shown) > MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
+
+
+def _shares_a_word(query: str, documents: Iterable[Iterable[FoundPassage]]) -> bool:
+    """Whether any significant word of the query stands in a result."""
+    words = set(question_words(query).indices)
+    passages = (each.passage for found in documents for each in found)
+    return any(not words.isdisjoint(passage_words(f"{each.title}\n{each.text}").indices) for each in passages)
+
+
+def _nothing_readable(view: FolderView) -> str:
+    """The error for a folder without a readable document: why, and what to do."""
+    bad = [f"{place}: {reason}" for place, reason in sorted(view.bad.items())]
+    more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
+    why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
+    return f"{NOTHING_READABLE} ({why}): put documents there, or name another folder. File types: {', '.join(INDEXED)}"
+
+
+@contextmanager
+def _translated(otherwise: str) -> Iterator[None]:
+    """Turns errors of store and embedder into those of a search provider."""
+    try:
+        yield
+    except (exceptions.VectorStoreConfigError, exceptions.EmbeddingConfigError) as error:
+        raise exceptions.WebSearchConfigError(error.message + otherwise) from error
+    except (exceptions.VectorStoreError, exceptions.EmbeddingError) as error:
+        raise exceptions.WebSearchConnectionError(error.message) from error

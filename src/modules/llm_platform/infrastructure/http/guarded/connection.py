@@ -1,0 +1,114 @@
+"""One request over a new connection to a checked IP address, with the host name in the Host header and for TLS."""
+
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import httpcore2
+import httpx2
+
+from modules.llm_platform.domain.egress_log import log_not_sent, log_sent
+from modules.llm_platform.domain.exceptions import PageConnectionError
+from modules.llm_platform.infrastructure.http.guarded.guard import Checked
+from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
+
+CONNECT_TIMEOUT_S: Final = 5.0  # for each address of the name
+MAX_ADDRESSES_TRIED: Final = 4
+
+NOT_REACHED = "The page's server cannot be reached: no connection, or TLS failed"
+
+
+class PinnedConnections:
+    """Connects to checked addresses only. `backend` opens sockets (None: the system's), `tls` has the trusted authorities
+    (None: the default ones).
+
+    No proxy, cookies or environment, and no connection pool: the next page is most likely on another host.
+    """
+
+    def __init__(self, backend: httpcore2.AsyncNetworkBackend | None = None, tls: ssl.SSLContext | None = None) -> None:
+        self._backend = backend or httpcore2.AnyIOBackend()
+        self._tls = tls
+
+    @asynccontextmanager
+    async def request(
+        self, checked: Checked, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """The response with an unread body. Raises PageConnectionError and the errors of httpcore2."""
+        address = checked.address
+        for number, ip in enumerate(checked.ips[:MAX_ADDRESSES_TRIED], 1):
+            connection = self._connection(address, str(ip))
+            size = len(address.url)
+            try:
+                log_sent(address.host, "url", size)
+                try:
+                    answer = await connection.handle_async_request(_request(address, headers, method, body))
+                except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                    log_not_sent(address.host, "url", size)
+                    if number == min(len(checked.ips), MAX_ADDRESSES_TRIED):
+                        raise PageConnectionError(NOT_REACHED) from error
+                    continue
+                yield httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer))
+                return
+            finally:
+                await connection.aclose()
+
+    def _connection(self, address: PageAddress, ip: str) -> httpcore2.AsyncHTTPConnection:
+        return httpcore2.AsyncHTTPConnection(
+            origin=_origin(address),
+            ssl_context=self._tls_context() if address.scheme == "https" else None,
+            network_backend=_Pinned(self._backend, ip),
+        )
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:  # loading the authorities takes 16 ms
+            self._tls = httpx2.create_ssl_context(trust_env=False)
+        return self._tls
+
+
+class _Pinned(httpcore2.AsyncNetworkBackend):
+    """Connects to one IP address, whatever the host name."""
+
+    def __init__(self, backend: httpcore2.AsyncNetworkBackend, ip: str) -> None:
+        self._backend = backend
+        self._ip = ip
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  the library's own signature
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        return await self._backend.connect_tcp(self._ip, port, timeout, local_address, socket_options)
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, answer: httpcore2.Response) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._answer.aiter_stream():
+            yield chunk
+
+
+def _origin(address: PageAddress) -> httpcore2.Origin:
+    return httpcore2.Origin(address.scheme.encode(), address.host.encode(), address.port)
+
+
+def _request(
+    address: PageAddress, headers: Mapping[str, str], method: str, body: bytes | None
+) -> httpcore2.Request:
+    url = httpcore2.URL(
+        scheme=address.scheme.encode(), host=address.host.encode(), port=address.port, target=address.target.encode()
+    )
+    length = {} if body is None else {"Content-Length": str(len(body))}
+    all_headers = {"Host": address.netloc, **headers, **length, "Connection": "close"}
+    return httpcore2.Request(
+        method.encode(),
+        url,
+        headers=[(name.encode(), value.encode()) for name, value in all_headers.items()],
+        content=body,
+        extensions={"timeout": {"connect": CONNECT_TIMEOUT_S}},
+    )

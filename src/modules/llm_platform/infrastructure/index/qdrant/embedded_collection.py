@@ -1,0 +1,358 @@
+"""One embedded collection on Qdrant's engine in this process (qdrant-edge-py 0.9), for one thread.
+
+The shard has no write-ahead log (`wal_enabled=False`), so loading and closing a finished generation writes nothing and many
+processes can open it. A crash loses what was not finished: the next writer deletes the folder `work`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.domain.retrieval.bm25 import SparseVector
+from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.files.file_lock import FileLock
+from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLDER, require_free_space
+from modules.llm_platform.infrastructure.index import payloads
+from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, active_filters, hybrid_query
+from modules.llm_platform.infrastructure.index.qdrant.generations import Generations, Stamp, folder_size
+
+if TYPE_CHECKING:
+    import qdrant_edge
+    from qdrant_edge import EdgeShard
+
+
+# The engine: loading, configuration and errors.
+
+
+DELETED_SHARE: Final = 0.2  # of a shard's points; more than that, and it is rewritten without them
+VACUUM_FROM_POINTS: Final = 1000
+NEW_SHARD_BYTES: Final = 24 * 1024 * 1024  # of its mapped files without vectors
+VECTORS_BYTES: Final = 32 * 1024 * 1024  # of a file of vectors; the engine begins another one when it is full
+NOT_INSTALLED: Final = (
+    'the embedded index needs another package: pip install "llm-platform[retrieval]", or, to use a server, '
+    'pip install "llm-platform[qdrant]" and set QDRANT_URL'
+)
+
+
+class translated:  # noqa: N801  used as a word of a `with` statement
+    """Turns errors inside into vector store errors.
+
+    The engine raises bare `Exception`: this type exactly is matched, since `except Exception` would hide bugs. Its messages may
+    quote stored text and are not repeated.
+    """
+
+    def __enter__(self) -> None:
+        """Nothing to set up."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise payloads.file_error(error) from error
+        if isinstance(error, KeyError | ValidationError):  # of a payload
+            raise VectorStoreError("the index holds a point that llm-platform did not write: index again") from error
+        if kind is Exception:
+            raise VectorStoreError(payloads.DAMAGED) from error
+
+
+def engine() -> Any:
+    try:
+        import qdrant_edge
+    except ImportError as error:
+        raise VectorStoreConfigError(NOT_INSTALLED) from error
+    return qdrant_edge
+
+
+def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
+    """Exact search without a graph: fast enough for some hundred thousand passages, and nothing to build."""
+    dense = {payloads.DENSE: edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)} if dimension else None
+    config: qdrant_edge.EdgeConfig = edge.EdgeConfig(
+        vectors=dense,
+        sparse_vectors={payloads.WORDS: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
+        hnsw_config=edge.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=0),
+        optimizers=edge.EdgeOptimizersConfig(
+            deleted_threshold=DELETED_SHARE,
+            vacuum_min_vector_number=VACUUM_FROM_POINTS,
+            default_segment_number=1,
+            indexing_threshold=0,
+        ),
+        wal_enabled=False,
+    )
+    return config
+
+
+def matching(edge: Any, fields: Iterable[tuple[str, Sequence[str]]]) -> qdrant_edge.Filter | None:
+    conditions = [edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in fields]
+    return edge.Filter(must=conditions) if conditions else None
+
+
+def delete_operation(edge: Any, doc_ids: Sequence[str]) -> qdrant_edge.UpdateOperation:
+    documents = matching(edge, [(payloads.DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
+    operation: qdrant_edge.UpdateOperation = edge.UpdateOperation.delete_points_by_filter(documents)
+    return operation
+
+
+def vectors(edge: Any, vector: list[float] | None, words: SparseVector) -> dict[str, Any]:
+    dense = {} if vector is None else {payloads.DENSE: vector}
+    return {**dense, payloads.WORDS: edge.SparseVector(words.indices, words.values)} if words else dense
+
+
+PAGE: Final = 1000  # documents listed at once
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A loaded shard and its facts; for a generation also its shared lock and the stamp at which it was opened."""
+
+    shard: EdgeShard
+    facts: dtos.Collection
+    lock: FileLock | None = None
+    stamp: Stamp | None = None
+
+
+class EdgeCollection:
+    """All methods block and must be called by one thread. They raise vector store errors and nothing else."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._generations = Generations(folder)
+        self._reading: _Open | None = None
+        self._work: _Open | None = None
+
+    # --- reading ----------------------------------------------------------------------------------------------------------
+
+    def facts(self) -> dtos.Collection | None:
+        with translated():
+            current = self._current()
+            return current.facts if current else None
+
+    def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]:
+        edge = engine()
+        with translated():
+            current = self._needed()
+            query = hybrid_query(current.facts, text, vector)
+            if not query.lists:
+                return []
+            fields = matching(
+                edge, [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in active_filters(filters)]
+            )
+            lists = []
+            if query.vector is not None:
+                lists.append(edge.Query.Nearest(query.vector, payloads.DENSE))
+            if query.words:
+                lists.append(edge.Query.Nearest(edge.SparseVector(query.words.indices, query.words.values), payloads.WORDS))
+            request = edge.QueryRequest(
+                limit=limit,
+                query=edge.Fusion.Dbsf(),
+                prefetches=[edge.Prefetch(limit=CANDIDATES, query=each, filter=fields) for each in lists],
+                with_payload=True,
+            )
+            points = current.shard.query(request)
+            return [
+                dtos.FoundPassage(passage=payloads.passage_of(point.id, point.payload or {}), score=query.score(point.score))
+                for point in points
+            ]
+
+    def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
+        with translated():
+            records = self._needed().shard.retrieve([payloads.document_point(doc_id) for doc_id in doc_ids], True, False)
+            found = {
+                record.payload[payloads.DOC_ID]: payloads.document_of(record.payload)
+                for record in records
+                if record.payload
+            }
+            return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
+
+    def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
+        """A page of documents, and where the next page begins; None at the end."""
+        edge = engine()
+        with translated():
+            documents = matching(edge, [(payloads.KIND, [payloads.DOCUMENT])])
+            records, following = self._needed().shard.scroll(
+                edge.ScrollRequest(offset=after, limit=PAGE, filter=documents, with_payload=True, with_vector=False)
+            )
+            return [payloads.document_of(record.payload) for record in records if record.payload], following
+
+    def passages(self, doc_id: str) -> list[dtos.Passage]:
+        edge = engine()
+        with translated():
+            shard = self._needed().shard
+            fields = matching(edge, [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])])
+            count = shard.count(edge.CountRequest(filter=fields))
+            request = edge.ScrollRequest(limit=count + 1, filter=fields, with_payload=True, with_vector=False)
+            records, _ = shard.scroll(request)
+            found = [(record.id, record.payload) for record in records if record.payload]
+            return [payloads.passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
+
+    # --- writing ----------------------------------------------------------------------------------------------------------
+
+    def prepare(self, facts: dtos.Collection) -> None:
+        with translated():
+            self._check(facts)
+            self._take()
+            self._check(facts)  # another writer may have made it meanwhile
+            if self._current() is None:
+                self._create(facts)
+
+    def replace(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
+        """Several at once, since a call of the engine costs as much as a few points. The last document of an id counts."""
+        edge = engine()
+        with translated():
+            work = self._begun()
+            new = {payloads.document_point(document.doc_id): (document, passages) for document, passages in documents}
+            self._require_room(work)
+            stored = {str(record.id) for record in work.shard.retrieve(list(new), False, False)}
+            if stored:
+                replaced = [document.doc_id for point, (document, _) in new.items() if point in stored]
+                work.shard.update(delete_operation(edge, replaced))
+            points = [
+                edge.Point(each.id, vectors(edge, each.vector, each.words), each.payload)
+                for each in payloads.prepared(work.facts, *(passages for _, passages in new.values()))
+            ]
+            points += [edge.Point(point, {}, payloads.document_payload(document)) for point, (document, _) in new.items()]
+            work.shard.update(edge.UpdateOperation.upsert_points(points))
+
+    def add_vectors(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
+        """In place: to write the passages anew would leave as many behind to be cleared away."""
+        edge = engine()
+        with translated():
+            work = self._begun()
+            self._require_room(work)
+            passages = [each for _, theirs in documents for each in theirs]
+            found = zip(passages, payloads.center_vectors([each.vector for each in passages], work.facts), strict=True)
+            made = [
+                edge.PointVectors(each.passage.id, {payloads.DENSE: vector})
+                for each, vector in found
+                if vector is not None
+            ]
+            if made:
+                work.shard.update(edge.UpdateOperation.update_vectors(made))
+            points = [
+                edge.Point(payloads.document_point(each.doc_id), {}, payloads.document_payload(each))
+                for each, _ in documents
+            ]
+            work.shard.update(edge.UpdateOperation.upsert_points(points))
+
+    def remove(self, doc_ids: Sequence[str]) -> None:
+        with translated():
+            if self.lookup(doc_ids):
+                self._begun().shard.update(delete_operation(engine(), doc_ids))
+
+    def finish(self) -> None:
+        with translated():
+            work, self._work = self._work, None
+            try:
+                if work is not None:
+                    self._write_down(work.shard)
+                    self._generations.publish()
+            finally:
+                self._generations.end()
+
+    def close(self) -> None:
+        with translated():
+            self._close_reading()
+            work, self._work = self._work, None
+            if work is not None:
+                work.shard.close()
+            self._generations.end()
+
+    def _write_down(self, shard: EdgeShard) -> None:
+        shard.flush()
+        require_free_space(self._generations.work, folder_size(self._generations.work).allocated)  # it may be written anew
+        if shard.optimize():  # rewrites the shard where much was deleted
+            logger.info("index_vacuumed", extra={"collection": self._name})
+            shard.flush()
+        shard.close()
+
+    # --- opening ----------------------------------------------------------------------------------------------------------
+
+    def _needed(self) -> _Open:
+        current = self._current()
+        if current is None:
+            raise payloads.no_collection(self._name)
+        return current
+
+    def _current(self) -> _Open | None:
+        """The shard that is being written, else the newest generation."""
+        if self._work is not None:
+            return self._work
+        stamp = self._generations.stamp()
+        if self._reading is None or self._reading.stamp != stamp:
+            self._close_reading()
+            self._reading = self._open_newest(stamp)
+        return self._reading
+
+    def _open_newest(self, stamp: Stamp | None) -> _Open | None:
+        shared = self._generations.share()
+        if shared is None:
+            return None
+        path, lock = shared
+        opened = None
+        try:
+            require_free_space(path, folder_size(path).unfilled)
+            shard = engine().EdgeShard.load(str(path))
+            opened = _Open(shard, self._facts_in(shard), lock, stamp)
+            return opened
+        finally:
+            if opened is None:
+                lock.release()
+
+    def _close_reading(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.shard.close()
+            if reading.lock is not None:
+                reading.lock.release()
+
+    def _facts_in(self, shard: EdgeShard) -> dtos.Collection:
+        records = shard.retrieve([payloads.FACTS_ID], True, False)
+        if not records or not records[0].payload:
+            raise payloads.unknown_collection(self._name)
+        return payloads.facts_of(self._name, records[0].payload)
+
+    def _check(self, facts: dtos.Collection) -> None:
+        current = self._current()
+        if current is None:
+            return
+        stored = current.facts
+        if (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
+            raise payloads.embedder_mismatch(stored, facts)
+
+    def _take(self) -> None:
+        if not self._generations.take():
+            raise payloads.busy_collection(self._name)
+
+    def _begun(self) -> _Open:
+        """The shard that is being written; at first a copy of the newest generation."""
+        if self._work is None:
+            self._needed()
+            self._take()
+            self._close_reading()
+            self._generations.copy_newest()
+            shard = engine().EdgeShard.load(str(self._generations.work))
+            self._work = _Open(shard, self._facts_in(shard))
+        return self._work
+
+    def _require_room(self, work: _Open) -> None:
+        """Raise OSError where points might not fit."""
+        require_free_space(self._generations.work, VECTORS_BYTES if work.facts.dimension else 0)
+
+    def _create(self, facts: dtos.Collection) -> None:
+        edge = engine()
+        require_free_space(self._generations.folder, NEW_SHARD_BYTES + (VECTORS_BYTES if facts.dimension else 0))
+        self._generations.work.mkdir(PRIVATE_FOLDER)
+        shard = edge.EdgeShard.create(str(self._generations.work), config(edge, facts.dimension))
+        for field in payloads.FILTERABLE:
+            shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Keyword))
+        shard.update(edge.UpdateOperation.upsert_points([edge.Point(payloads.FACTS_ID, {}, payloads.facts_payload(facts))]))
+        self._work = _Open(shard, facts)

@@ -1,0 +1,164 @@
+"""Requests to a Qdrant server as objects of its client, which is imported on first use, and the client's errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from json import JSONDecodeError
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.index import payloads
+from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, HybridQuery
+
+if TYPE_CHECKING:
+    from qdrant_client.models import Filter, FilterSelector, PointStruct, UpdateOperation
+
+
+def matching(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
+    """A filter for points that have any of the values in each field; None without fields."""
+    from qdrant_client import models
+
+    conditions = [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in fields]
+    return models.Filter(must=list(conditions)) if conditions else None
+
+
+def points_of(doc_ids: Iterable[str], kind: str, except_ids: Sequence[Any] = ()) -> FilterSelector:
+    """The points of this kind of the documents, except those with the ids `except_ids`."""
+    from qdrant_client import models
+
+    selected = (
+        matching([(payloads.KIND, [kind]), (payloads.DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
+        or models.Filter()
+    )
+    if except_ids:
+        selected.must_not = [models.HasIdCondition(has_id=list(except_ids))]
+    return models.FilterSelector(filter=selected)
+
+
+def replace_operations(new: list[PointStruct], replaced: FilterSelector, last: PointStruct) -> list[UpdateOperation]:
+    """Operations of one request, which the server runs one after the other."""
+    from qdrant_client import models
+
+    operations: list[UpdateOperation] = [models.UpsertOperation(upsert=models.PointsList(points=new))] if new else []
+    operations.append(models.DeleteOperation(delete=replaced))
+    operations.append(models.UpsertOperation(upsert=models.PointsList(points=[last])))
+    return operations
+
+
+def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
+    """The arguments of a hybrid query, fused by the server."""
+    from qdrant_client import models
+
+    lists: list[Any] = []
+    if hybrid.words:
+        lists.append((payloads.WORDS, models.SparseVector(indices=hybrid.words.indices, values=hybrid.words.values)))
+    if hybrid.vector is not None:
+        lists.append((payloads.DENSE, hybrid.vector))
+    prefetch = [
+        models.Prefetch(query=each, using=using, filter=fields, limit=CANDIDATES) for using, each in lists
+    ]
+    return {
+        "prefetch": prefetch,
+        "query": models.FusionQuery(fusion=models.Fusion.DBSF),
+        "with_payload": True,
+    }
+
+
+def passage_point(each: payloads.PreparedPoint) -> PointStruct:
+    from qdrant_client import models
+
+    vectors: dict[str, Any] = {} if each.vector is None else {payloads.DENSE: each.vector}
+    if each.words:
+        vectors[payloads.WORDS] = models.SparseVector(indices=each.words.indices, values=each.words.values)
+    return models.PointStruct(id=each.id, vector=vectors, payload=each.payload)
+
+
+def bare_point(point_id: str, payload: dict[str, Any]) -> PointStruct:
+    """A point without vectors, found by its id only."""
+    from qdrant_client import models
+
+    return models.PointStruct(id=point_id, vector={}, payload=payload)
+
+
+# Errors. The server's messages are not repeated: they may quote the key.
+
+
+TRANSIENT: Final = frozenset({408, 409, 425, 429})
+NO_ANSWER: Final = "the Qdrant server cannot be reached: nothing answers at QDRANT_URL; is it running?"
+NOT_QDRANT: Final = "another program than a Qdrant server answers: check QDRANT_URL"
+TOO_SLOW: Final = "the Qdrant server did not answer in time: try again"
+
+
+@contextmanager
+def translated(collection: str) -> Iterator[None]:
+    """Turns the client's errors into vector store errors, without importing the client."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise VectorStoreError(TOO_SLOW) from error
+    except OSError as error:
+        raise VectorStoreError(NO_ANSWER) from error
+    except ImportError as error:
+        raise VectorStoreConfigError(
+            'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
+        ) from error
+    except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # the client asserts the shape of an answer
+        raise VectorStoreConfigError(NOT_QDRANT) from error
+    except (KeyError, ValidationError) as error:  # of a payload
+        raise payloads.unknown_collection(collection) from error
+    except _client_errors() as error:
+        failure = _error_of(error, collection)
+    else:
+        return
+    raise failure  # outside the handler: the client's error would be its context
+
+
+def _client_errors() -> tuple[type[Exception], ...]:
+    exceptions: Any = sys.modules.get("qdrant_client.http.exceptions")
+    common: Any = sys.modules.get("qdrant_client.common.client_exceptions")
+    known: list[type[Exception]] = [] if exceptions is None else [exceptions.ApiException]
+    if common is not None:
+        known.append(common.QdrantException)
+    return tuple(known)
+
+
+def _error_of(error: Exception, collection: str) -> VectorStoreError | VectorStoreConfigError:
+    wait = getattr(error, "retry_after_s", None)
+    if wait is not None:
+        return VectorStoreError(
+            "the Qdrant server limits the rate of requests: try again later", retry_after_s=float(wait)
+        )
+    status = getattr(error, "status_code", None)
+    if status is None:
+        return _without_status(getattr(error, "source", error))
+    if status in (401, 403):
+        return VectorStoreConfigError(f"the Qdrant server refuses the key ({status}): check QDRANT_API_KEY")
+    if status == 404:
+        return payloads.no_collection(collection) if _is_from_qdrant(error) else VectorStoreConfigError(NOT_QDRANT)
+    if status < 500 and status not in TRANSIENT:
+        return VectorStoreConfigError(
+            f"the Qdrant server does not accept the request ({status}): check QDRANT_URL, and that its version is 1.16 or newer"
+        )
+    return VectorStoreError(f"the Qdrant server failed ({status}): try again")
+
+
+def _is_from_qdrant(error: Exception) -> bool:
+    """Whether an error body is Qdrant's; proxies and web servers have 404s of their own."""
+    try:
+        body = json.loads(getattr(error, "content", b""))
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return isinstance(body, dict) and "status" in body
+
+
+def _without_status(source: object) -> VectorStoreError | VectorStoreConfigError:
+    """The error of a request without a valid answer."""
+    if isinstance(source, (ValueError, TypeError)):  # pydantic's error is one
+        return VectorStoreConfigError(NOT_QDRANT)
+    return VectorStoreError(TOO_SLOW if "timeout" in type(source).__name__.lower() else NO_ANSWER)

@@ -1,0 +1,391 @@
+"""The embedded vector store where Qdrant's engine is not installed: SQLite, which comes with Python.
+
+BM25 over an inverted index; dense vectors are compared one by one. Fast enough for some ten thousand files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import mul
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any, Final
+
+from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
+from modules.llm_platform.domain.exceptions import VectorStoreError
+from modules.llm_platform.domain.retrieval.bm25 import passage_words
+from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
+from modules.llm_platform.infrastructure.index import payloads
+from modules.llm_platform.infrastructure.index.embedded_vector_store import Documents, EmbeddedVectorStore
+from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, HybridQuery, active_filters, hybrid_query
+
+FILE: Final = "passages.sqlite3"  # in the collection's folder
+PAGE: Final = 1000  # documents listed at once
+SMOOTHING: Final = 0.5  # of the inverse document frequency
+DEVIATIONS: Final = 3  # DBSF: the scale reaches from this many below the mean to as many above
+CACHE_KIB: Final = 64_000
+BUSY_S: Final = 5.0  # to wait for another process
+_SCHEMA: Final = """
+CREATE TABLE facts (payload TEXT NOT NULL);
+CREATE TABLE documents (doc_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE passages (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL, doc_id TEXT NOT NULL, place INTEGER NOT NULL, payload TEXT NOT NULL,
+    vector BLOB
+);
+CREATE INDEX passages_of_document ON passages (doc_id, place);
+CREATE TABLE words (word INTEGER, passage INTEGER, weight REAL NOT NULL, PRIMARY KEY (word, passage)) WITHOUT ROWID;
+CREATE TABLE fields (field TEXT, passage INTEGER, PRIMARY KEY (field, passage)) WITHOUT ROWID;
+"""
+
+
+class SqliteVectorStore(EmbeddedVectorStore):
+    """A file for each collection. One process writes in a transaction that `finish` commits; others read the last commit."""
+
+    name = "sqlite"
+
+    def _collection(self, name: str, folder: Path) -> SqliteCollection:
+        return SqliteCollection(name, folder)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turns errors inside into vector store errors. SQLite's messages may quote stored text and are not repeated."""
+    try:
+        yield
+    except OSError as error:
+        raise payloads.file_error(error) from error
+    except (sqlite3.Error, KeyError, ValueError) as error:
+        raise VectorStoreError(payloads.DAMAGED) from error
+
+
+class SqliteCollection:
+    """All methods block and must be called by one thread. They raise vector store errors and nothing else."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._path = folder / FILE
+        self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None  # device and inode of the file that is open
+        self._facts: dtos.Collection | None = None
+
+    # --- reading ----------------------------------------------------------------------------------------------------------
+
+    def facts(self) -> dtos.Collection | None:
+        with _translated():
+            return self._current()
+
+    def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]:
+        with _translated():
+            facts, database = self._needed()
+            query = hybrid_query(facts, text, vector)
+            where, values = _condition(filters)
+            lists = [self._by_words(database, query, where, values)] if query.words else []
+            if query.vector is not None:
+                lists.append(self._by_meaning(database, query.vector, where, values))
+            fused: Counter[int] = Counter()
+            for found in lists:
+                fused.update(_by_distribution(found))
+            best = sorted(fused.items(), key=lambda each: (-each[1], each[0]))[:limit]
+            return [
+                dtos.FoundPassage(passage=self._passage(database, number), score=query.score(score))
+                for number, score in best
+            ]
+
+    def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
+        with _translated():
+            _, database = self._needed()
+            one = "SELECT payload FROM documents WHERE doc_id = ?"
+            rows = ((doc_id, _row(database, one, replace_surrogates(doc_id))) for doc_id in doc_ids)
+            return {doc_id: payloads.document_of(json.loads(row[0])) for doc_id, row in rows if row}
+
+    def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
+        with _translated():
+            _, database = self._needed()
+            rows = database.execute(
+                "SELECT payload FROM documents WHERE doc_id > ? OR ? IS NULL ORDER BY doc_id LIMIT ?",
+                (after, after, PAGE),
+            )
+            found = [payloads.document_of(json.loads(payload)) for (payload,) in rows]
+            return found, found[-1].doc_id if len(found) == PAGE else None
+
+    def passages(self, doc_id: str) -> list[dtos.Passage]:
+        with _translated():
+            _, database = self._needed()
+            rows = database.execute(
+                "SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (replace_surrogates(doc_id),)
+            )
+            return [payloads.passage_of(point_id, json.loads(payload)) for point_id, payload in rows]
+
+    def _by_words(
+        self, database: sqlite3.Connection, query: HybridQuery, where: str, values: Sequence[str]
+    ) -> list[tuple[int, float]]:
+        (passages,) = _row(database, "SELECT COUNT(*) FROM passages") or (0,)
+        rarity = []
+        for word in query.words.indices:
+            (frequency,) = _row(database, "SELECT COUNT(*) FROM words WHERE word = ?", word) or (0,)
+            if frequency:
+                rarity.append((word, math.log(1 + (passages - frequency + SMOOTHING) / (frequency + SMOOTHING))))
+        if not rarity:
+            return []
+        return database.execute(
+            f"WITH query(word, rarity) AS (VALUES {','.join(['(?, ?)'] * len(rarity))}) "  # noqa: S608  marks alone
+            "SELECT words.passage, SUM(words.weight * query.rarity) AS score FROM query JOIN words USING (word) "
+            f"WHERE {where.format('words.passage')} GROUP BY words.passage ORDER BY score DESC, words.passage LIMIT ?",
+            (*(value for each in rarity for value in each), *values, CANDIDATES),
+        ).fetchall()
+
+    def _by_meaning(
+        self, database: sqlite3.Connection, vector: Sequence[float], where: str, values: Sequence[str]
+    ) -> list[tuple[int, float]]:
+        rows = database.execute(
+            f"SELECT number, vector FROM passages WHERE vector IS NOT NULL AND {where.format('number')}",  # noqa: S608
+            values,
+        )
+        scores = [(number, math.fsum(map(mul, vector, array("f", blob)))) for number, blob in rows]
+        return sorted(scores, key=lambda each: (-each[1], each[0]))[:CANDIDATES]
+
+    def _passage(self, database: sqlite3.Connection, number: int) -> dtos.Passage:
+        row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
+        if row is None:
+            raise KeyError(number)
+        return payloads.passage_of(row[0], json.loads(row[1]))
+
+    # --- writing ----------------------------------------------------------------------------------------------------------
+
+    def prepare(self, facts: dtos.Collection) -> None:
+        with _translated():
+            self._check(facts)
+            if self._connection is None:
+                self._open_new()
+            database = self._begun()
+            self._facts = self._facts_in(database)  # another writer may have made it meanwhile
+            self._check(facts)
+            if self._facts is None:
+                database.execute("INSERT INTO facts VALUES (?)", (json.dumps(payloads.facts_payload(facts)),))
+                self._facts = facts
+
+    def replace(self, documents: Documents) -> None:
+        with _translated():
+            facts, _ = self._needed()
+            database = self._begun()
+            new = {replace_surrogates(document.doc_id): (document, passages) for document, passages in documents}
+            for doc_id in new:
+                _delete(database, doc_id)
+            points = payloads.prepared(facts, *(passages for _, passages in new.values()))
+            database.executemany(
+                "INSERT INTO documents VALUES (?, ?)",
+                [(doc_id, json.dumps(payloads.document_payload(document))) for doc_id, (document, _) in new.items()],
+            )
+            _insert(database, points)
+
+    def add_vectors(self, documents: Documents) -> None:
+        with _translated():
+            facts, _ = self._needed()
+            database = self._begun()
+            for document, passages in documents:
+                database.execute(
+                    "UPDATE documents SET payload = ? WHERE doc_id = ?",
+                    (json.dumps(payloads.document_payload(document)), replace_surrogates(document.doc_id)),
+                )
+                database.executemany(
+                    "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
+                    [
+                        (_blob(each.vector), each.id, replace_surrogates(document.doc_id))
+                        for each in payloads.prepared(facts, passages)
+                    ],
+                )
+
+    def remove(self, doc_ids: Sequence[str]) -> None:
+        with _translated():
+            self._needed()
+            database = self._begun()
+            for doc_id in doc_ids:
+                _delete(database, replace_surrogates(doc_id))
+
+    def finish(self) -> None:
+        with _translated():
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+
+    def close(self) -> None:
+        with _translated():
+            self._close()
+
+    # --- opening ----------------------------------------------------------------------------------------------------------
+
+    def _needed(self) -> tuple[dtos.Collection, sqlite3.Connection]:
+        facts = self._current()
+        if facts is None or self._connection is None:
+            raise payloads.no_collection(self._name)
+        return facts, self._connection
+
+    def _current(self) -> dtos.Collection | None:
+        """The facts of the file that is there now: another process may have made or removed it."""
+        try:
+            about = os.stat(self._path)  # noqa: PTH116  asked before every search: a Path takes twice as long
+        except FileNotFoundError:
+            self._close()
+            return None
+        if self._opened != (about.st_dev, about.st_ino):
+            self._close()
+            self._connection = self._connected()
+            self._opened = (about.st_dev, about.st_ino)
+        if self._facts is None and self._connection is not None:
+            self._facts = self._facts_in(self._connection)
+        return self._facts
+
+    def _facts_in(self, database: sqlite3.Connection) -> dtos.Collection | None:
+        if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
+            return None
+        row = _row(database, "SELECT payload FROM facts")
+        if row is None:
+            return None
+        try:
+            return payloads.facts_of(self._name, json.loads(row[0]))
+        except KeyError as error:
+            raise payloads.unknown_collection(self._name) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        return database
+
+    def _open_new(self) -> None:
+        make_private_folder(self._path.parent)
+        with open(self._path, "ab", opener=private_opener):
+            pass
+        self._current()
+
+    def _begun(self) -> sqlite3.Connection:
+        """The connection in a transaction. Raises VectorStoreBusyError where another process has one."""
+        database = self._connection
+        if database is None:
+            raise payloads.no_collection(self._name)
+        if not database.in_transaction:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                raise payloads.busy_collection(self._name) from error
+            if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    database.execute(statement)
+        return database
+
+    def _check(self, facts: dtos.Collection) -> None:
+        stored = self._current()
+        if stored and (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise payloads.embedder_mismatch(stored, facts)
+
+    def _close(self) -> None:
+        database, self._connection, self._opened, self._facts = self._connection, None, None, None
+        if database is not None:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            database.close()
+
+
+class SqliteMemoryVectorStore(SqliteVectorStore):
+    """As SqliteVectorStore, in the memory of this process: nothing is written to a disk, and `aclose` ends it."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    def _collection(self, name: str, folder: Path) -> SqliteCollection:
+        return _MemoryCollection(name, folder)
+
+
+class _MemoryCollection(SqliteCollection):
+    def _current(self) -> dtos.Collection | None:
+        if self._facts is None and self._connection is not None:
+            self._facts = self._facts_in(self._connection)
+        return self._facts
+
+    def _open_new(self) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def _row(database: sqlite3.Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = database.execute(statement, values).fetchone()
+    return row
+
+
+def _delete(database: sqlite3.Connection, doc_id: str) -> None:
+    if not _row(database, "SELECT 1 FROM documents WHERE doc_id = ?", doc_id):
+        return
+    rows = database.execute("SELECT number, id, payload FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
+    for number, point_id, text in rows:  # the keys follow from the payload: an index by passage would double the file
+        payload = json.loads(text)
+        words = passage_words(payloads.passage_of(point_id, payload).searched).indices
+        database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
+        database.executemany(
+            "DELETE FROM fields WHERE field = ? AND passage = ?", [(field, number) for field in payload[payloads.FIELDS]]
+        )
+    database.execute("DELETE FROM passages WHERE doc_id = ?", (doc_id,))
+    database.execute("DELETE FROM documents WHERE doc_id = ?", (doc_id,))
+
+
+def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoint]) -> None:
+    (last,) = _row(database, "SELECT MAX(number) FROM passages") or (None,)
+    first = (last or 0) + 1
+    database.executemany(
+        "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (
+                number,
+                each.id,
+                each.payload["doc_id"],
+                each.payload["place"],
+                json.dumps(each.payload),
+                _blob(each.vector),
+            )
+            for number, each in enumerate(points, first)
+        ],
+    )
+    words = [
+        (word, number, weight)
+        for number, each in enumerate(points, first)
+        for word, weight in zip(each.words.indices, each.words.values, strict=True)
+    ]
+    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # in key order: fewer pages are written
+    fields = ((field, number) for number, each in enumerate(points, first) for field in set(each.payload[payloads.FIELDS]))
+    database.executemany("INSERT INTO fields VALUES (?, ?)", fields)
+
+
+def _blob(vector: Sequence[float] | None) -> bytes | None:
+    return None if vector is None else array("f", vector).tobytes()
+
+
+def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
+    """A condition on a passage, `{0}` for its number, and the values for its placeholders."""
+    conditions, values = ["1"], []
+    for key, accepted in active_filters(dict(filters)):
+        texts = payloads.field_texts(key, accepted)
+        marks = ",".join("?" * len(texts))
+        conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({marks}))")  # noqa: S608
+        values += texts
+    return " AND ".join(conditions), values
+
+
+def _by_distribution(found: Sequence[tuple[int, float]]) -> dict[int, float]:
+    """Distribution-based scores (DBSF) as Qdrant computes them: 0 and 1 at three standard deviations around the mean."""
+    scores = [score for _, score in found]
+    deviation = pstdev(scores) if len(scores) > 1 else 0.0
+    if deviation == 0:
+        return dict.fromkeys((number for number, _ in found), 0.5)
+    low = fmean(scores) - DEVIATIONS * deviation
+    return {number: (score - low) / (2 * DEVIATIONS * deviation) for number, score in found}

@@ -1,0 +1,85 @@
+"""Failover over the configured models: one that failed is called after the others for a while."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
+from modules.llm_platform.domain.exceptions import LLMException, LLMRequestError
+from modules.llm_platform.domain.failures import Failures
+from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
+from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
+
+
+class LLMRouter(ILLMProvider):
+    """Calls the models in order until one answers.
+
+    An LLMRequestError is raised at once, because the request is wrong for every model. A model that failed is skipped for a
+    while (`CircuitBreaker.avoided`) unless no other one is left. A request's `max_tries` bounds the calls to all models
+    together. The answer lists earlier failures in `degraded` and includes their cost in `spent`.
+    """
+
+    name = "llm"
+
+    def __init__(self, models: Sequence[UpstreamModel]) -> None:
+        self._models = tuple(models)
+        self._registry = LLMRegistry(models)
+        self._circuits = {model.name: model.circuit for model in models}
+
+    def preferring(self, name: str) -> LLMRouter:
+        """A router over the same models with that one first."""
+        return LLMRouter(sorted(self._models, key=lambda model: model.name != name))
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        failures = Failures()
+        candidates = self._candidates(request)
+        for number, (model, skipped) in enumerate(candidates, 1):
+            remaining = _remaining(request, failures.spent)
+            if remaining is None:
+                break
+            has_tokens = False  # of this model
+            try:
+                async with aclosing(model.stream(remaining)) as parts:  # type: ignore[type-var]
+                    async for part in parts:
+                        has_tokens = not isinstance(part, LLMReset)
+                        yield failures.added_to(part, skipped) if isinstance(part, LLMResponse) else part
+                return
+            except LLMRequestError as error:
+                error.spent = failures.spent + error.spent
+                raise
+            except LLMException as error:
+                failure = error
+            failures.add(model.name, failure)
+            if has_tokens and number < len(candidates) and _remaining(request, failures.spent):
+                yield LLMReset(error=failure)
+        raise _combined(failure, failures)
+
+    def _candidates(self, request: LLMRequest) -> list[tuple[ILLMProvider, tuple[Degraded, ...]]]:
+        """The models that may serve the request, each with the skipped ones before it: first those without a failure."""
+        models = self._registry.resolve(request)
+        causes = {each.name: cause for each in models if (cause := self._circuits[each.name].avoided)}
+        available = [
+            (model, tuple(causes[each.name] for each in models[:place] if each.name in causes))
+            for place, model in enumerate(models)
+            if model.name not in causes
+        ]
+        return [*available, *((each, ()) for each in models if each.name in causes)]
+
+
+def _remaining(request: LLMRequest, spent: Spending) -> LLMRequest | None:
+    """The request with the rest of its `max_tries`; None when none is left. A failure without a call uses none up."""
+    if request.max_tries is None or not spent.calls:
+        return request
+    left = request.max_tries - spent.calls
+    return request.model_copy(update={"max_tries": left}) if left > 0 else None
+
+
+def _combined(last: LLMException, failures: Failures) -> LLMException:
+    """The last error with the cost of all calls; with several errors, its message lists them all."""
+    if len(failures.errors) == 1:
+        return last
+    messages = list(dict.fromkeys(error.message for error in failures.errors))
+    message = messages[0] if len(messages) == 1 else "every model failed: " + "; ".join(messages)
+    return type(last)(message, retry_after_s=last.retry_after_s, spent=failures.spent)

@@ -1,0 +1,362 @@
+"""Chat models of every service that speaks OpenAI's protocol. The services are rows of `KINDS`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import httpx2
+
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMStreamPart
+from modules.llm_platform.domain.model_progress import watch_model
+from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMRegistry
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
+from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
+from modules.llm_platform.infrastructure.models.kinds import LLMConnection, configuration_error
+from modules.llm_platform.infrastructure.models.openai import errors, streaming
+from modules.llm_platform.infrastructure.models.openai.gathering import gather_steps
+
+MAX_ERROR_BYTES: Final = 65_536
+MAX_MODELS_BYTES: Final = 4 << 20  # a gateway lists hundreds of models
+LLAMA_CPP: Final = "llamacpp"  # in `owned_by`; its server reads the file that it was started with, whatever a request names
+MIN_CONTEXT_TOKENS: Final = 512
+MAX_CONTEXT_TOKENS: Final = 100_000_000
+MAX_NAMED_MODELS: Final = 8  # in an error
+MAX_CALL_S: Final = 3600.0  # of one call, for a service that sends a little for ever; usually a caller has a deadline
+LOADING_PAUSE_S: Final = 1.0  # between two tries while a server loads its model
+GATHER_S: Final = 0.04  # A reader sees 25 steps a second; each token by itself would pass a dozen layers.
+TAIL_S: Final = 2.0  # to wait for usage and [DONE] when the answer itself is complete
+DRAIN_S: Final = 0.05  # to wait for the end of the body after [DONE], so that the connection can be reused
+PING_TIMEOUT_S: Final = 5.0
+SCHEMA_NAME: Final = "answer"
+CONTEXT_TIMEOUT_S: Final = 2.0  # the wait of a research run for the context window, in which a running server answers at once
+
+NO_ANSWER: Final = "{name} did not answer within {seconds:g} s: try again, or raise LLM_TIMEOUT_S"
+STOPPED: Final = "{name} stopped half-way, nothing came for {seconds:g} s: try again, or raise LLM_IDLE_TIMEOUT_S"
+TOO_LONG: Final = "{name} was still writing after {seconds:g} s: lower LLM_MAX_TOKENS"
+
+Value = TypeVar("Value")
+
+
+class _TimeLimit:
+    """The seconds left to wait for a service. The time that a slow reader of the stream takes does not count.
+
+    `message` holds {name} and {seconds}.
+    """
+
+    def __init__(self, seconds: float, message: str = NO_ANSWER) -> None:
+        self.seconds = self.left_s = seconds
+        self.message = message
+
+
+class OpenAIProvider(ILLMProvider):
+    """One configured model. Each request is sent once: retries and failover are policies.
+
+    Without a `client` it creates one on first use and closes it in `aclose`; a given one stays open.
+    """
+
+    def __init__(
+        self,
+        config: LLMConnection,
+        client: httpx2.AsyncClient | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self.name: str = config.name
+        self.model: str = config.model
+        self.kind = config.kind
+        self.is_free = config.cost_usd(1, 1) == 0.0
+        is_fixed = config.temperature is not None or not config.traits.takes_temperature
+        self.ignored_fields = ("temperature",) if is_fixed else ()
+        self._connection = config
+        self._configuration_error = configuration_error(config)
+        self._redactor = redactor or Redactor((config.api_key,))
+        self._shared_client = client
+        self._own_client: httpx2.AsyncClient | None = None
+        self._upstream: Upstream | None = None
+        self._registry = LLMRegistry((self,))
+        self._knows_context = False
+        self._learned_context: int | None = None
+        self._refused: set[str] = set()  # optional fields that the service does not take
+
+    @property
+    def label(self) -> str:
+        """Provider and model, for instance `kimi/kimi-for-coding`."""
+        return f"{self.name}/{self.model}"
+
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
+        body = self._body(request)
+        answer = streaming.AnswerBuilder(self._connection, request, self._redactor)
+        first = _TimeLimit(self._connection.timeout)
+        async with watch_model(answer.progress):
+            with self._translated(answer):
+                response = await self._send(body, request, first)
+                try:
+                    reads = gather_steps(self._read_stream(answer, response, first), GATHER_S)
+                    async with aclosing(reads):
+                        async for _ in reads:
+                            for part in answer.new_parts():
+                                yield part
+                finally:
+                    await response.aclose()
+                answer.finish()
+                for part in answer.new_parts():
+                    yield part
+                yield answer.response()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no setting is missing or invalid."""
+        return self._configuration_error is None
+
+    async def ping(self) -> str:
+        """Request the list of models, which costs no tokens."""
+        self._check_configuration()
+        return await self._timed(self._check_models(), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout)))
+
+    async def context_tokens(self) -> int | None:
+        """The context window: as configured, else as a local service says; None: unknown."""
+        if self._connection.context or not self._connection.is_local:
+            return self._connection.context
+        if not self._knows_context and self._configuration_error is None:
+            limit = _TimeLimit(min(CONTEXT_TIMEOUT_S, self._connection.timeout))
+            with suppress(exceptions.LLMException):  # the call itself reports it
+                models = await self._timed(self._models(), limit) or []
+                self._learned_context = _context_of(models, self.model)
+                self._knows_context = True
+        return self._learned_context
+
+    async def aclose(self) -> None:
+        """Close the client that this object created."""
+        client, self._own_client, self._upstream = self._own_client, None, None
+        if client is not None:
+            await client.aclose()
+
+    def _check_configuration(self) -> None:
+        if self._configuration_error:
+            raise exceptions.LLMConfigError(self._configuration_error)
+
+    def _body(self, request: LLMRequest) -> dict[str, Any]:
+        self._registry.resolve(request)  # raises for another provider or model
+        self._check_configuration()
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [_message(each) for each in request.messages],
+        }
+        if request.max_tokens is not None:
+            body[self._connection.max_tokens_field] = request.max_tokens
+        if request.temperature is not None and self._connection.traits.takes_temperature:
+            configured = self._connection.temperature
+            body["temperature"] = request.temperature if configured is None else configured
+        if request.json_schema is not None:
+            is_strict = not request.is_callers_schema  # services refuse a strict one that leaves anything open
+            schema = {"name": SCHEMA_NAME, "schema": request.json_schema, "strict": is_strict}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body | request.extra | {"stream": True, "stream_options": {"include_usage": True}}
+
+    async def _send(self, body: dict[str, Any], request: LLMRequest, limit: _TimeLimit) -> httpx2.Response:
+        """A successful response with its body unread.
+
+        Waits while the server loads its model. An optional field of ours that the service refuses is never sent again, the
+        caller's schema not with this request; the refusal of a field of the caller is an error.
+        """
+        path = self._path("/chat/completions", self.model)
+        while True:
+            sent = {name: value for name, value in body.items() if name in request.extra or name not in self._refused}
+            response = await self._timed(self._connected().open(path, sent, sent_kind=request.data_kind), limit)
+            if response.is_success:
+                return response
+            refusal = await self._timed(read_body(response, MAX_ERROR_BYTES), limit)
+            content = errors.decode_error(refusal or b"")
+            if wrong := errors.refused_extra(self._connection, response.status_code, content, request.extra):
+                raise wrong
+            ours = {name: value for name, value in sent.items() if name not in request.extra}
+            if request.is_callers_schema and errors.is_schema_refused(response.status_code, content, ours):
+                body = {name: value for name, value in sent.items() if name != "response_format"}
+            elif field := errors.refused_field(response.status_code, content, ours):
+                self._refused.update((field, "stream_options") if field == "stream" else (field,))
+            elif errors.is_loading(response.status_code, content) and limit.left_s > LOADING_PAUSE_S:
+                await self._timed(asyncio.sleep(LOADING_PAUSE_S), limit)
+            else:
+                raise errors.status_error(self._connection, response.status_code, content, response.headers)
+
+    async def _successful(self, response: httpx2.Response) -> httpx2.Response:
+        """The response, still unread. Raises the LLMException for a status other than 2xx."""
+        if response.is_success:
+            return response
+        body = await read_body(response, MAX_ERROR_BYTES) or b""
+        raise errors.status_error(self._connection, response.status_code, errors.decode_error(body), response.headers)
+
+    async def _read_stream(
+        self, answer: streaming.AnswerBuilder, response: httpx2.Response, limit: _TimeLimit
+    ) -> AsyncGenerator[None]:
+        """Read until the answer is complete, and yield after each read that brought deltas."""
+        reader = streaming.StreamReader()
+        tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
+        async with aclosing(response.aiter_bytes()) as chunks:
+            while not reader.done and not answer.repeats:
+                received = await self._next_chunk(chunks, answer, limit, tail, whole)
+                has_new, known = False, answer.chars
+                for delta in reader.feed(received) if received else reader.end():
+                    answer.add(delta)
+                    has_new = True
+                if answer.chars > known:
+                    limit = _TimeLimit(self._connection.idle_timeout, STOPPED)
+                if has_new:
+                    yield
+                if not received:
+                    break
+            if reader.done:
+                await _drain(chunks)
+        if not (reader.done or answer.repeats) and answer.finish_reason is None:
+            raise exceptions.LLMConnectionError(BROKEN_OFF.format(name=self.name))
+
+    async def _next_chunk(
+        self,
+        chunks: AsyncIterator[bytes],
+        answer: streaming.AnswerBuilder,
+        limit: _TimeLimit,
+        tail: _TimeLimit,
+        whole: _TimeLimit,
+    ) -> bytes:
+        """The next bytes, empty at the end. A failure after the finish reason only costs the usage."""
+        if not answer.has_ended:
+            left_s = limit.left_s
+            received = await self._timed(anext(chunks, b""), limit if left_s < whole.left_s else whole)
+            whole.left_s -= left_s - limit.left_s
+            return received
+        with suppress(exceptions.LLMConnectionError):
+            return await self._timed(anext(chunks, b""), tail)
+        return b""
+
+    async def _check_models(self) -> str:
+        """Raises LLMConfigError where the service lists its models, and the configured one is not among them."""
+        models = await self._models()
+        if models is None:
+            return "reachable; it lists no models"
+        if len(models) == 1 and models[0].get("owned_by") == LLAMA_CPP:
+            return "reachable; it serves its one model under any name"
+        names = {name for each in models for name in _names_of(each)}
+        # Azure lists base models where a deployment is configured.
+        if names and self.model not in names and not self._connection.traits.deployments:
+            known = ", ".join(sorted(names)[:MAX_NAMED_MODELS])
+            setting = self._connection.settings.model
+            raise exceptions.LLMConfigError(f"{self.name} has no model {self.model!r}: set {setting} to one of {known}")
+        return "reachable"
+
+    async def _models(self) -> list[dict[str, Any]] | None:
+        """The entries of the list of models; None where the service has no such list."""
+        response = await self._connected().open(self._path("/models"), sent_kind=None)
+        if response.status_code == httpx2.codes.NOT_FOUND:
+            await response.aclose()
+            return None
+        body = await read_body(await self._successful(response), MAX_MODELS_BYTES) or b""
+        if "html" in response.headers.get("content-type", ""):
+            address = self._connection.settings.address
+            raise exceptions.LLMConfigError(f"{self.name} answered with a web page: check {address}")
+        listed = errors.decode_error(body)
+        entries = listed.get("data") if isinstance(listed, dict) else None
+        return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+
+    async def _timed(self, action: Awaitable[Value], limit: _TimeLimit) -> Value:
+        """The result of the action, or an LLMException.
+
+        It is raised outside of the handler, so that it has no context: errors of the libraries quote the service, which
+        may quote the key.
+        """
+        failure: exceptions.LLMException
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            async with asyncio.timeout(limit.left_s):
+                return await action
+        except TRANSPORT_ERRORS as error:
+            failure = errors.transport_error(
+                self._connection, error, limit.message.format(name=self.name, seconds=limit.seconds)
+            )
+        finally:
+            limit.left_s -= loop.time() - started
+        raise failure
+
+    @contextmanager
+    def _translated(self, answer: streaming.AnswerBuilder) -> Iterator[None]:
+        """Turns invalid answers into an LLMException and adds the cost so far to every error."""
+        try:
+            yield
+        except streaming.InvalidAnswerError as error:
+            address = self._connection.settings.address
+            failure: exceptions.LLMException = exceptions.LLMProviderException(
+                f"{self.name} answered with {error}: check {address}"
+            )
+        except streaming.ReportedError as error:
+            failure = errors.reported_error(self._connection, error.body)
+        except exceptions.LLMException as error:
+            failure = error
+        else:
+            return
+        failure.spent = answer.spent()
+        raise failure from None
+
+    def _path(self, operation: str, deployment: str = "") -> str:
+        return self._connection.traits.path(operation, self._connection.api_version, deployment)
+
+    def _connected(self) -> Upstream:
+        if self._upstream is None:
+            self._upstream = self._connect()
+        return self._upstream
+
+    def _connect(self) -> Upstream:
+        config = self._connection
+        if self._shared_client is None:
+            self._own_client = make_client(config.address or "", config.timeout)
+        headers = {
+            "User-Agent": config.user_agent or config.traits.user_agent or user_agent(),
+            "Accept-Encoding": "identity",  # streams arrive unbuffered, and no body expands
+            **config.traits.key_headers(config.api_key),
+        }
+        return Upstream(
+            self.name,
+            config.address or "",
+            setting=config.settings.address,
+            timeout=config.timeout,
+            client=self._shared_client or self._own_client,
+            headers=headers,
+        )
+
+
+def _message(message: ChatMessage) -> dict[str, Any]:
+    sent: dict[str, Any] = {"role": message.role, "content": list(message.parts) or message.content}
+    if message.tool_calls:
+        sent |= {"content": message.content or None, "tool_calls": list(message.tool_calls)}
+    if message.tool_call_id is not None:
+        sent["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        sent["name"] = message.name
+    if message.reasoning:
+        sent["reasoning_content"] = message.reasoning
+    return sent
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read the rest of a complete body, so that the connection can serve the next request."""
+    with suppress(*TRANSPORT_ERRORS):
+        async with asyncio.timeout(DRAIN_S):
+            await anext(chunks, b"")
+
+
+def _names_of(model: dict[str, Any]) -> Iterator[str]:
+    """The names under which an entry of a list of models can be requested."""
+    aliases = model.get("aliases")
+    for name in (model.get("id"), *(aliases if isinstance(aliases, list) else ())):
+        if isinstance(name, str):
+            yield name
+            yield name.removesuffix(":latest")  # Ollama adds the tag where none is named
+
+
+def _context_of(models: Sequence[dict[str, Any]], name: str) -> int | None:
+    """The context window that an entry of the list names: `max_model_len` of vLLM, `meta.n_ctx` of llama.cpp."""
+    entry = next((each for each in models if name in _names_of(each)), models[0] if len(models) == 1 else {})
+    meta = entry.get("meta")
+    sizes = (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
+    return next((size for size in sizes if type(size) is int and MIN_CONTEXT_TOKENS <= size <= MAX_CONTEXT_TOKENS), None)

@@ -1,0 +1,203 @@
+"""Embeddings of services that speak OpenAI's protocol, and of Azure OpenAI: POST {base_url}/embeddings."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx2
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
+from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.embeddable import beginnings
+from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
+from modules.llm_platform.domain.task_group import gather_all
+from modules.llm_platform.infrastructure.http.client import Upstream
+from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
+from modules.llm_platform.infrastructure.models.kinds import AZURE_API_VERSION, KINDS, OPENAI_URL, fits_a_header
+
+MAX_DIMENSION: Final = 16_384
+
+
+def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[Vector | None], int]:
+    """The vectors of `{"data": [{"index": 0, "embedding": [...]}, …]}` and their dimension.
+
+    `count` vectors of length 1 in the order of the texts, None for a zero or invalid one. Raises EmbeddingError for another
+    number of vectors or several dimensions.
+    """
+    rows = [dict_of(row) for row in list_of(answer.get("data"))]
+    by_index = {_index(row, place): list_of(row.get("embedding")) for place, row in enumerate(rows)}
+    if len(rows) != count or sorted(by_index) != list(range(count)):
+        raise EmbeddingError(f"{name} answered with {len(rows)} vectors for {count} texts")
+    lengths = {len(numbers) for numbers in by_index.values()}
+    if len(lengths) > 1 or not 0 < max(lengths, default=0) <= MAX_DIMENSION:
+        raise EmbeddingError(f"{name} answered with invalid vectors")
+    dimension = lengths.pop()
+    return [mean_centered(_numbers(by_index[place]), (), dimension) for place in range(count)], dimension
+
+
+def _index(row: Mapping[str, Any], place: int) -> int:
+    index = row.get("index")
+    return index if type(index) is int else place
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    """The numbers, NaN for every other value; a vector with NaN is dropped."""
+    return [math.nan if (number := number_of(value)) is None else number for value in values]
+
+
+TIMEOUT_S: Final = 60.0  # of one try
+MAX_BODY_BYTES: Final = 32 << 20  # 64 vectors of 3072 numbers, written out, take 4 MB
+BATCH_TEXTS: Final = 64
+BATCH_CHARS: Final = 200_000  # the service takes 300,000 tokens
+MAX_CONCURRENT: Final = 4  # batches
+TRIES: Final = 4
+PAUSE_S: Final = 0.5  # before the second try; twice as long before each further one
+MAX_PAUSE_S: Final = 30.0  # a longer Retry-After is not waited for
+# In our own token count, a fifth below the limits of the services: for OpenAI's models, and for any other.
+OPENAI_WINDOW_TOKENS: Final = 6500
+SMALL_WINDOW_TOKENS: Final = 400
+DIMENSIONS: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+
+EMBEDDING_ERRORS: Final = ErrorFamily(
+    config=EmbeddingConfigError,
+    connection=EmbeddingError,
+    timeout=EmbeddingError,
+    blocked=EmbeddingError,
+    error=EmbeddingError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingConnection:
+    """One configured service. `variables` are the settings that messages name: of the address, the key and the model."""
+
+    kind: str  # openai or azure
+    model: str  # on Azure the deployment
+    base_url: str | None = None
+    api_key: str = field(default="", repr=False)
+    api_version: str = AZURE_API_VERSION
+    timeout: float = TIMEOUT_S
+    variables: tuple[str, str, str] = ("EMBEDDING_BASE_URL", "EMBEDDING_API_KEY", "EMBEDDING_MODEL")
+
+    @property
+    def address(self) -> str:
+        return self.base_url or (OPENAI_URL if self.kind == "openai" else "")
+
+    @property
+    def configuration_error(self) -> str | None:
+        """The missing settings, or a key that no header can hold, as an error message; None when all is well."""
+        address, key, model = self.variables
+        hosted = self.kind == "azure" or self.address == OPENAI_URL
+        missing = [name for name, there in ((address, self.address), (model, self.model)) if not there]
+        missing += [key] if hosted and not self.api_key else []
+        if missing:
+            return f"{self.kind} embeddings need a setting: set {' and '.join(missing)}"
+        return None if fits_a_header(self.api_key) else f"{key} contains characters that a key cannot have: check it"
+
+
+class OpenAIEmbedder(IEmbedder):
+    """`dimension` of an unknown model is 0 until the first text is embedded.
+
+    Without a `client` each request opens its own connection.
+    """
+
+    def __init__(
+        self,
+        connection: EmbeddingConnection,
+        client: httpx2.AsyncClient | None = None,
+        redactor: Redactor | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.name = "/".join(filter(None, (connection.kind, connection.model)))
+        self.dimension = DIMENSIONS.get(connection.model, 0)
+        self.window_tokens = OPENAI_WINDOW_TOKENS if connection.model in DIMENSIONS else SMALL_WINDOW_TOKENS
+        self._connection = connection
+        self._sleep = sleep
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        kind = KINDS[connection.kind]
+        self._path = kind.path("/embeddings", connection.api_version, connection.model)
+        self._upstream = Upstream(
+            self.name,
+            connection.address,
+            setting=connection.variables[0],
+            timeout=connection.timeout,
+            client=client,
+            headers=kind.key_headers(connection.api_key),
+            rules=_rules(connection),
+            errors=EMBEDDING_ERRORS,
+            redactor=redactor,
+            max_bytes=MAX_BODY_BYTES,
+        )
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        if self._connection.configuration_error:
+            raise EmbeddingConfigError(self._connection.configuration_error)
+        prefixes = beginnings(texts, self.window_tokens)
+        vectors: list[Vector | None] = [None] * len(texts)
+
+        async def embed_batch(places: Sequence[int]) -> None:
+            batch = await self._batch([prefixes[place] for place in places])
+            for place, vector in zip(places, batch, strict=True):
+                vectors[place] = vector
+
+        await gather_all(embed_batch(places) for places in _batches(prefixes))
+        return vectors
+
+    async def _batch(self, texts: list[str]) -> list[Vector | None]:
+        async with self._slots:
+            for number in range(TRIES):
+                try:
+                    return await self._once(texts)
+                except EmbeddingError as error:
+                    pause = PAUSE_S * 2**number if error.retry_after_s is None else error.retry_after_s
+                    if number + 1 == TRIES or pause > MAX_PAUSE_S:
+                        raise
+                await self._sleep(pause)
+            raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _once(self, texts: list[str]) -> list[Vector | None]:
+        body: dict[str, Any] = {"input": texts, "model": self._connection.model, "encoding_format": "float"}
+        reply = await self._upstream.post_json(self._path, body, sent_kind="page text")
+        answer = self._upstream.json_object(reply)
+        vectors, dimension = vectors_in(answer, len(texts), self.name)
+        if dimension and self.dimension not in (0, dimension):
+            raise EmbeddingConfigError(
+                f"{self.name} gives vectors of {dimension} numbers, not of {self.dimension}: "
+                f"check {self._connection.variables[2]}, and rebuild the index"
+            )
+        self.dimension = dimension or self.dimension
+        return vectors
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
+    """The places of the texts that are not blank, in batches that a service accepts."""
+    batch: list[int] = []
+    chars = 0
+    for place, text in enumerate(texts):
+        if batch and (len(batch) == BATCH_TEXTS or chars + len(text) > BATCH_CHARS):
+            yield batch
+            batch, chars = [], 0
+        if text:
+            batch.append(place)
+            chars += len(text)
+    if batch:
+        yield batch
+
+
+def _rules(connection: EmbeddingConnection) -> dict[int, Rule]:
+    """The rules for statuses whose default rule does not name the setting."""
+    address, key, model = connection.variables
+    rejected = {
+        status: Rule("config", f"rejects the texts ({status}): check {model}") for status in (400, 413, 415, 422)
+    }
+    return rejected | {
+        401: Rule("config", f"refuses the key (401): check {key}"),
+        403: Rule("config", f"forbids the request (403): check {key} and {model}"),
+        404: Rule("config", f"knows no such address or model (404): check {address} and {model}"),
+        405: Rule("config", f"knows no such address (405): check {address}"),
+    }

@@ -1,0 +1,529 @@
+"""Parses chat answers as services really send them: complete or streamed, with fields missing, null or of another type.
+
+Does no I/O: the caller reads the network and enforces the timeouts. Of an answer only its text is passed on.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from modules.llm_platform.domain.dtos import llm_dtos as dtos
+from modules.llm_platform.domain.exceptions import LLMProviderException
+from modules.llm_platform.domain.model_progress import ModelProgress
+from modules.llm_platform.domain.redaction import MIN_SECRET_CHARS, Redactor
+from modules.llm_platform.domain.text.repetition import RepetitionDetector
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.infrastructure.models.kinds import LLMConnection
+from modules.llm_platform.infrastructure.models.openai.reasoning import ReasoningFilter, ReasoningText
+
+MAX_USAGE_TOKENS: Final = 100_000_000  # a larger count in `usage` is ignored
+LENGTH: Final = "length"
+FILTERED: Final = "content_filter"
+FAILED: Final = "error"
+REPETITION: Final = "repetition"  # ours
+_FINISH = {
+    "length": LENGTH,
+    "max_tokens": LENGTH,
+    "content_filter": FILTERED,
+    "tool_calls": "tool_calls",
+    "error": FAILED,
+}
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+class InvalidAnswerError(Exception):
+    """The body is no chat answer; the message says what it is instead, as in "a web page instead of JSON"."""
+
+
+class ReportedError(Exception):
+    """The service reports an error in a body with status 200; `body` is that error."""
+
+    def __init__(self, body: object) -> None:
+        super().__init__("an error inside an answer")
+        self.body = body
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The content of one answer, or of one chunk of a streamed answer. None and empty: not contained."""
+
+    text: str = ""
+    reasoning: str = ""
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    refused: bool = False
+    tool_calls: tuple[dict[str, Any], ...] = ()
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    logprobs: tuple[dict[str, Any], ...] = ()
+    choice: int = 0  # the number of the answer, where several were asked for
+    others: tuple["Delta", ...] = ()  # of further answers in the same chunk
+
+
+EMPTY: Final = Delta()
+
+
+def read_answer(body: bytes) -> Delta:
+    """The content of a complete answer. Raises InvalidAnswerError for any other body, ReportedError for an error."""
+    body = body.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if body.startswith(b"<"):
+        raise InvalidAnswerError("a web page instead of JSON")
+    answer = _decode(body)
+    if not isinstance(answer, dict):
+        raise InvalidAnswerError("JSON that is no chat completion")
+    delta = _delta(answer, "message")
+    if delta is EMPTY:
+        raise InvalidAnswerError("a chat completion without choices")
+    return delta
+
+
+def read_chunk(payload: bytes) -> Delta:
+    """The content of one event of a streamed answer; may be EMPTY. Errors as in `read_answer`."""
+    chunk = _decode(payload)
+    return _delta(chunk, "delta") if isinstance(chunk, dict) else EMPTY
+
+
+def _decode(body: bytes) -> Any:
+    """Decode JSON, with invalid UTF-8 and lone surrogates too: the other half of one may follow in the next chunk."""
+    with suppress(ValueError):
+        return from_json(body)
+    try:
+        return json.loads(body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise InvalidAnswerError("broken JSON") from None
+
+
+def _delta(answer: dict[str, Any], name: str) -> Delta:
+    if answer.get("error"):
+        raise ReportedError(answer["error"])
+    choices, usage = answer.get("choices"), answer.get("usage")
+    listed = choices[: dtos.MAX_CHOICES] if isinstance(choices, list) else []
+    known = [choice for choice in listed if isinstance(choice, dict)]
+    first = next((choice for choice in known if choice.get("index") in (0, None)), None)
+    others = tuple(_choice(choice, name) for choice in known if choice is not first and _is_number(choice.get("index")))
+    counted = _usage(usage) if usage else {}
+    if first is None:
+        return Delta(**counted, others=others) if others or (usage and name == "delta") else EMPTY
+    return replace(_choice(first, name), **counted, others=others)
+
+
+def _is_number(index: object) -> bool:
+    return type(index) is int and 0 < index < dtos.MAX_CHOICES
+
+
+def _choice(choice: dict[str, Any], name: str) -> Delta:
+    """One of the answers, without the usage."""
+    message = choice.get(name)
+    if not isinstance(message, dict):
+        message = {"content": choice.get("text")}  # the legacy completions API
+    return Delta(
+        text=_text(message.get("content")),
+        reasoning=next((_text(message[name]) for name in _REASONING_FIELDS if message.get(name)), ""),
+        finish_reason=_finish(choice.get("finish_reason")),
+        refused=bool(message.get("refusal")),
+        tool_calls=_tool_calls(message.get("tool_calls")),
+        logprobs=_logprobs(choice.get("logprobs")),
+        choice=choice.get("index") or 0,
+    )
+
+
+def _logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
+    """The probabilities of the tokens, as the service sends them."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list):
+        return ()
+    return tuple(entry for entry in content if isinstance(entry, dict) and isinstance(entry.get("token"), str))
+
+
+def _text(content: object) -> str:
+    """The text of a string or of a list of parts, without reasoning and other kinds of parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = (part for part in content if isinstance(part, dict) and part.get("type", "text") in ("text", "output_text"))
+    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+
+
+def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
+    """The calls of tools, or their parts, in OpenAI's form and with nothing else. Some services send arguments as JSON."""
+    if not isinstance(calls, list):
+        return ()
+    found = []
+    for place, call in enumerate(calls[: dtos.MAX_TOOLS]):
+        if not isinstance(call, dict):
+            continue
+        function: dict[str, Any] = call["function"] if isinstance(call.get("function"), dict) else {}
+        arguments = function.get("arguments")
+        texts = {"name": function.get("name"), "arguments": json.dumps(arguments) if isinstance(arguments, dict) else arguments}
+        index = call["index"] if type(call.get("index")) is int and 0 <= call["index"] < dtos.MAX_TOOLS else place
+        head = {name: call[name] for name in ("id", "type") if isinstance(call.get(name), str) and call[name]}
+        said = {name: text for name, text in texts.items() if isinstance(text, str)}
+        found.append({"index": index, **head, "function": said})
+    return tuple(found)
+
+
+def _finish(reason: object) -> str | None:
+    """stop, length, content_filter, tool_calls or error; None while the answer continues."""
+    return _FINISH.get(reason, "stop") if isinstance(reason, str) and reason else None
+
+
+def _usage(usage: object) -> dict[str, Any]:
+    if not isinstance(usage, dict):
+        return {}
+    counted = {name: _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
+    details = {"cached_tokens": "prompt_tokens_details", "reasoning_tokens": "completion_tokens_details"}
+    for name, level in details.items():
+        inner = usage.get(level)
+        counted[name] = _count(inner.get(name)) if isinstance(inner, dict) else None
+    return counted
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and 0 < value <= MAX_USAGE_TOKENS else None
+
+
+class EventDecoder:
+    """Returns the data of each server-sent event (WHATWG HTML) as soon as it is complete. Lines may end in LF, CR or CRLF."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._after_cr = False
+
+    def feed(self, received: bytes) -> list[bytes]:
+        """The data of the events that these bytes complete, in order."""
+        if b"\n" not in received and b"\r" not in received:
+            self._line += received  # amortised, however small the chunks are
+            return []
+        lines = (bytes(self._line) + received).splitlines(keepends=True)
+        self._line.clear()
+        if not lines[-1].endswith((b"\n", b"\r")):
+            self._line += lines.pop()
+        return self._events(lines)
+
+    def finish(self) -> list[bytes]:
+        """The data of a last event without a blank line behind it."""
+        lines = [bytes(self._line), b"\n"] if self._line else [b"\n"]
+        return self._events(lines)
+
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        events = []
+        for raw in lines:
+            if raw == b"\n" and self._after_cr:  # the second half of a CRLF that was split between two chunks
+                self._after_cr = False
+                continue
+            self._after_cr = raw.endswith(b"\r")
+            line = raw.rstrip(b"\r\n")
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif not line and self._data:
+                events.append(b"\n".join(self._data))
+                self._data.clear()
+        return events
+
+
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # a million characters, each written as an escape of six
+MAX_STREAM_BYTES: Final = 48 * 1024 * 1024  # 131,072 chunks of one token with the protocol's fields around each
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_DONE: Final = b"[DONE]"
+
+
+class StreamReader:
+    """Parses a streamed body chunk by chunk. A plain JSON body instead of a stream is accepted too.
+
+    `done`: the service declared the end of the stream. All methods raise the errors of `read_answer`.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._events = EventDecoder()
+        self._bytes = 0
+        self._has_events = False
+        self._has_begun = False
+        self._plain: bytearray | None = None
+
+    def feed(self, received: bytes) -> Iterator[Delta]:
+        """The deltas of the events that these bytes complete, also those before an error in the same bytes."""
+        self._bytes += len(received)
+        if self._bytes > (MAX_STREAM_BYTES if self._plain is None else MAX_BODY_BYTES):
+            raise InvalidAnswerError("more bytes than the limit for an answer")
+        if not self._has_begun:
+            received = self._begin(received)
+        if self._plain is not None:
+            self._plain += received
+        elif received:
+            yield from self._deltas(self._events.feed(received))
+
+    def end(self) -> Iterator[Delta]:
+        """The remaining deltas at the end of the body; an incomplete event is dropped."""
+        if self._plain is not None:
+            self.done = True
+            yield read_answer(bytes(self._plain))
+            return
+        with suppress(InvalidAnswerError):
+            yield from self._deltas(self._events.finish())
+        if not self._has_events:
+            raise InvalidAnswerError("an empty stream")
+
+    def _begin(self, received: bytes) -> bytes:
+        """The bytes without leading white space; the first other byte decides between a stream and a plain body."""
+        received = received.lstrip(_BLANK)
+        self._has_begun = bool(received)
+        if received.startswith((b"{", b"<", b"[")):
+            self._plain = bytearray()
+        return received
+
+    def _deltas(self, payloads: list[bytes]) -> Iterator[Delta]:
+        for payload in payloads:
+            if payload.startswith(_DONE):
+                self.done = self._has_events = True
+            if self.done:
+                break
+            if not payload or payload.isspace():
+                continue
+            self._has_events = True
+            yield from (delta for delta in _read(payload) if delta is not EMPTY)
+
+
+def _read(payload: bytes) -> list[Delta]:
+    """One chunk, or several from a service that omits the blank line between events."""
+    try:
+        return [read_chunk(payload)]
+    except InvalidAnswerError:
+        if b"\n" not in payload:
+            raise
+        return [read_chunk(line) for line in payload.split(b"\n")]
+
+
+KEY_TOKENS: Final = 200  # a key has fewer tokens
+MAX_ANSWER_CHARS: Final = 1_000_000  # more than the longest answer that a request may ask for
+
+
+class AnswerBuilder:
+    """Collects the deltas of one answer: `add` each, then `finish`, then take the `response`.
+
+    A stream takes `new_parts` in between.
+    """
+
+    def __init__(self, connection: LLMConnection, request: dtos.LLMRequest, redactor: Redactor) -> None:
+        self.finish_reason: str | None = None
+        self.chars = 0  # received, with the reasoning
+        self.repeats = False  # itself, without end: the rest of the stream is of no use
+        self._connection = connection
+        self._request = request
+        self._filter = ReasoningFilter(redactor, connection.api_key)
+        self._texts: list[str] = []
+        self._streamed = 0  # how many of the texts `new_parts` has returned
+        self._retractions = 0
+        self._reset_pending = False
+        self._received: list[str] = []  # with the reasoning, which is paid for
+        self._began = time.monotonic()
+        self._first_at: float | None = None
+        self._counted_tokens = 0  # of the prompt, by us; counted when they are needed
+        self._repetition = RepetitionDetector()
+        self._prompt_tokens: int | None = None
+        self._completion_tokens: int | None = None
+        self._refused = False
+        self._takes_calls = "tools" in request.extra  # a call that nobody can answer is none
+        self._reasoning = ReasoningText(redactor, connection.api_key) if request.as_it_comes else None
+        self._logprobs: list[dict[str, Any]] = []
+        self._streamed_logprobs = 0
+        self._cached_tokens: int | None = None
+        self._reasoning_tokens: int | None = None
+        self._redactor = redactor
+        self._others: dict[int, AnswerBuilder] = {}  # further answers, by their number
+        self._call_parts: list[dict[str, Any]] = []
+        self._streamed_parts = 0
+
+    def progress(self) -> ModelProgress:
+        """How far the model is; its tokens are counted by us."""
+        if not self._counted_tokens:
+            self._counted_tokens = sum(count_tokens(each.content) for each in self._request.messages)
+        now, tokens = time.monotonic(), count_tokens("".join(self._received))
+        writing_s = now - self._first_at if self._first_at else 0.0
+        return ModelProgress(
+            model=self._connection.model,
+            prompt_tokens=self._counted_tokens,
+            completion_tokens=tokens,
+            elapsed_s=now - self._began,
+            tokens_per_s=tokens / writing_s if writing_s > 0 else None,
+        )
+
+    def add(self, delta: Delta) -> None:
+        """Raises InvalidAnswerError when the answer is longer than MAX_ANSWER_CHARS."""
+        self.finish_reason = delta.finish_reason or self.finish_reason
+        self._prompt_tokens = delta.prompt_tokens or self._prompt_tokens
+        self._completion_tokens = delta.completion_tokens or self._completion_tokens
+        self._cached_tokens = delta.cached_tokens or self._cached_tokens
+        self._reasoning_tokens = delta.reasoning_tokens or self._reasoning_tokens
+        self._refused = self._refused or delta.refused
+        for other in delta.others:
+            if other.choice < self._request.choices:
+                self._other(other.choice).add(other)
+                self._count_chars(len(other.text) + len(other.reasoning))
+        if delta.logprobs and self._request.extra.get("logprobs"):
+            self._receive_logprobs(delta.logprobs)
+        if delta.tool_calls and self._takes_calls:
+            self._receive_calls(delta.tool_calls)
+        if delta.reasoning:
+            self._receive(delta.reasoning)
+            if self._reasoning:
+                self._reasoning.feed(delta.reasoning)
+        if delta.text:
+            self._receive(delta.text)
+            self._append(self._filter.feed(delta.text))
+
+    def finish(self) -> None:
+        """No delta follows: the rest of the buffered text belongs to the answer."""
+        self._append(self._filter.finish())
+        if self._reasoning:
+            self._reasoning.finish()
+        for other in self._others.values():
+            other.finish()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all answers that began have a reason of their end, so that only the usage may follow."""
+        ends = [self.finish_reason, *(other.finish_reason for other in self._others.values())]
+        return None not in ends and len(ends) >= self._request.choices
+
+    def new_parts(self) -> list[dtos.LLMStreamPart]:
+        """The parts of the stream since the last call."""
+        parts: list[dtos.LLMStreamPart] = []
+        if self._reset_pending:
+            error = LLMProviderException(f"{self._connection.name} sent its reasoning as part of the answer")
+            parts.append(dtos.LLMReset(error=error))
+            self._reset_pending = False
+        text = "".join(self._texts[self._streamed :])
+        self._streamed = len(self._texts)
+        calls = tuple(self._call_parts[self._streamed_parts :])
+        self._streamed_parts = len(self._call_parts)
+        reasoning = self._reasoning.new() if self._reasoning else ""
+        logprobs = tuple(self._logprobs[self._streamed_logprobs :])
+        self._streamed_logprobs = len(self._logprobs)
+        if text or calls or reasoning or logprobs:
+            parts.append(dtos.LLMToken(text=text, tool_calls=calls, reasoning=reasoning, logprobs=logprobs))
+        for number, other in self._others.items():
+            told = (part for part in other.new_parts() if isinstance(part, dtos.LLMToken))
+            parts.extend(part.model_copy(update={"choice": number}) for part in told)
+        return parts
+
+    def spent(self) -> dtos.Spending:
+        """The cost so far: a call that returned nothing used no tokens."""
+        if not self._received and not self._completion_tokens:
+            return dtos.Spending(calls=1)
+        return self._spending(self._usage())
+
+    def response(self) -> dtos.LLMResponse:
+        """The complete answer. LLMProviderException when it is empty, filtered, refused, or nothing but reasoning."""
+        content, calls = "".join(self._texts), _joined(self._call_parts)
+        if problem := self._problem(content, has_calls=bool(calls)):
+            raise LLMProviderException(f"{self._connection.name} {problem}")
+        usage = self._usage()
+        return dtos.LLMResponse(
+            content=content,
+            provider=self._connection.name,
+            model=self._connection.model,
+            tool_calls=calls,
+            reasoning=self._reasoning.text if self._reasoning else "",
+            logprobs=tuple(self._logprobs),
+            others=tuple(self._others[number].response() for number in sorted(self._others)),
+            finish_reason=self._reason(has_calls=bool(calls)),
+            usage=usage,
+            spent=self._spending(usage),
+        )
+
+    def _other(self, number: int) -> "AnswerBuilder":
+        """A further answer. Its choices are its own, so it has no others."""
+        if number not in self._others:
+            self._others[number] = AnswerBuilder(self._connection, self._request, self._redactor)
+        return self._others[number]
+
+    def _reason(self, *, has_calls: bool) -> str:
+        if self.repeats:
+            return REPETITION
+        return "tool_calls" if has_calls and self.finish_reason in (None, "stop") else self.finish_reason or "stop"
+
+    def _receive(self, text: str) -> None:
+        self.repeats = self.repeats or self._repetition.feed(text)
+        self._count(text)
+
+    def _receive_calls(self, calls: tuple[dict[str, Any], ...]) -> None:
+        self._call_parts.extend(calls)
+        for each in calls:
+            self._count("".join(each["function"].values()) + each.get("id", " "))
+
+    def _receive_logprobs(self, logprobs: tuple[dict[str, Any], ...]) -> None:
+        """Tokens are pieces, which no redactor knows: from one on that completes the key, none is passed on."""
+        tail = "".join(entry["token"] for entry in self._logprobs[-KEY_TOKENS:])
+        key = self._connection.api_key
+        if not (len(key) >= MIN_SECRET_CHARS and key in tail + "".join(entry["token"] for entry in logprobs)):
+            self._logprobs.extend(logprobs)
+
+    def _count(self, text: str) -> None:
+        self._first_at = self._first_at or time.monotonic()
+        self._count_chars(len(text))
+        self._received.append(text)
+
+    def _count_chars(self, chars: int) -> None:
+        self.chars += chars
+        if self.chars > MAX_ANSWER_CHARS:
+            raise InvalidAnswerError("more text than the limit for an answer")
+
+    def _append(self, text: str) -> None:
+        if self._filter.retractions > self._retractions:
+            self._retractions = self._filter.retractions
+            self._reset_pending = self._reset_pending or self._streamed > 0
+            self._texts.clear()
+            self._streamed = 0
+        if text:
+            self._texts.append(text)
+
+    def _usage(self) -> dtos.Usage:
+        """The service's own count; our count where it sends none."""
+        prompt_tokens = self._prompt_tokens or sum(count_tokens(each.content) for each in self._request.messages)
+        received = "".join([*self._received, *(text for other in self._others.values() for text in other._received)])
+        return dtos.Usage(
+            prompt_tokens=prompt_tokens,
+            completion_tokens=self._completion_tokens or count_tokens(received),
+            cached_tokens=self._cached_tokens,
+            reasoning_tokens=self._reasoning_tokens,
+        )
+
+    def _spending(self, usage: dtos.Usage) -> dtos.Spending:
+        cost = self._connection.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        counted = usage.model_dump(include={"prompt_tokens", "completion_tokens"})
+        return dtos.Spending(calls=1, cost_usd=cost, **counted)
+
+    def _problem(self, content: str, *, has_calls: bool) -> str | None:
+        if self._request.as_it_comes and self.finish_reason != FAILED and not self._refused:
+            return None  # an empty answer tells such a caller something, too
+        if self.finish_reason == FILTERED:
+            return "withheld the answer (content_filter): rephrase the question, or use another model"
+        if self.finish_reason == FAILED:
+            return "stopped with an error of its own"
+        if content.strip() or has_calls:
+            return None
+        if self._refused:
+            return "refused to answer: rephrase the question, or use another model"
+        if self.finish_reason == LENGTH:
+            return "used all its tokens before the answer began: raise LLM_MAX_TOKENS"
+        return "returned reasoning but no answer: use another model" if self._received else "returned an empty answer"
+
+
+def _joined(parts: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """The whole calls of their parts, in order of their indexes."""
+    calls: dict[int, dict[str, Any]] = {}
+    for part in parts:
+        call = calls.setdefault(part["index"], {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        call |= {name: part[name] for name in ("id", "type") if name in part}
+        for name, text in part["function"].items():
+            call["function"][name] += text
+    return tuple(calls[index] for index in sorted(calls))

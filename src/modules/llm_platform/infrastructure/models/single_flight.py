@@ -1,0 +1,29 @@
+"""Equal calls of a model at the same time are one call."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.single_flight import SingleFlight
+
+
+class SingleFlightLLM(ILLMProvider):
+    """Equal requests for a complete answer at the same time are one call; those that join it spend nothing.
+
+    For prompts of the platform (a plan). Streams, and the chats of users, who expect an answer of their own, pass through.
+    """
+
+    def __init__(self, provider: ILLMProvider) -> None:
+        self.name = provider.name
+        self.model = provider.model
+        self._provider = provider
+        self._flights: SingleFlight[LLMResponse] = SingleFlight()
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        key = request.model_dump_json()  # a request with a JSON schema has no hash
+        answer, has_joined = await self._flights.run(key, partial(self._provider.generate, request))
+        return answer.model_copy(update={"spent": NOTHING_SPENT}) if has_joined else answer
+
+    def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        return self._provider.stream(request)

@@ -1,0 +1,208 @@
+"""Extracts title, text and date from the bytes of a page. Declared types and encodings are not trusted."""
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import unquote
+
+from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.domain.exceptions import PageConfigError, PageError
+from modules.llm_platform.infrastructure.pages import bot_walls
+from modules.llm_platform.infrastructure.pages.fetch import Fetched, PageRequest
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, decode
+from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, Work
+from modules.llm_platform.infrastructure.parsing.parser_process import Hyperlinks, Parsed, ParserProcess
+
+HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+PDF: Final = "application/pdf"
+PAGE_REQUEST: Final = PageRequest({"text/*", "application/xhtml+xml", PDF, ""})  # "": undeclared, so it is detected
+MAX_TITLE_CHARS: Final = 300
+MAX_DATE_CHARS: Final = 200_000  # of HTML that are searched for a date
+SNIFFED_BYTES: Final = 1024
+
+# Invisible characters that a model reads: tags (used to smuggle text), direction overrides, zero-width spaces.
+_UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u2060-\u2064\u00ad\ufeff\ufff9-\ufffb]")
+_LOOKS_LIKE_HTML = re.compile(
+    rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body|title|meta|div|p|h1)\b", re.IGNORECASE | re.DOTALL
+)
+_DATE = r"[\"']?(\d{4}-\d{2}-\d{2}(?:[T ][\d:.]{5,15}(?:Z|[+-]\d{2}:?\d{2})?)?)"
+_NAMED = (
+    r"(?:property|name|itemprop)=[\"']?(?:article:published_time|datePublished|date|DC\.date(?:\.issued)?|pubdate"
+    r"|publish-?date|citation_publication_date)"
+)
+_PUBLISHED = (
+    re.compile(rf"<meta\s[^<>]{{0,200}}?{_NAMED}[\"']?\s[^<>]{{0,200}}?content={_DATE}", re.IGNORECASE),
+    re.compile(rf"<meta\s[^<>]{{0,200}}?content={_DATE}[\"']?\s[^<>]{{0,200}}?{_NAMED}\b", re.IGNORECASE),
+    re.compile(rf"\"datePublished\"\s*:\s*{_DATE}"),
+    re.compile(rf"<time\s[^<>]{{0,200}}?datetime={_DATE}", re.IGNORECASE),
+)
+_FIRST_HEADING = re.compile(r"^#{1,3}[ \t]+(\S[^\n]{0,300})", re.MULTILINE)
+_EXTRA_MISSING = "needs: pip install"
+
+
+class Content(NamedTuple):
+    title: str
+    text: str
+    media_type: str
+    published: str | None = None
+    warning: str | None = None
+    hyperlinks: Hyperlinks | None = None
+    extraction: float | None = None
+
+
+class Parsers(Protocol):
+    """Converts HTML and PDF to text. Raises UnreadableDocument."""
+
+    async def prepare(self) -> None: ...
+
+    async def html(self, html: str) -> Parsed: ...
+
+    async def linked_html(self, html: str) -> Parsed:
+        """With `hyperlinks`."""
+
+    async def pdf(self, data: bytes) -> Parsed: ...
+
+
+async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = False) -> Content:
+    """The content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the extra.
+
+    `with_links`: with the links of HTML, and a page that has links needs no text.
+    """
+    media_type = page.media_type or _sniffed_type(page.body)
+    try:
+        if media_type == PDF:
+            parsed, html = await parsers.pdf(page.body), ""
+        else:
+            decoded = decode(page.body, html=media_type in HTML, declared=page.charset)
+            html = decoded.text if media_type in HTML else ""
+            parse = parsers.linked_html if with_links else parsers.html
+            parsed = await parse(decoded.text) if html else Parsed(decoded.text)
+            parsed = replace(parsed, note=parsed.note or decoded.note)
+    except UnreadableDocument as error:
+        raise _unreadable(str(error), media_type) from error
+    text, title = visible_text(parsed.text), visible_text(parsed.title or "")
+    path = page.address.target.partition("?")[0]
+    has_links = parsed.hyperlinks is not None and bool(parsed.hyperlinks.links)
+    sample = bot_walls.PageSample(page.address.host, path, title, text, html)
+    bot_walls.check_bot_wall(sample, needs_text=not has_links)
+    title = title or _heading(text) or unquote(path.rstrip("/").rpartition("/")[2], errors="replace") or page.address.host
+    return Content(
+        title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note, parsed.hyperlinks, parsed.extraction
+    )
+
+
+def visible_text(text: str) -> str:
+    """The text without invisible characters."""
+    return (text if text.isascii() else _UNSEEN.sub("", text)).strip()
+
+
+def text_hash(text: str) -> str:
+    """The SHA-256 of a page's text."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def published(html: str) -> str | None:
+    """The publication date in the page's metadata, ISO 8601 as written."""
+    head = html[:MAX_DATE_CHARS]
+    return next((found[1] for pattern in _PUBLISHED if (found := pattern.search(head))), None)
+
+
+def _sniffed_type(body: bytes) -> str:
+    start = body[:SNIFFED_BYTES]
+    if start.startswith(b"%PDF-"):
+        return PDF
+    return "text/html" if _LOOKS_LIKE_HTML.match(start.removeprefix(b"\xef\xbb\xbf")) else "text/plain"
+
+
+def _unreadable(why: str, media_type: str) -> PageError | PageConfigError:
+    if _EXTRA_MISSING in why:
+        return PageConfigError(f"Pages cannot be read: {why}")
+    kinds: Mapping[bool, str] = {True: "PDF", False: "page"}
+    return PageError(f"The {kinds[media_type == PDF]} cannot be read: {why}")
+
+
+def _heading(text: str) -> str:
+    found = _FIRST_HEADING.search(text[:5000])
+    return found[1].strip() if found else ""
+
+
+# Parsing in child processes, off the event loop.
+
+
+GRACE_S: Final = 3.0
+SMALLEST_PAGE: Final = "<p>page</p>"
+
+
+class PageParsers:
+    """Converts HTML and PDF to text. Raises UnreadableDocument. Callers take turns.
+
+    A child whose caller has left gets `grace_s` seconds to finish: killed at once, the next page would wait for a new one.
+    """
+
+    def __init__(self, pool: ParserPool | None = None, grace_s: float = GRACE_S) -> None:
+        self._pool = pool or ParserPool()
+        self._grace_s = grace_s
+        # The first page starts a thread.
+        self._threads = ThreadPoolExecutor(self._pool.max_parsers, thread_name_prefix="page-parser")
+        self._running: dict[asyncio.Future[Parsed], ParserProcess] = {}
+
+    async def prepare(self) -> None:
+        """Start a child process and load what it needs, unless there is one."""
+        if not self._pool.has_idle and not self._running:
+            await self.html(SMALLEST_PAGE)
+
+    async def html(self, html: str) -> Parsed:
+        return await self._with_parser(lambda parser: parser.page(html))
+
+    async def linked_html(self, html: str) -> Parsed:
+        return await self._with_parser(lambda parser: parser.linked_page(html))
+
+    async def pdf(self, data: bytes) -> Parsed:
+        return await self._with_parser(lambda parser: _pdf(parser, data))
+
+    async def aclose(self) -> None:
+        for parser in self._running.values():
+            parser.stop()
+        if self._running:
+            await asyncio.wait(self._running)  # a killed child ends its thread
+        await asyncio.to_thread(self._pool.close)
+        self._threads.shutdown(wait=False)
+
+    async def _with_parser(self, work: Work) -> Parsed:
+        caller = current_caller()
+        await self._pool.turns.take(caller)
+        parser = self._pool.take()
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, self._work, work, parser, caller)
+        self._running[running] = parser
+        running.add_done_callback(self._finished)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            killing = loop.call_later(self._grace_s, parser.stop)
+            running.add_done_callback(lambda _: killing.cancel())
+            raise
+
+    def _work(self, work: Work, parser: ParserProcess, caller: str) -> Parsed:
+        try:
+            return work(parser)
+        finally:
+            self._pool.put(parser)
+            self._pool.turns.give_back(caller)
+
+    def _finished(self, running: asyncio.Future[Parsed]) -> None:
+        running.exception()  # retrieved: its caller may have left
+        del self._running[running]
+
+
+def _pdf(parser: ParserProcess, data: bytes) -> Parsed:
+    with tempfile.TemporaryDirectory(prefix="llm-platform-") as folder:
+        path = Path(folder) / "page.pdf"
+        path.write_bytes(data)
+        return parser.pdf_page(path)

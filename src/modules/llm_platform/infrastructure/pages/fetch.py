@@ -1,0 +1,198 @@
+"""Fetches the bytes of one page: guard, connection, redirects and limits."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, TypeAlias
+
+import httpx2
+from cachetools import TTLCache
+
+from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
+from modules.llm_platform.infrastructure.http.client import user_agent
+from modules.llm_platform.infrastructure.http.errors import retry_after_s
+from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
+from modules.llm_platform.infrastructure.http.guarded.errors import TRANSPORT_ERRORS, status_error, transport_error
+from modules.llm_platform.infrastructure.http.guarded.guard import Checked, Guard
+from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow
+
+CONNECTIONS_PER_HOST: Final = 2  # so that a report with ten pages of one site does not overload it
+
+
+class PerHostLimiter:
+    """A semaphore for each host, removed when unused."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def at(self, host: str) -> AsyncIterator[None]:
+        """Wait for a connection slot of the host."""
+        slots, users = self._hosts.get(host) or (asyncio.Semaphore(CONNECTIONS_PER_HOST), 0)
+        self._hosts[host] = (slots, users + 1)
+        try:
+            async with slots:
+                yield
+        finally:
+            users = self._hosts[host][1] - 1
+            if users:
+                self._hosts[host] = (slots, users)
+            else:
+                del self._hosts[host]
+
+
+MAX_REDIRECTS: Final = 5
+MAX_BYTES: Final = 5_000_000  # after decompression
+MAX_RATIO: Final = 100  # of decompressed to sent bytes; HTML compresses 5 to 20 times
+MIN_RATIO_BYTES: Final = 256_000  # a short page of one repeated line is no bomb
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+ENCODINGS: Final = ("gzip", "deflate")  # that Python decodes
+
+PAUSE_S: Final = 60.0  # of a host with a page that ended its parser
+MAX_PAUSED: Final = 10_000  # hosts of callers
+
+PAUSED = f"A page of this host ended its parser, so no page of it is read for {PAUSE_S:g} s"
+TOO_LARGE = f"The page is larger than {MAX_BYTES // 1_000_000} MB"
+BOMB = "The page is compressed too strongly to be a page"
+WRONG_TYPE = "The address is not a page: only text and PDF are read"
+WRONG_ENCODING = "The page has an encoding that was not requested"
+NOWHERE = "The page redirects without a target"
+TOO_FAR = f"The page redirects more than {MAX_REDIRECTS} times"
+
+_TYPE = re.compile(r"\s*([\w.+-]{1,100}/[\w.+-]{1,100})\s*(?:;|$)", re.ASCII)
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII | re.IGNORECASE)
+
+
+@cache
+def request_headers() -> dict[str, str]:
+    """Return the headers of every request for a page; none is about the user."""
+    return {
+        "User-Agent": f"{user_agent()} (reads one page for its user)",
+        "Accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,text/*;q=0.5",
+        "Accept-Language": "en,*;q=0.5",
+        "Accept-Encoding": ", ".join(ENCODINGS),
+    }
+
+
+Visit: TypeAlias = Callable[[PageAddress], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What is accepted: media types (`text/*` for all of text, "" for undeclared), bytes after decompression, and the statuses
+    that mean an absent page rather than an error.
+    """
+
+    media_types: Collection[str]
+    max_bytes: int = MAX_BYTES
+    absent: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A page: its address after redirects, its media type in lower case (empty if undeclared), its charset and bytes."""
+
+    address: PageAddress
+    media_type: str
+    charset: str | None
+    body: bytes
+
+
+class SafeFetcher:
+    """Fetches untrusted addresses. Each hop is parsed, resolved and checked, and connected to at the checked IP address."""
+
+    def __init__(
+        self, guard: Guard, connections: PinnedConnections, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._guard = guard
+        self._connections = connections
+        self._limiter = PerHostLimiter()
+        self._paused: TTLCache[tuple[str, str], bool] = TTLCache(MAX_PAUSED, PAUSE_S, clock)
+
+    def pause(self, host: str) -> None:
+        """Read no pages of a host for this caller for PAUSE_S: each of them may take as much of a parser as the last one did.
+
+        Other callers read the host: anybody may have a page on a host of many.
+        """
+        self._paused[current_caller(), host] = True
+
+    async def get(self, address: PageAddress, request: PageRequest, before: Visit | None = None) -> Fetched:
+        """The page. `before` is called with each address before it is opened, and may raise.
+
+        Raises page errors. There is no deadline; the caller sets one.
+        """
+        for _ in range(MAX_REDIRECTS + 1):
+            if (current_caller(), address.host) in self._paused:
+                raise PageBlockedError(PAUSED, retry_after_s=PAUSE_S)
+            checked = await self._guard.check(address)
+            if before is not None:
+                await before(address)
+            try:
+                async with self._limiter.at(address.host):
+                    hop = await self._hop(checked, request)
+            except TRANSPORT_ERRORS as error:
+                raise transport_error(error) from error
+            if isinstance(hop, Fetched):
+                return hop
+            address = follow(address, hop)
+        raise PageError(TOO_FAR)
+
+    async def _hop(self, checked: Checked, request: PageRequest) -> Fetched | str:
+        """The page, or the target of its redirect."""
+        async with self._connections.request(checked, request_headers()) as answer:
+            if answer.status_code in REDIRECTS:
+                hop: Fetched | str = _location(answer)
+            else:
+                hop = await _page(answer, checked.address, request)
+        return hop
+
+
+async def _page(answer: httpx2.Response, address: PageAddress, request: PageRequest) -> Fetched:
+    if answer.status_code in request.absent:
+        return Fetched(address, "", None, b"")
+    if error := status_error(answer.status_code, retry_after_s(answer.headers)):
+        raise error
+    media_type, charset = _media_type(answer)
+    if not (media_type in request.media_types or f"{media_type.partition('/')[0]}/*" in request.media_types):
+        raise PageError(WRONG_TYPE)
+    return Fetched(address, media_type, charset, await _body(answer, request.max_bytes))
+
+
+def _location(answer: httpx2.Response) -> str:
+    raw = next((value for name, value in answer.headers.raw if name.lower() == b"location"), b"")
+    if not raw:
+        raise PageError(NOWHERE)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _media_type(answer: httpx2.Response) -> tuple[str, str | None]:
+    declared = answer.headers.get("content-type", "")
+    found, charset = _TYPE.match(declared), _CHARSET.search(declared)
+    media_type = found[1].lower() if found else ("" if not declared.strip() else "unknown/unknown")
+    return media_type, charset[1] if charset else None
+
+
+async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:
+    encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in (*ENCODINGS, "identity", ""):  # also refuses several encodings on top of each other
+        raise PageError(WRONG_ENCODING)
+    length = answer.headers.get("content-length", "0")
+    if length.isdecimal() and int(length[:20]) > max_bytes:
+        raise PageError(TOO_LARGE)
+    chunks, size = [], 0
+    async for chunk in answer.aiter_bytes():
+        size += len(chunk)
+        if size > max_bytes:
+            raise PageError(TOO_LARGE)
+        if size > MIN_RATIO_BYTES and size > MAX_RATIO * answer.num_bytes_downloaded:
+            raise PageError(BOMB)
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,344 @@
+"""The text of files that are archives of XML: Word documents and EPUB books."""
+
+import io
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import IO, Any
+from urllib.parse import unquote
+from xml.parsers import expat
+
+from modules.llm_platform.infrastructure.parsing.answer import (
+    MAX_CHARS,
+    Answer,
+    File,
+    bounded_text,
+    opened_file,
+    own_title,
+)
+from modules.llm_platform.infrastructure.parsing.html_page import html_text
+
+MAX_UNPACKED_BYTES = 100_000_000  # of all that is read from one archive
+MAX_PART_BYTES = 5_000_000  # of a chapter, or of what else is read whole
+CHUNK_BYTES = 64_000  # of a part that is read piece by piece
+MAX_TAG_BYTES = 1_000_000  # a parser keeps a tag until its end, and takes several times its length
+MAX_XML_DEPTH = 1000  # elements within each other; 50 tables, each in a cell of the one before, need 300
+MAX_ELEMENTS = 50_000  # of a file that says what the others are
+MAX_STYLE_ELEMENTS = 500_000  # of the styles of a Word document, which allows 4,079 of them
+MAX_PARAGRAPHS = 300_000
+MAX_DIRECTORY_BYTES = 5_000_000  # of the list of an archive's files: 50,000 of them
+MAX_CHAPTERS = 5000  # of a book
+
+_MAX_END_BYTES = 66_000
+_HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
+
+
+class _TooLargeError(Exception):
+    """An archive unpacks to more than is read."""
+
+
+class _TooComplexError(Exception):
+    """XML takes more memory than a document's would."""
+
+
+class _Archive:
+    """A zip file that unpacks at most MAX_UNPACKED_BYTES, whatever sizes its directory declares."""
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self._file = file
+        self._left = MAX_UNPACKED_BYTES
+
+    def part(self, name: str) -> bytes | None:
+        """The unpacked bytes of a part; None where it is missing. Raises _TooLargeError beyond MAX_PART_BYTES."""
+        chunks: list[bytes] = []
+        try:
+            for chunk in self.chunks(name):
+                chunks.append(chunk)
+                if len(chunks) * CHUNK_BYTES > MAX_PART_BYTES:
+                    raise _TooLargeError("a part of it", MAX_PART_BYTES)
+        except KeyError:
+            return None
+        return b"".join(chunks)
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """As `part`, of any length. Raises KeyError where it is missing."""
+        if self._file.getinfo(name).file_size > self._left:
+            raise _TooLargeError("it", MAX_UNPACKED_BYTES)
+        with self._file.open(name) as part:
+            while chunk := part.read(CHUNK_BYTES):
+                self._left -= len(chunk)
+                if self._left < 0:
+                    raise _TooLargeError("it", MAX_UNPACKED_BYTES)
+                yield chunk
+
+
+def _directory_bytes(file: IO[bytes]) -> int:
+    """The length of an archive's list of files, as its end declares it. zipfile reads that much before it returns."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - _MAX_END_BYTES))
+    end = file.read()
+    at = end.rfind(b"PK\5\6")
+    is_large = b"PK\6\7" in end[max(0, at - 20) : at]  # with a second end, for archives of over 4 GB
+    file.seek(0)
+    return size if is_large else int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
+
+
+def _unpacked(file: File, read: Callable[[_Archive], Answer], broken: str) -> Answer:
+    try:
+        with opened_file(file) as opened:
+            if _directory_bytes(opened) > MAX_DIRECTORY_BYTES:
+                return {"error": "it is an archive of too many files"}
+            with zipfile.ZipFile(opened) as archive:
+                return read(_Archive(archive))
+    except OSError:
+        return {"error": "it cannot be opened"}
+    except _TooLargeError as error:
+        return {"error": f"{error.args[0]} unpacks to more than {error.args[1] // 1_000_000} MB"}
+    except _TooComplexError:
+        return {"error": f"its XML is nested more than {MAX_XML_DEPTH} deep, or has too many or too long tags"}
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):  # RuntimeError: encrypted
+        return {"error": broken}
+
+
+class _Xml:
+    """A SAX parser. Names come without namespaces. Raises ValueError for malformed XML and for entity declarations, which can
+    expand to gigabytes or name local files.
+    """
+
+    def __init__(self) -> None:
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self.text
+        self._parser.EntityDeclHandler = _refused
+        self._depth = 0
+
+    def read(self, chunks: Iterable[bytes]) -> None:
+        size = 0
+        try:
+            for chunk in chunks:
+                self._parser.Parse(chunk)
+                size += len(chunk)
+                if size - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
+                    raise _TooComplexError
+                if self.is_full:
+                    return
+            self._parser.Parse(b"", True)
+        except expat.ExpatError as error:
+            raise ValueError from error
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what follows is not needed."""
+        return False
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_XML_DEPTH:
+            raise _TooComplexError
+        self.start(_local(name), {_local(key): value for key, value in attributes.items()})
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        self.end(_local(name))
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """An element begins."""
+
+    def end(self, name: str) -> None:
+        """An element ends."""
+
+    def text(self, text: str) -> None:
+        """Character data."""
+
+
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2]
+
+
+def _refused(*_: Any) -> None:
+    raise ValueError
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
+
+
+class _Elements(_Xml):
+    """All elements of a small file: name, attributes, and the text behind the start tag."""
+
+    def __init__(self, data: bytes | None) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str], list[str]]] = []
+        self._has_ended = True
+        if data:
+            self.read(_pieces(data))
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self.found) == MAX_ELEMENTS:
+            raise _TooComplexError
+        self.found.append((name, attributes, []))
+        self._has_ended = False
+
+    def end(self, name: str) -> None:
+        self._has_ended = True
+
+    def text(self, text: str) -> None:
+        if not self._has_ended:
+            self.found[-1][2].append(text)
+
+    @property
+    def title(self) -> str:
+        """The first title in a document's metadata."""
+        return next((title for name, _, text in self.found if name == "title" and (title := "".join(text))), "")
+
+
+class _HeadingLevels(_Xml):
+    """Heading levels of a Word document's paragraph styles by id. Style names are English in every language.
+
+    A document that grew for years has thousands of styles; beyond MAX_STYLE_ELEMENTS they are not read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.levels: dict[str, int] = {}
+        self._elements = 0
+        self._style = ""
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self._elements += 1
+        value = attributes.get("val", "")
+        if name == "style":
+            self._style = attributes.get("styleId", "")
+        elif name == "name" and (found := _HEADING_STYLE.fullmatch(value)):
+            self.levels[self._style] = int(found[1] or 1)
+        elif name == "outlineLvl" and value.isdigit() and int(value) < 6:
+            self.levels.setdefault(self._style, int(value) + 1)
+
+    @property
+    def is_full(self) -> bool:
+        return self._elements > MAX_STYLE_ELEMENTS
+
+
+class _Paragraphs(_Xml):
+    """The paragraphs of a Word document: headings as `#`, list items as `-`, a table row as one line."""
+
+    def __init__(self, levels: dict[str, int]) -> None:
+        super().__init__()
+        self.paragraphs: list[str] = []
+        self._levels = levels
+        self._chars = 0
+        self._pieces: list[str] = []
+        self._cells: list[str] = []
+        self._in_text = self._hidden = False
+        self._skipped = self._tables = 0  # depth in duplicated text; depth in tables
+        self._mark = ""
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if name in ("Fallback", "txbxContent"):
+            self._skipped += 1
+        elif name == "tbl":
+            self._tables += 1
+        elif name == "p":
+            self._mark = ""
+        elif name == "pStyle" and attributes.get("val") in self._levels:
+            self._mark = "#" * self._levels[attributes["val"]] + " "
+        elif name == "numPr":
+            self._mark = self._mark or "- "
+        elif name == "r":
+            self._hidden = False
+        elif name == "vanish":
+            self._hidden = attributes.get("val") not in ("0", "false")
+        elif name == "t":
+            self._in_text = True
+        elif name in ("tab", "br", "cr") and not self._skipped:
+            self._pieces.append(" ")
+
+    def end(self, name: str) -> None:
+        if name in ("Fallback", "txbxContent"):
+            self._skipped -= 1
+        elif name == "t":
+            self._in_text = False
+        elif name == "p" and not self._skipped:
+            self._end_paragraph()
+        elif name == "tr" and self._cells:
+            self.paragraphs.append(" | ".join(self._cells))
+            self._cells = []
+        elif name == "tbl":
+            self._tables -= 1
+
+    def text(self, text: str) -> None:
+        if self._in_text and not self._hidden and not self._skipped:
+            self._pieces.append(text)
+            self._chars += len(text)
+
+    @property
+    def is_full(self) -> bool:
+        return self._chars > MAX_CHARS or len(self.paragraphs) + len(self._cells) > MAX_PARAGRAPHS
+
+    def _end_paragraph(self) -> None:
+        text = " ".join("".join(self._pieces).split())
+        self._pieces = []
+        if text and self._tables:
+            self._cells.append(text)
+        elif text:
+            self.paragraphs.append(self._mark + text)
+
+
+def docx_text(file: File) -> Answer:
+    """The body of a Word document, without notes, comments and deleted text."""
+    return _unpacked(file, _docx, "it is not a Word document that can be read (an encrypted one is not)")
+
+
+def _docx(archive: _Archive) -> Answer:
+    styles = _HeadingLevels()
+    with suppress(KeyError):  # a document need not have any
+        styles.read(archive.chunks("word/styles.xml"))
+    reader = _Paragraphs(styles.levels)
+    title = own_title(_Elements(archive.part("docProps/core.xml")).title)
+    try:
+        reader.read(archive.chunks("word/document.xml"))
+    except KeyError:
+        return {"error": "it is not a Word document"}
+    reader.end("p")
+    answer = bounded_text(reader.paragraphs)
+    if reader.is_full:
+        answer["note"] = f"only its first {len(answer['text']):,} characters were read"
+    return {"title": title, **answer}
+
+
+def epub_text(file: File) -> Answer:
+    """The chapters of a book in reading order."""
+    return _unpacked(file, _epub, "it is not a book that can be read")
+
+
+def _epub(archive: _Archive) -> Answer:
+    container = _Elements(archive.part("META-INF/container.xml"))
+    path = next((found["full-path"] for name, found, _ in container.found if name == "rootfile" and "full-path" in found), "")
+    folder, package = posixpath.dirname(path), _Elements(archive.part(path))
+    chapters: list[str] = []
+    for href in _reading_order(package)[:MAX_CHAPTERS]:
+        data = archive.part(posixpath.normpath(posixpath.join(folder, unquote(href))))
+        answer = html_text((data or b"").decode("utf-8", "replace"))
+        if "error" in answer:
+            return answer
+        chapters.append(answer["text"] or "")
+        if sum(map(len, chapters)) > MAX_CHARS:
+            break
+    return {"title": " ".join(package.title.split()) or None, **bounded_text(chapters)}
+
+
+def _reading_order(package: _Elements) -> list[str]:
+    """The paths of a book's files."""
+    files: dict[str, str] = {}
+    order: list[str] = []
+    for name, attributes, _ in package.found:
+        if name == "item" and "html" in attributes.get("media-type", ""):
+            files[attributes.get("id", "")] = attributes.get("href", "")
+        elif name == "itemref" and attributes.get("idref") in files:
+            order.append(files[attributes["idref"]])
+    return order

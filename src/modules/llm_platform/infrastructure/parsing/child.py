@@ -1,0 +1,73 @@
+"""Answers one request after the other, in a process of its own, within limits of time and memory and without a network.
+
+A page nested ten thousand deep or a broken PDF blocks the interpreter for minutes, and some PDFs and archives unpack to
+gigabytes.
+
+Requests and answers are messages (`messages.py`). A request has the field `kind`, `path` for a file on a disk, and
+`cpu_seconds` if the document may take another time than usual; its content is the HTML, or the file if it has no path. An
+answer has the text as its content and the fields `title` and `note`, for a page `extraction`, for `linked_page` also
+`hyperlinks`, or only `error`.
+"""
+
+import contextlib
+import logging
+import sys
+from collections.abc import Callable
+from typing import IO, Any
+
+from modules.llm_platform.infrastructure.parsing.answer import Answer
+from modules.llm_platform.infrastructure.parsing.archives import docx_text, epub_text
+from modules.llm_platform.infrastructure.parsing.html_page import html_text, linked_page_text, page_text
+from modules.llm_platform.infrastructure.parsing.limits import (
+    CPU_SECONDS,
+    MEMORY_BYTES,
+    WALL_SECONDS,
+    confine,
+    document_limits,
+)
+from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
+from modules.llm_platform.infrastructure.parsing.notebook import notebook_text
+from modules.llm_platform.infrastructure.parsing.pdf import pdf_text
+
+TOO_MUCH_MEMORY = f"reading it takes more than {MEMORY_BYTES // 1_000_000} MB of memory"
+
+_HTML_READERS = {"html": html_text, "page": page_text, "linked_page": linked_page_text}
+_FILE_READERS: dict[str, Callable[[str | bytes], Answer]] = {
+    "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
+}
+
+
+def serve(
+    requests: IO[bytes], answers: IO[bytes], cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
+) -> None:
+    """Answer each request until the input ends."""
+    while (request := read_message(requests)) is not None:
+        fields, content = request
+        try:
+            if fields["kind"] in ("page", "linked_page"):
+                _load_libraries()
+            with document_limits(fields.get("cpu_seconds", cpu_seconds), wall_seconds):
+                answer = _read(fields, content)
+        except MemoryError:
+            answer = {"error": TOO_MUCH_MEMORY}
+        write_message(answers, answer, text_bytes(answer.pop("text", "")))
+
+
+def _read(request: dict[str, Any], content: bytes) -> Answer:
+    if read_html := _HTML_READERS.get(request["kind"]):
+        return read_html(bytes_text(content))
+    return _FILE_READERS[request["kind"]](request.get("path") or content)
+
+
+def _load_libraries() -> None:
+    """Import what every page needs. Compiling the libraries, where nobody did so before, takes longer than any page."""
+    with contextlib.suppress(ImportError):  # the page's own error says what to install
+        import resiliparse.extract.html2text  # noqa: F401
+
+
+def main() -> None:
+    """Serve the standard streams. The arguments are the limits of CPU time and of time for one document, in seconds."""
+    logging.disable()
+    confine()
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+        serve(sys.stdin.buffer, sys.stdout.buffer, *map(float, sys.argv[1:]))

@@ -1,0 +1,284 @@
+"""The text and the links of an HTML page or file."""
+
+import re
+from collections.abc import Callable, Iterator
+from html import escape
+from typing import Any
+
+from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, NEEDS_EXTRA, Answer
+from modules.llm_platform.infrastructure.parsing.article import MAX_HTML_CHARS, article_of, without_repeats
+from modules.llm_platform.infrastructure.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
+from modules.llm_platform.infrastructure.parsing.nodes import TERM_MARK, char_count, elements, parse, plain_text, remove
+
+MIN_MAIN_SHARE = 0.5  # of a file's text; a main content with less was detected wrongly
+MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
+MAX_REREAD_HTML_CHARS = 1_000_000  # The trees of both readings are in memory together.
+MIN_PAGE_WORDS = 200  # The second reading counts only with as many words.
+MAX_LINKS = 1000  # of a page
+MAX_IMAGES = 50  # of a page
+MAX_HREF_CHARS = 2000
+MAX_LINK_TEXT_CHARS = 200
+MAX_CSS_CHARS = 300_000
+MAX_HIDING_RULES = 200
+MAX_TABLES = 200  # of a page
+MAX_PANELS = 200  # of a page, that a button opens
+MAX_COMMENTS = 500  # of a page
+MAX_AUTHOR_CHARS = 80
+MAX_ROWS = 500  # of a table
+
+_HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
+_BOILERPLATE = (
+    "nav,footer,aside,[role=navigation],[role=search],[role=contentinfo],.headerlink,button"
+    ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # of DocBook, Sphinx and wikis
+)
+_PAGE_BOILERPLATE = f"{_BOILERPLATE},[class*=related],[id*=related],[class*=recommend]"
+_COMMENT = "li.comment,div.comment,article.comment,[itemtype$='schema.org/Comment']"
+_COMMENT_AUTHOR = "[itemprop=author],.comment-author .fn,.comment-author,.fn,.author,.username,cite"
+_NOSCRIPT = re.compile(r"</?noscript[^<>]{0,200}>", re.IGNORECASE)
+_MAIN = ("main", "[role=main]", "article")
+_LAYOUT = "table,pre,ul,ol,dl,h1,h2,h3,h4"  # inside a table they show that it is page layout
+# These match lower-case styles, and each alternative begins with a letter: so the search skips what no style begins with.
+_INVISIBLE_STYLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d]*[1-9])"
+    r"|font-size\s*:\s*0*\.?0+(?![.\d]*[1-9])|left\s*:\s*-\d{3,}|right\s*:\s*-\d{3,}|top\s*:\s*-\d{3,}"
+    r"|bottom\s*:\s*-\d{3,}|text-indent\s*:\s*-\d{3,}|margin-\w+\s*:\s*-\d{3,}"
+    r"|clip\s*:\s*rect|clip-path\s*:\s*inset\(\s*(?:50|100)%|font-size\s*:\s*0*1(?:\.0+)?px"
+    r"|color(?<![-\w]color)\s*:\s*transparent|transform\s*:[^;]{0,100}scale[xy]?\(\s*0*\.?0*\s*[,)]"
+    r"|content-visibility\s*:\s*hidden|mso-hide"
+)
+_ZERO_SIZE = re.compile(
+    r"(?<![-\w])(?:max-)?(?:height|width)\s*:\s*[01](?:\.0+)?(?:px|em|rem|%)?\s*(?:!important\s*)?(?:;|$)"
+)
+_OVERFLOW_HIDDEN = re.compile(r"overflow(?:-[xy])?\s*:\s*(?:hidden|clip)")
+_COLOUR = re.compile(r"color(?<![-\w]color)\s*:\s*([^;!]{1,60})")
+_BACKGROUND = re.compile(r"background(?<![-\w]background)(?:-color)?\s*:\s*([^;!]{1,60})")
+_CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_PLAIN_SELECTOR = re.compile(r"[\w\s.#>+~*=\"'\[\]-]{1,200}")
+_PAGE_SELECTORS = frozenset(("", "*", "html", "body", "main", "html body"))  # some pages are hidden until a script ran
+_HEADING_TAG = re.compile(r"<h([1-6])(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
+_ANY_CODE = re.compile(r"<(?i:pre|code|kbd|samp|tt)[\s>]")
+_CODE_TAG = re.compile(r"<pre(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
+_CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
+_CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGNORECASE | re.DOTALL)
+_CODE_SPAN = re.compile(r"<(code|kbd|samp|tt)((?:\s[^<>]{0,1000})?)>([^`]{1,300}?)</\1\s{0,10}>", re.IGNORECASE)
+_DEFINITION_TAG = re.compile(r"<dd(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?", re.IGNORECASE)
+_TERM_TAG = re.compile(r"<dt(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
+
+
+def html_text(html: str) -> Answer:
+    """The visible main content of a file, with headings as `#` and fenced code."""
+    return _read_bounded(html, _file_text)
+
+
+def page_text(html: str) -> Answer:
+    """The main content of a page on the web, without its menus, teasers and notices; written as in `html_text`.
+
+    `extraction` is the share of the page's visible text that the text has. A page whose content is not found has all of it.
+    """
+    return _read_bounded(html, lambda bounded: _page_text(bounded, lambda _: {}))
+
+
+def linked_page_text(html: str) -> Answer:
+    """As `page_text`, with `hyperlinks`: what the whole page links to, its menus included."""
+    return _read_bounded(html, lambda bounded: _page_text(bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)}))
+
+
+def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
+    """What `read` says of the page up to the limits of a parser."""
+    try:
+        bounded, note = bounded_html(html)
+        return {**read(bounded), "note": note}
+    except ImportError:
+        return {"error": NEEDS_EXTRA}
+    except TooDeepError:
+        return {"error": f"its elements are nested more than {MAX_DEPTH} deep"}
+
+
+def _file_text(html: str) -> Answer:
+    tree = parse(_with_structure(html))
+    if tree.body is None:
+        return _answer(tree, "")
+    remove([*_hidden(tree), *elements(tree.body, _BOILERPLATE)])
+    _set_tables(tree)
+    return _answer(tree, _main_text(tree, plain_text(tree)))
+
+
+def _page_text(html: str, more_of: Callable[[Any], Answer]) -> Answer:
+    tree = parse(_with_structure(html))
+    if tree.body is None:
+        return _answer(tree, "")
+    more = more_of(tree)
+    page, visible_chars = _prepare_page(tree, _PAGE_BOILERPLATE)
+    if len(page) < MIN_PAGE_CHARS < len(html) < MAX_REREAD_HTML_CHARS:
+        whole = parse(_with_structure(bounded_html(_NOSCRIPT.sub("", html))[0]))
+        whole_page, whole_chars = _prepare_page(whole, "")
+        if len(whole_page.split()) >= MIN_PAGE_WORDS:
+            tree, page, visible_chars = whole, whole_page, whole_chars
+    article = article_of(tree, page) if len(html) <= MAX_HTML_CHARS else ""
+    text = article or without_repeats(_main_text(tree, page))
+    share = min(1.0, char_count(text) / visible_chars) if visible_chars else 1.0
+    return {**_answer(tree, text), "extraction": round(share, 2), **more}
+
+
+def _prepare_page(tree: Any, boilerplate: str) -> tuple[str, int]:
+    """Leave what a reader of the page sees, without `boilerplate`; its text, and the number of all visible characters."""
+    _show_what_scripts_show(tree)
+    remove(_hidden(tree))
+    visible_chars = char_count(tree.body.text)
+    if boilerplate:
+        remove([*_page_headers(tree), *elements(tree.body, boilerplate)])
+    _mark_comments(tree)
+    _set_tables(tree)
+    return without_repeats(plain_text(tree)), visible_chars
+
+
+def _answer(tree: Any, text: str) -> Answer:
+    return {"title": " ".join((tree.title or "").lstrip("# ").split()), "text": text[:MAX_CHARS]}
+
+
+def _hyperlinks(tree: Any) -> Answer:
+    """The addresses as they are written. A page or a link whose author says `nofollow` has none."""
+    metas = elements(tree.document, "meta[name]")
+    policies = [meta.getattr("content") or "" for meta in metas if (meta.getattr("name") or "").lower() == "robots"]
+    anchors = [] if "nofollow" in ",".join(policies).lower() else elements(tree.document, "a[href]")
+    links = [
+        [anchor.getattr("href"), " ".join(str(anchor.text).split()).lstrip("# ")[:MAX_LINK_TEXT_CHARS]]
+        for anchor in anchors[:MAX_LINKS]
+        if "nofollow" not in (anchor.getattr("rel") or "").lower() and len(anchor.getattr("href")) <= MAX_HREF_CHARS
+    ]
+    images = [image.getattr("src") for image in elements(tree.document, "img[src]")[:MAX_IMAGES]]
+    icons = [link for link in elements(tree.document, "link[rel]") if "icon" in link.getattr("rel").lower().split()]
+    bases = elements(tree.document, "base[href]")
+    return {
+        "base": bases[0].getattr("href") if bases else "",
+        "links": links,
+        "images": [image for image in images if len(image) <= MAX_HREF_CHARS],
+        "icon": next((icon.getattr("href") for icon in icons if icon.getattr("href")), ""),
+    }
+
+
+def _show_what_scripts_show(tree: Any) -> None:
+    """Take the marks of hidden parts from what a page shows at once, or at a click on a button or a tab.
+
+    React streams parts of a page as `<div hidden id="S:0">`, and its script shows them when they are there. Panels that
+    `aria-controls` names are those of accordions and tabs.
+    """
+    shown = elements(tree.document, 'main[style],body[style],[hidden][id^="S:"]')
+    for control in elements(tree.body, "[aria-controls][aria-expanded],[role=tab][aria-controls]")[:MAX_PANELS]:
+        panel = tree.document.get_element_by_id(control.getattr("aria-controls") or "")
+        if panel is None or control.hasattr("aria-haspopup") or not str(control.text).strip():
+            continue
+        around = panel.parent  # Libraries hide a panel or the only element around it.
+        shown += [panel, around] if around is not None and len(_child_elements(around)) == 1 else [panel]
+    for node in shown:
+        for attribute in ("hidden", "aria-hidden", "style"):
+            if node.hasattr(attribute):
+                node.delattr(attribute)
+
+
+def _child_elements(node: Any) -> list[Any]:
+    from resiliparse.parse.html import NodeType
+
+    return [child for child in node.child_nodes if child.type == NodeType.ELEMENT]
+
+
+def _hidden(tree: Any) -> list[Any]:
+    styled = elements(tree.body, "[style]")
+    hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
+    hidden += [node for selector in _hiding_selectors(tree) for node in _matching(tree, selector)]
+    return hidden + elements(tree.body, _HIDDEN)
+
+
+def _page_headers(tree: Any) -> list[Any]:
+    """The headers of the site; one with the page's own title stays."""
+    headers = elements(tree.body, "body > header,body > div > header,[role=banner]")
+    return [header for header in headers if header.query_selector("h1") is None]
+
+
+def _mark_comments(tree: Any) -> None:
+    """Begin each reader's comment with a line that says so, and by whom where the page tells it."""
+    for comment in elements(tree.body, _COMMENT)[:MAX_COMMENTS]:
+        author = comment.query_selector(_COMMENT_AUTHOR)
+        name = " ".join(str(author.text).split())[:MAX_AUTHOR_CHARS] if author is not None else ""
+        mark = tree.create_element("p")
+        mark.text = f"Comment by {name}:" if name else "Comment:"
+        comment.insert_before(mark, comment.first_child) if comment.first_child is not None else None
+
+
+def _set_tables(tree: Any) -> None:
+    """Replace tables that have a header row by Markdown; a table with block elements is page layout."""
+    for table in elements(tree.body, "table")[:MAX_TABLES]:
+        if table.query_selector(_LAYOUT) is not None:
+            continue
+        rows = [elements(row, "th,td") for row in elements(table, "tr")[:MAX_ROWS]]
+        if len(rows) < 2 or len(rows[0]) < 2 or any(cell.tag != "th" for cell in rows[0]):
+            continue
+        cells = [[" ".join(str(cell.text).split()).replace("|", "\\|") for cell in row] for row in rows]
+        lines = [f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * len(cells[0]), *cells[1:])]
+        table.html = "<p>" + "<br>".join(map(escape, lines)) + "</p>"
+
+
+def _is_invisible(style: str) -> bool:
+    style = style.lower()
+    if _INVISIBLE_STYLE.search(style) or (_OVERFLOW_HIDDEN.search(style) and _ZERO_SIZE.search(style)):
+        return True
+    background = _BACKGROUND.search(style)
+    colour = _COLOUR.search(style) if background else None
+    return bool(colour and background and colour[1].strip() == background[1].strip())
+
+
+def _hiding_selectors(tree: Any) -> list[str]:
+    """Selectors that the page's own style sheets hide, except rules for print or some screen sizes."""
+    css = "\n".join(str(style.text) for style in elements(tree.document, "style"))[:MAX_CSS_CHARS]
+    found: list[str] = []
+    for selectors, block in _rules(_CSS_COMMENT.sub(" ", css)):
+        if _is_invisible(block):
+            plain = (" ".join(each.split()) for each in selectors.split(","))
+            found += [each for each in plain if each.lower() not in _PAGE_SELECTORS and _PLAIN_SELECTOR.fullmatch(each)]
+    return found[:MAX_HIDING_RULES]
+
+
+def _matching(tree: Any, selector: str) -> list[Any]:
+    from resiliparse.parse.html import CSSParserException
+
+    try:
+        return elements(tree.body, selector)
+    except CSSParserException:  # browsers skip invalid selectors too
+        return []
+
+
+def _rules(css: str) -> Iterator[tuple[str, str]]:
+    """Selectors and block of each top-level rule."""
+    depth, start, selectors = 0, 0, ""
+    for brace in re.finditer(r"[{}]", css):
+        text = css[start : brace.start()]
+        if brace[0] == "{":
+            depth += 1
+            selectors = text.rpartition(";")[2] if depth == 1 else selectors
+        else:
+            if depth == 1 and "@" not in selectors:
+                yield selectors, text
+            depth = max(depth - 1, 0)
+        start = brace.end()
+
+
+def _with_structure(html: str) -> str:
+    """Mark headings, code and definitions as Markdown does. In the source, since changing the tree is slow."""
+    html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html.replace(TERM_MARK, ""))
+    html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", _TERM_TAG.sub(lambda tag: tag[0] + TERM_MARK, html))
+    if not _ANY_CODE.search(html):
+        return html
+    pieces = _CODE_BLOCK.split(html)  # every second one is a code block
+    pieces[::2] = [_CODE_SPAN.sub(r"<\1\2>`\3`</\1>", piece) for piece in pieces[::2]]
+    return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", "".join(pieces)))
+
+
+def _main_text(tree: Any, page: str) -> str:
+    """The part of `page`, the text of `tree`, that its author or else resiliparse takes for the main content."""
+    min_chars = MIN_MAIN_SHARE * len(page)
+    for selector in _MAIN:
+        found = tree.body.query_selector_all(selector)
+        if len(found) == 1 and len(text := plain_text(found[0].outer_html)) >= min_chars:
+            return text
+    main = plain_text(tree, main_content=True)
+    return main if len(main) >= min_chars else page

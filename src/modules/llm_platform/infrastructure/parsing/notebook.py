@@ -1,0 +1,34 @@
+"""The text of a Jupyter notebook."""
+
+import json
+from typing import Any
+
+from modules.llm_platform.infrastructure.parsing.answer import Answer, File, bounded_text, opened_file
+
+MAX_NOTEBOOK_BYTES = 50_000_000  # mostly images, which are not read
+MAX_VALUES = 1_500_000  # of JSON, about; each takes up to 200 bytes
+
+
+def notebook_text(file: File) -> Answer:
+    """The cells of a notebook, text as written and code fenced, without outputs."""
+    try:
+        with opened_file(file) as opened:
+            data = opened.read(MAX_NOTEBOOK_BYTES + 1)
+        if len(data) > MAX_NOTEBOOK_BYTES:
+            return {"error": f"it is larger than {MAX_NOTEBOOK_BYTES // 1_000_000} MB"}
+        if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+            return {"error": f"it holds more than {MAX_VALUES:,} values"}
+        notebook = json.loads(data)
+        cells = notebook.get("cells") or [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
+        language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", ""))
+        return {"title": None, **bounded_text([_cell(cell, language) for cell in cells])}
+    except OSError:
+        return {"error": "it cannot be opened"}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {"error": "it is not a notebook that can be read"}
+
+
+def _cell(cell: dict[str, Any], language: str) -> str:
+    source = cell.get("source") or cell.get("input") or ""  # `input` before version 4
+    text = "".join(source).strip()
+    return f"```{language}\n{text}\n```" if text and cell.get("cell_type") == "code" else text

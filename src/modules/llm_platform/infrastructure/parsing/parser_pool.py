@@ -1,0 +1,116 @@
+"""The parsers of a server: few processes, which pages and files share, and which callers use in turn."""
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Final, Self
+
+from modules.llm_platform.domain.caller_turns import CallerTurns
+from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.parsing.limits import MEMORY_BYTES
+from modules.llm_platform.infrastructure.parsing.parser_process import STOPPED, Parsed, ParserProcess
+
+MAX_PARSERS: Final = 2
+POOL_BYTES: Final = MAX_PARSERS * MEMORY_BYTES  # beside the server's own memory, in the limit of its container
+
+Work = Callable[[ParserProcess], Parsed]
+
+
+class ParserPool:
+    """At most `max_parsers` processes. One that is idle is used again."""
+
+    def __init__(
+        self, max_parsers: int = MAX_PARSERS, parser: Callable[[], ParserProcess] = ParserProcess
+    ) -> None:
+        self.max_parsers = max_parsers
+        self.turns = CallerTurns(max_parsers)
+        self._parser = parser
+        self._idle: list[ParserProcess] = []
+        self._is_closed = False
+        self._lock = Lock()
+
+    def take(self) -> ParserProcess:
+        """A parser for a caller whose turn it is."""
+        with self._lock:
+            return self._idle.pop() if self._idle else self._parser()
+
+    def put(self, parser: ParserProcess) -> None:
+        """Keep a parser for the next caller. It restarts its child where needed; one that was stopped cannot."""
+        with self._lock:
+            is_kept = not (parser.stopped or self._is_closed)
+            if is_kept:
+                self._idle.append(parser)
+        if not is_kept:
+            parser.__exit__(None, None, None)
+
+    @property
+    def has_idle(self) -> bool:
+        return bool(self._idle)
+
+    def close(self) -> None:
+        """End the idle processes now and the others when they are put back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for parser in idle:
+            parser.stop()
+            parser.__exit__(None, None, None)
+
+
+class PooledParser:
+    """Reads one document after the other, each with a parser of the pool. One thread calls it, any thread may `stop` it."""
+
+    def __init__(self, pool: ParserPool | None = None) -> None:
+        """For the files of whoever is the caller now. Without a pool it has one process, until it is closed."""
+        self._pool = pool or ParserPool(1)
+        self._has_own_pool = pool is None
+        self._caller = current_caller()
+        self._place: Future[None] | None = None
+        self._running: ParserProcess | None = None
+        self.stopped = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._has_own_pool:
+            self._pool.close()
+
+    def stop(self) -> None:
+        """Fail the document that is being read, or waits for its turn, and every later one."""
+        self.stopped = True
+        if place := self._place:
+            place.cancel()
+        if parser := self._running:
+            parser.stop()
+
+    def html(self, html: str) -> Parsed:
+        return self._read(lambda parser: parser.html(html))
+
+    def file(self, kind: str, file: Path | bytes) -> Parsed:
+        return self._read(lambda parser: parser.file(kind, file))
+
+    def _read(self, work: Work) -> Parsed:
+        self._place = self._pool.turns.ask(self._caller)
+        try:
+            if self.stopped and self._place.cancel():
+                raise UnreadableDocument(STOPPED)
+            self._place.result()
+        except CancelledError as error:
+            raise UnreadableDocument(STOPPED) from error
+        try:
+            parser = self._running = self._pool.take()
+            try:
+                if self.stopped:
+                    parser.stop()
+                return work(parser)
+            finally:
+                self._running = None
+                self._pool.put(parser)
+        finally:
+            self._pool.turns.give_back(self._caller)

@@ -1,0 +1,214 @@
+"""Runs the parsers as a child process with limits of time, and restarts it after a crash."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from modules.llm_platform.infrastructure.parsing import limits
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
+
+SCRIPT = Path(limits.__file__).with_name("__main__.py")
+# Of the environment: what another Python needs to find its libraries. The rest may hold secrets.
+STOPPED = "reading was stopped"
+PAGE_CPU_SECONDS = 3.0  # of a page of the web, of which anybody may have many read
+INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
+LOOKS = 4  # How often a document that hangs is looked for within its time.
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperlinks:
+    """Addresses as a page has them: of its base, of its links with their texts, of its images and its icon."""
+
+    base: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    images: tuple[str, ...] = ()
+    icon: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The text of a document, its title if it has one, and a note about what is missing; of a `linked_page` its links.
+
+    `extraction` is the share of a page's visible text that `text` has, 0 to 1; None for other documents.
+    """
+
+    text: str
+    title: str | None = None
+    note: str | None = None
+    hyperlinks: Hyperlinks | None = None
+    extraction: float | None = None
+
+
+class ParserEndedError(UnreadableDocument):
+    """The document ended its parser: by its time, its memory or a crash."""
+
+
+class DocumentParser(Protocol):
+    """Turns formats into text. Raises UnreadableDocument."""
+
+    def html(self, html: str) -> Parsed: ...
+
+    def file(self, kind: str, file: Path | bytes) -> Parsed:
+        """`kind` is one of FILE_KINDS. The bytes of a file are not written to a disk."""
+
+
+class ParserProcess:
+    """A child process, started on first use. One thread calls it, any thread may `stop` it."""
+
+    def __init__(
+        self,
+        cpu_seconds: float = limits.CPU_SECONDS,
+        wall_seconds: float = limits.WALL_SECONDS,
+        script: Path | None = None,
+    ) -> None:
+        """The limits hold for one document: of the child's CPU time, and of time, which ends a child that hangs."""
+        self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
+        self._page_cpu_seconds = min(PAGE_CPU_SECONDS, cpu_seconds)
+        self._script = script or SCRIPT
+        self._child: subprocess.Popen[bytes] | None = None
+        self._watchdog: _Watchdog | None = None
+        self.stopped = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def stop(self) -> None:
+        """Fail the document that is being read, and every later one."""
+        self.stopped = True
+        if child := self._child:
+            child.kill()
+
+    def html(self, html: str) -> Parsed:
+        return self._request({"kind": "html"}, text_bytes(html))
+
+    def page(self, html: str) -> Parsed:
+        """The article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
+        return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
+
+    def linked_page(self, html: str) -> Parsed:
+        """As `page`, with the links."""
+        return self._request({"kind": "linked_page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
+
+    def pdf_page(self, path: Path) -> Parsed:
+        """A PDF of the web, as far as it can be read in the time of a page."""
+        return self._request({"kind": "pdf", "path": str(path), "cpu_seconds": self._page_cpu_seconds})
+
+    def file(self, kind: str, file: Path | bytes) -> Parsed:
+        if isinstance(file, bytes):
+            return self._request({"kind": kind}, file)
+        return self._request({"kind": kind, "path": str(file)})
+
+    def _request(self, fields: dict[str, Any], content: bytes = b"") -> Parsed:
+        fields = {"cpu_seconds": self._cpu_seconds, **fields}
+        child = None if self.stopped else self._ensure_child()
+        if child is None or self.stopped:  # by another thread while the child was started
+            self._end()
+            raise UnreadableDocument(STOPPED)
+        watchdog = self._watchdog = self._watchdog or _Watchdog(child, self._wall_seconds)
+        watchdog.deadline = time.monotonic() + self._wall_seconds
+        answer = _exchange(child, fields, content)
+        watchdog.deadline = math.inf
+        if answer is None:
+            self._end()
+            error = UnreadableDocument if self.stopped else ParserEndedError
+            raise error(self._why_it_ended(child.returncode, fields["cpu_seconds"], timed_out=watchdog.timed_out))
+        return parsed(answer)
+
+    def _why_it_ended(self, returncode: int, cpu_seconds: float, *, timed_out: bool) -> str:
+        if returncode == -getattr(signal, "SIGPROF", 0):
+            return f"reading it took longer than {cpu_seconds:g} s of CPU time"
+        if timed_out or returncode == -getattr(signal, "SIGALRM", 0):
+            return f"reading it took longer than {self._wall_seconds:g} s"
+        return "its parser crashed"
+
+    def _ensure_child(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            self._child = subprocess.Popen(  # noqa: S603  a fixed script and interpreter
+                [sys.executable, "-P", "-X", "utf8", str(self._script), f"{self._cpu_seconds}", f"{self._wall_seconds}"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if name in INHERITED},  # noqa: TID251  no setting
+            )
+        return self._child
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            watchdog.end()
+        if child is not None:
+            child.kill()
+            for pipe in (child.stdin, child.stdout):
+                _close(pipe)
+            child.wait()
+
+
+class _Watchdog(threading.Thread):
+    """Kills a child whose document takes longer than `seconds`. Its one thread is cheaper than a timer for each document."""
+
+    def __init__(self, child: subprocess.Popen[bytes], seconds: float) -> None:
+        super().__init__(name="parser-watchdog", daemon=True)
+        self.deadline = math.inf  # of the document that is being read, by time.monotonic()
+        self.timed_out = False
+        self._child, self._interval_s = child, seconds / LOOKS
+        self._ended = threading.Event()
+        self.start()
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def run(self) -> None:
+        while not self._ended.wait(self._interval_s):
+            if time.monotonic() > self.deadline:
+                self.timed_out = True
+                self._child.kill()
+                return
+
+
+def _close(pipe: Any) -> None:
+    try:
+        pipe.close()
+    except OSError:  # buffered data for a dead child
+        return
+
+
+def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: bytes) -> dict[str, Any] | None:
+    """The child's answer with its text; None when it died or its answer is invalid."""
+    if child.stdin is None or child.stdout is None:
+        return None
+    try:
+        write_message(child.stdin, fields, content)
+        answer = read_message(child.stdout)
+        return None if answer is None else {**answer[0], "text": bytes_text(answer[1])}
+    except (OSError, ValueError):
+        return None
+
+
+def parsed(answer: dict[str, Any]) -> Parsed:
+    if error := answer.get("error"):
+        raise UnreadableDocument(str(error))
+    return Parsed(
+        answer.get("text") or "", answer.get("title") or None, answer.get("note"), _hyperlinks(answer.get("hyperlinks")),
+        answer.get("extraction"),
+    )
+
+
+def _hyperlinks(sent: dict[str, Any] | None) -> Hyperlinks | None:
+    if sent is None:
+        return None
+    links = tuple((href, text) for href, text in sent["links"])
+    return Hyperlinks(sent["base"], links, tuple(sent["images"]), sent["icon"])

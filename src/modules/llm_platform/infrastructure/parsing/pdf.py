@@ -1,0 +1,116 @@
+"""The text of a PDF file."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from modules.llm_platform.infrastructure.parsing.answer import (
+    BLANK_LINES,
+    MAX_CHARS,
+    NEEDS_EXTRA,
+    Answer,
+    File,
+    opened_file,
+    own_title,
+)
+from modules.llm_platform.infrastructure.parsing.limits import cpu_seconds_left
+
+MAX_PAGES = 2000
+SPARE_CPU_SECONDS = 1.0  # of the time for a document, for its last page and for what joins the pages
+WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a blank is wider
+CERTAIN_GAP = -1000  # wider than any font's blank
+EDGE_LINES = 2  # at the top and bottom of a page, with its header and number
+MIN_REPEATS = 3  # pages with the same line at the edge
+
+_BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
+_DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5,}|(?:\.[ \t]+){2,}\d+[ \t]*\Z")
+_NUMBER = re.compile(r"\d+")
+_PAGE_NUMBER = re.compile(r"\A\s*(\d{1,4})\b(?![.\d])|(?<![.\d])\b(\d{1,4})\s*\Z")
+_SECTION = re.compile(
+    r"^(?:Chapter |Appendix )?(\d+|[A-Z])((?:\.\d+){1,4})\.?[ \t]+(?=\S)([^\n]{2,80})(?<![.:;,])$", re.MULTILINE
+)
+_TERM = re.compile(
+    r"(?<=[.:\n])\n(-{1,2}[A-Za-z][\w-]*(?: [a-z][\w-]*)?|[a-z_][\w-]*|[A-Z][A-Z_]{3,})[\n ](?=[A-Z][a-z]* ?[a-z])"
+)  # an option or a name on a line of its own, then a sentence that explains it
+_CAPITALS = re.compile(r"^(?:CHAPTER[ \n]\w+\n)?(?=[^\n]*[A-Z]{4} )([A-Z][A-Z0-9 ,'’&/-]{6,79})$", re.MULTILINE)
+_ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
+
+
+def pdf_text(file: File) -> Answer:
+    """The text of a PDF's pages, with hyphenated words joined."""
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError:
+        return {"error": NEEDS_EXTRA}
+    try:
+        with opened_file(file) as opened:
+            reader = PdfReader(opened, strict=False)
+            if reader.is_encrypted and not reader.decrypt(""):
+                return {"error": "it is encrypted: save it without a password"}
+            return {"title": own_title(getattr(reader.metadata, "title", None)), **_pages(reader)}
+    except OSError:
+        return {"error": "it cannot be opened"}
+    except (PyPdfError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+        return {"error": "it is not a PDF that can be read"}
+
+
+def _pages(reader: Any) -> Answer:
+    pages: list[str] = []
+    note = None
+    for number, page in enumerate(reader.pages):
+        if number >= MAX_PAGES or sum(map(len, pages)) > MAX_CHARS or (number and cpu_seconds_left() < SPARE_CPU_SECONDS):
+            note = f"only its first {number} pages were read"
+            break
+        pages.append((page.extract_text(visitor_operand_before=_keep_blanks) or "").strip())
+    text = _running_text(pages)
+    return {"text": text[:MAX_CHARS], "note": note} if text else {"error": "it holds no text (a scan needs OCR first)"}
+
+
+def _keep_blanks(operator: bytes, operands: Any, *_: Any) -> None:
+    """Widen the gaps between words. Some fonts have no blank, and their gaps are narrower than pypdf expects."""
+    if operator != b"TJ" or not operands or not isinstance(operands[0], list):
+        return
+    parts = operands[0]
+    for at in range(len(parts) - 2, 0, -1):
+        if isinstance(parts[at], (int, float)) and parts[at] <= WORD_GAP:
+            parts[at : at + 1] = [CERTAIN_GAP, parts[at] - CERTAIN_GAP]  # the sum is unchanged
+
+
+def _running_text(pages: list[str]) -> str:
+    """The pages as one text, without headers, page numbers and tables of contents, and with section headings."""
+    text = ""
+    for lines in _without_edges([page.split("\n") for page in pages]):
+        page = "\n".join(line for line in lines if not _DOT_LEADERS.search(line)).strip()
+        if page:
+            continues = text and not _ENDED.search(text)
+            text += ("\n" if continues else "\n\n") * bool(text) + page
+    text = _TERM.sub(r"\n\n\1\n: ", text)
+    text = _CAPITALS.sub(r"\n# \1\n", text)
+    text = _SECTION.sub(_section, _BROKEN_WORD.sub("", text))
+    return BLANK_LINES.sub("\n\n", text).strip()
+
+
+def _section(found: re.Match[str]) -> str:
+    return f"\n{'#' * (1 + found[2].count('.'))} {found[0]}\n"
+
+
+def _without_edges(pages: list[list[str]]) -> Iterator[list[str]]:
+    """Pages without the edge lines that repeat on other pages or hold the page number."""
+    edges = [{*range(min(EDGE_LINES, len(page))), *range(max(0, len(page) - EDGE_LINES), len(page))} for page in pages]
+    repeated: Counter[str] = Counter()
+    shifts: Counter[int] = Counter()
+    for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
+        repeated.update({_NUMBER.sub("#", page[at]) for at in edge})
+        shifts.update({printed - number for at in edge for printed in _numbers(page[at])})
+    shift, matches = max(shifts.items(), key=lambda each: each[1], default=(0, 0))
+    for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
+        numbered = {at for at in edge if matches >= MIN_REPEATS and number + shift in _numbers(page[at])}
+        head = {at for at in edge if repeated[_NUMBER.sub("#", page[at])] >= MIN_REPEATS}
+        yield [line for at, line in enumerate(page) if at not in numbered | head]
+
+
+def _numbers(line: str) -> set[int]:
+    """The numbers at the beginning and end of a line."""
+    return {int(digits) for found in _PAGE_NUMBER.finditer(line) for digits in found.groups() if digits}

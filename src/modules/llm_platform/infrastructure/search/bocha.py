@@ -1,0 +1,84 @@
+"""Bocha AI web search: POST {base}/v1/web-search."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from modules.llm_platform.domain.canonical_url import split_domains
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
+from modules.llm_platform.domain.dtos.freshness import KEYWORDS, NO_LIMIT, Freshness
+from modules.llm_platform.domain.exceptions import WebSearchError
+from modules.llm_platform.infrastructure.http.errors import Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
+from modules.llm_platform.infrastructure.search.keyed_service import Found, KeyedWebSearch
+
+SEARCH: Final = "/v1/web-search"
+OK: Final = 200
+MAX_DOMAINS: Final = 20  # of one search, included and excluded
+FRESHNESS_OF: Final[dict[dtos.TimeRange | None, str]] = {None: NO_LIMIT} | {
+    span: word for word, span in KEYWORDS.items()
+}
+RULES: Final = {
+    403: Rule("blocked", "has no balance left for this key (403): top it up"),
+    404: Rule("config", "is not at this address (404): check {setting}"),
+}
+_THREE_DIGITS = re.compile("[0-9]{3}")
+
+
+class BochaWebSearchAdapter(KeyedWebSearch):
+    """Searches the web of China and beyond, with summaries."""
+
+    name = "bocha"
+    label = "Bocha"
+    base_url = "https://api.bochaai.com"
+    address_setting = "BOCHA_BASE_URL"
+    timeout_s = 30.0
+    rules = RULES
+    has_pages = takes_language = False
+
+    async def find(self, kind: dtos.SourceKind, request: dtos.WebSearchRequest, window: Freshness | None) -> Found:
+        # More than Bocha takes are left to the filter of the results.
+        included, excluded = split_domains(request.domains if len(request.domains) <= MAX_DOMAINS else ())
+        body = {
+            "query": request.query,
+            "freshness": request.freshness or FRESHNESS_OF[request.time_range],
+            "summary": request.summary,
+            "count": request.count,
+            "include": "|".join(included) or None,
+            "exclude": "|".join(excluded) or None,
+        }
+        answer = await self.post(SEARCH, body)
+        pages = dict_of(self._data(answer).get("webPages"))  # null when nothing was found
+        total = number_of(pages.get("totalEstimatedMatches"))
+        return Found(
+            self.items(list_of(pages.get("value"))),
+            answer,
+            total_matches=None if total is None or total < 0 else int(total),
+        )
+
+    def _data(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The search answer, inside of Bocha's envelope or without one; raises for an error code within HTTP 200."""
+        if "code" in answer and (code := _status(answer["code"])) != OK:
+            raise (
+                self._upstream.status_error(code) if code else WebSearchError("Bocha answered with an unreadable code")
+            )
+        data = answer.get("data", answer)
+        if not isinstance(data, dict) or ("webPages" not in data and data.get("_type") != "SearchResponse"):
+            raise WebSearchError("Bocha answered without a search result")
+        return data
+
+    def item(self, row: Mapping[str, Any]) -> dtos.WebSearchResultItem | None:
+        """An entry of `webPages.value`. `dateLastCrawled` is not read: it ends in Z although it is China's time."""
+        return self.result(
+            row.get("url"),
+            row.get("name"),
+            row.get("snippet"),
+            summary=row.get("summary"),
+            site_name=row.get("siteName"),
+            published_date=row.get("datePublished"),
+        )
+
+
+def _status(code: Any) -> int | None:
+    """Bocha's code, which is a number or text of three digits; None for anything else."""
+    return int(str(code)) if _THREE_DIGITS.fullmatch(str(code)) else None

@@ -1,0 +1,233 @@
+"""Brave Search: GET {base}/res/v1/web/search and /news/search (docs/howto/brave.md; vendor's reference:
+https://api-dashboard.search.brave.com/app/documentation).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from modules.llm_platform.domain.canonical_url import site_operators
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.infrastructure.http.client import Reply
+from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, Rule, retry_after_s
+from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, dict_of, list_of, text_of
+from modules.llm_platform.infrastructure.search.keyed_service import Found, KeyedWebSearch, cut_query
+from shared.exceptions import AppException
+
+PATHS: Final[Mapping[SourceKind, str]] = {"web": "/res/v1/web/search", "news": "/res/v1/news/search"}
+MAX_PAGE_RESULTS: Final[Mapping[SourceKind, int]] = {"web": 20, "news": 50}
+LAST_OFFSET: Final = 9  # `offset` counts pages of `count` results, from 0
+MAX_QUERY_CHARS: Final = 400
+MAX_QUERY_WORDS: Final = 50
+MAX_ERROR_DETAIL_BYTES: Final = 64_000
+MONTH_FROM_S: Final = 24 * 3600  # a longer quota window is the plan's monthly quota
+
+FRESHNESS_OF: Final = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
+# Values of `search_lang` that differ from the language code, by language and by tag; then all values that Brave accepts.
+LANGUAGE_CODES: Final = {"ja": "jp", "zh": "zh-hans", "pt": "pt-br", "no": "nb"}
+TAG_CODES: Final = {
+    "en-GB": "en-gb", "pt-PT": "pt-pt", "zh-TW": "zh-hant", "zh-HK": "zh-hant", "zh-Hant": "zh-hant",
+}
+LANGUAGES: Final = frozenset({
+    "ar", "eu", "bn", "bg", "ca", "zh-hans", "zh-hant", "hr", "cs", "da", "nl", "en", "en-gb", "et", "fi", "fr",
+    "gl", "de", "el", "gu", "he", "hi", "hu", "is", "it", "jp", "kn", "ko", "lv", "lt", "ms", "ml", "mr", "nb", "pl",
+    "pt-br", "pt-pt", "pa", "ro", "ru", "sr", "sk", "sl", "es", "sv", "ta", "te", "th", "tr", "uk", "vi",
+})
+COUNTRIES: Final = frozenset({
+    "AR", "AU", "AT", "BE", "BR", "CA", "CL", "DK", "FI", "FR", "DE", "GR", "HK", "IN", "ID", "IT", "JP", "KR", "MY",
+    "MX", "NL", "NZ", "NO", "CN", "PL", "PT", "PH", "RU", "SA", "ZA", "ES", "SE", "CH", "TW", "TR", "GB", "US",
+})
+ANYWHERE: Final = "ALL"
+
+RULES: Final = {
+    402: Rule("blocked", "has no quota left for this key (402): raise the plan's limit"),
+    403: Rule("config", "refuses this key access (403): check BRAVE_API_KEY and what its plan includes"),
+    404: Rule("config", "is not at this address, or knows no subscription of this key (404): check {setting}"),
+}
+# Brave's own codes are more specific than the status, which is 422 for a wrong key and for a wrong parameter.
+CODE_RULES: Final[Mapping[str, Rule]] = {
+    "SUBSCRIPTION_TOKEN_INVALID": Rule("config", "does not accept the key: check BRAVE_API_KEY"),
+    "SUBSCRIPTION_NOT_FOUND": Rule("config", "knows no subscription of this key: check BRAVE_API_KEY and its plan"),
+    "RESOURCE_NOT_ALLOWED": Rule(
+        "config", "does not offer this search in the key's plan: choose a plan that includes it"
+    ),
+    "OPTION_NOT_IN_PLAN": Rule("config", "does not offer an option of this search in the key's plan"),
+    "QUOTA_LIMITED": Rule("blocked", "has no quota left for this key: raise the plan's limit"),
+    "RATE_LIMITED": Rule("blocked", "refuses more requests for now"),
+}
+NOT_IN_PLAN: Final = "OPTION_NOT_IN_PLAN"
+
+
+class QuotaWindow(NamedTuple):
+    """One window of the quota headers: `remaining` of `limit` requests, full again after `reset_s` seconds."""
+
+    limit: int
+    remaining: int
+    reset_s: int
+
+
+class BraveWebSearchAdapter(KeyedWebSearch):
+    """Searches the web and the news in Brave's own index.
+
+    A web request returns at most 20 results, so a larger `count` takes several requests, one after the other.
+    """
+
+    name = "brave"
+    label = "Brave"
+    base_url = "https://api.search.brave.com"
+    address_setting = "BRAVE_BASE_URL"
+    kinds = ("web", "news")
+    rules = RULES
+    key_headers = (("X-Subscription-Token", "{key}"),)
+
+    _extra_snippets = True  # until Brave answers that the plan does not include them
+
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> Found:
+        """All pages of one kind. A page that fails after a good one ends the search, with a note."""
+        requests = -(-request.count // MAX_PAGE_RESULTS[kind])
+        size = -(-request.count // requests)
+        first = (request.page - 1) * requests
+        pages = Found()
+        for offset in range(first, first + requests):
+            if offset > LAST_OFFSET:
+                pages.notes.append(f"has no results beyond its page {LAST_OFFSET + 1}")
+                break
+            try:
+                answer, reply = await self._page(kind, _parameters(kind, request, window, size, offset))
+            except AppException as error:
+                if offset == first:
+                    raise
+                pages.notes.append(f"{error.code}: {error.message}")
+                break
+            if not self._add(pages, kind, answer, reply):
+                break
+        return pages
+
+    async def _page(self, kind: SourceKind, parameters: dict[str, str]) -> tuple[dict[str, Any], Reply]:
+        if not self._extra_snippets:
+            parameters.pop("extra_snippets", None)
+        reply = await self._upstream.get(f"{PATHS[kind]}?{urlencode(parameters)}", sent_kind="query")
+        code = _error_code(reply)
+        if code == NOT_IN_PLAN and "extra_snippets" in parameters:
+            self._extra_snippets = False
+            return await self._page(kind, parameters)
+        if code in CODE_RULES or (reply.status == 429 and code is None):
+            raise self._upstream.rule_error(CODE_RULES[code or "RATE_LIMITED"], _wait_s(reply))
+        return self._upstream.json_object(reply), reply
+
+    def _add(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
+        """Add the results of a page; returns whether there is another one."""
+        rows = list_of(answer.get("results") if kind == "news" else dict_of(answer.get("web")).get("results"))
+        pages.items += self.items(rows)
+        query = dict_of(answer.get("query"))
+        pages.correction = pages.correction or text_of(query.get("altered")) or None
+        pages.raw = pages.raw or answer
+        if any(window.reset_s > MONTH_FROM_S and window.remaining <= 0 for window in quota_of(reply.headers)):
+            pages.notes.append("used up its quota with this search: the next one is refused until the quota is renewed")
+        return bool(rows) and query.get("more_results_available") is not False
+
+    def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
+        """One web or news result. `page_age` is an ISO date; `age` (`3 days ago`) is not read."""
+        snippet = text_of(row.get("description"))
+        extra = [text_of(each) for each in list_of(row.get("extra_snippets"))]
+        return self.result(
+            row.get("url"),
+            row.get("title"),
+            snippet,
+            summary="\n\n".join(filter(None, (snippet, *extra))) if any(extra) else None,
+            site_name=dict_of(row.get("profile")).get("name") or dict_of(row.get("meta_url")).get("hostname"),
+            published_date=row.get("page_age"),
+        )
+
+    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+        yield from super().unsupported(request)
+        if request.language and _language(request) is None:
+            yield "cannot search in the requested language"
+        if len(request.query) > MAX_QUERY_CHARS or len(request.query.split()) > MAX_QUERY_WORDS:
+            yield f"takes at most {MAX_QUERY_CHARS} characters and {MAX_QUERY_WORDS} words: the query was cut"
+
+
+def quota_of(headers: Mapping[str, str]) -> list[QuotaWindow]:
+    """The windows of `X-RateLimit-Limit`, `-Remaining` and `-Reset`: `1, 15000`, `0, 14523`, `1, 1419704`; empty where
+    one of them is missing or unreadable.
+    """
+    columns = [_numbers(headers.get(f"x-ratelimit-{name}", "")) for name in ("limit", "remaining", "reset")]
+    if len({len(column) for column in columns}) > 1:
+        return []
+    return [QuotaWindow(*values) for values in zip(*columns, strict=True)]
+
+
+def _numbers(header: str) -> list[int]:
+    parts = [part.strip() for part in header.split(",")]
+    return [int(part) for part in parts] if all(re.fullmatch("[0-9]{1,12}", part) for part in parts) else []
+
+
+def _wait_s(reply: Reply) -> float | None:
+    """Retry-After, else the time until the last exhausted window is renewed."""
+    wait_s = retry_after_s(reply.headers)
+    if wait_s is not None:
+        return wait_s
+    resets = [each.reset_s for each in quota_of(reply.headers) if each.remaining <= 0]
+    return min(float(max(resets)), MAX_RETRY_AFTER_S) if resets else None
+
+
+def _error_code(reply: Reply) -> str | None:
+    """Brave's code in `{"type": "ErrorResponse", "error": {"code": …}}`; None for a success or another body."""
+    if reply.status // 100 == 2 or len(reply.body) > MAX_ERROR_DETAIL_BYTES:
+        return None
+    try:
+        answer = dict_of(decode_json(reply.body, reply.charset))
+    except ValueError:
+        return None
+    return text_of(dict_of(answer.get("error")).get("code")) or None
+
+
+def _parameters(
+    kind: SourceKind, request: WebSearchRequest, window: Freshness | None, count: int, offset: int
+) -> dict[str, str]:
+    """The query parameters of one page."""
+    parameters: dict[str, str | None] = {
+        "q": _query(request),
+        "count": str(count),
+        "offset": str(offset),
+        "freshness": _freshness(window),
+        "search_lang": _language(request),
+        "country": _country(request.language),
+        "extra_snippets": "true" if request.summary else None,
+        "text_decorations": "false" if kind == "web" else None,
+        "result_filter": "web" if kind == "web" else None,
+    }
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _query(request: WebSearchRequest) -> str:
+    """The query with its domains as operators, cut to the 400 characters and 50 words that Brave accepts."""
+    operators = site_operators(request.domains)
+    room = MAX_QUERY_CHARS - len(operators) - 1
+    if room < 1 or len(operators.split()) >= MAX_QUERY_WORDS:  # too many domains: only the results are filtered
+        operators, room = "", MAX_QUERY_CHARS
+    words = request.query.split()[: MAX_QUERY_WORDS - len(operators.split())]
+    return f"{cut_query(' '.join(words), room)} {operators}".strip()
+
+
+def _freshness(window: Freshness | None) -> str | None:
+    if window is None:
+        return None
+    if window.start is not None and window.end is not None:
+        return f"{window.start.isoformat()}to{window.end.isoformat()}"
+    return FRESHNESS_OF[window.recent] if window.recent else None
+
+
+def _language(request: WebSearchRequest) -> str | None:
+    """Brave's code for the requested language, else for that of the query; None leaves the choice to Brave."""
+    tag = request.language or detect(request.query) or ""
+    code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(tag.partition("-")[0]) or tag.partition("-")[0]
+    return code if code in LANGUAGES else None
+
+
+def _country(language: str | None) -> str:
+    territory = (language or "").rpartition("-")[2]
+    return territory if territory in COUNTRIES else ANYWHERE

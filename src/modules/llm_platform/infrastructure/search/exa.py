@@ -1,0 +1,59 @@
+"""Exa: POST {base}/search (vendor's reference: https://exa.ai/docs/reference/search)."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from modules.llm_platform.domain.canonical_url import split_domains
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
+from modules.llm_platform.infrastructure.http.errors import Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import list_of, number_of, text_of
+from modules.llm_platform.infrastructure.search import keyed_service as keyed
+
+CATEGORY_OF: Final[Mapping[SourceKind, str]] = {"news": "news", "academic": "publication"}
+RULES: Final = {402: Rule("blocked", "has no credits left for this key (402): top it up, or raise the key's budget")}
+
+
+class ExaWebSearchAdapter(keyed.KeyedWebSearch):
+    """Searches the web by meaning; the excerpts of a page are the sentences that answer the query."""
+
+    name = "exa"
+    label = "Exa"
+    base_url = "https://api.exa.ai"
+    kinds = ("web", "news", "academic")
+    rules = RULES
+    key_headers = (("x-api-key", "{key}"),)
+    has_pages = takes_language = False
+
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+        included, excluded = split_domains(request.domains)
+        first = window.first_day(datetime.now(UTC).date()) if window else None
+        body = {
+            "query": request.query,
+            "numResults": request.count,
+            "category": CATEGORY_OF.get(kind),
+            "includeDomains": included or None,
+            "excludeDomains": excluded or None,
+            "startPublishedDate": _timestamp(first, "00:00:00"),
+            "endPublishedDate": _timestamp(window.end if window else None, "23:59:59"),
+            "userLocation": keyed.territory_of(request.language),
+            "contents": {"highlights": True},  # without it a result has no text; its price is that of the search
+        }
+        answer = await self.post("/search", body)
+        return keyed.Found(self.items(list_of(answer.get("results"))), answer)
+
+    def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
+        excerpts = [text for each in list_of(row.get("highlights")) if (text := text_of(each))]
+        return self.result(
+            row.get("url"),
+            row.get("title"),
+            next(iter(excerpts), ""),
+            summary="\n\n".join(excerpts) if len(excerpts) > 1 else None,
+            published_date=keyed.iso_date(row.get("publishedDate")),
+            score=number_of(row.get("score")),
+        )
+
+
+def _timestamp(day: date | None, time: str) -> str | None:
+    return f"{day.isoformat()}T{time}.000Z" if day else None

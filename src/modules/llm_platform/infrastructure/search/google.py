@@ -1,0 +1,52 @@
+"""The parameters of Google's results, which several services sell: language, country, query, dates."""
+
+from typing import Final
+
+from modules.llm_platform.domain.canonical_url import site_operators
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.infrastructure.search.keyed_service import territory_of
+
+MAX_QUERY_CHARS: Final = 2048
+# Values of `hl` that differ from the language code.
+TAG_CODES: Final = {"zh-TW": "zh-tw", "zh-HK": "zh-tw", "zh-Hant": "zh-tw", "pt-BR": "pt-br", "pt-PT": "pt-pt"}
+LANGUAGE_CODES: Final = {"zh": "zh-cn", "he": "iw", "jv": "jw", "nb": "no", "fil": "tl"}
+# The codes of the languages that are read by many; services refuse a code that Google does not have.
+LANGUAGES: Final = frozenset({
+    "af", "am", "ar", "az", "be", "bg", "bn", "bs", "ca", "cs", "cy", "da", "de", "el", "en", "eo", "es", "et", "eu", "fa",
+    "fi", "fr", "ga", "gl", "gu", "hi", "hr", "hu", "hy", "id", "is", "it", "iw", "ja", "jw", "ka", "kk", "km", "kn", "ko",
+    "ky", "la", "lo", "lt", "lv", "mk", "ml", "mn", "mr", "ms", "mt", "ne", "nl", "nn", "no", "pa", "pl", "ps", "pt",
+    "pt-br", "pt-pt", "ro", "ru", "si", "sk", "sl", "so", "sq", "sr", "sv", "sw", "ta", "te", "tg", "th", "tk", "tl", "tr",
+    "tt", "uk", "ur", "uz", "vi", "yi", "zh-cn", "zh-tw", "zu",
+})
+TIME_SPANS: Final = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": "qdr:y"}
+
+
+def language_of(request: WebSearchRequest) -> str | None:
+    """`hl`: the requested language, else that of the query; None leaves the choice to the service."""
+    tag = request.language or detect(request.query) or ""
+    primary = tag.partition("-")[0]
+    code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(primary, primary)
+    return code if code in LANGUAGES else None
+
+
+def country_of(request: WebSearchRequest) -> str | None:
+    """`gl`: the territory of the requested language."""
+    return (territory_of(request.language) or "").lower() or None
+
+
+def query_of(request: WebSearchRequest) -> str:
+    """`q`: the query with its domains as operators; many domains are left to the filter of the results."""
+    whole = f"{request.query} {site_operators(request.domains)}".strip()
+    return whole if len(whole) <= MAX_QUERY_CHARS else request.query
+
+
+def dates_of(window: Freshness | None) -> str | None:
+    """`tbs`: a span that ends now, or a range of days."""
+    if window is None:
+        return None
+    if window.start and window.end:
+        first, last = (f"{day.month}/{day.day}/{day.year}" for day in (window.start, window.end))
+        return f"cdr:1,cd_min:{first},cd_max:{last}"
+    return TIME_SPANS[window.recent] if window.recent else None

@@ -1,0 +1,66 @@
+"""Jina's search: POST {base}/ (vendor's reference: https://jina.ai/reader, `s.jina.ai`)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
+from modules.llm_platform.domain.exceptions import WebSearchError
+from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.infrastructure.http.client import Reply
+from modules.llm_platform.infrastructure.http.errors import Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import list_of
+from modules.llm_platform.infrastructure.search import google
+from modules.llm_platform.infrastructure.search import keyed_service as keyed
+
+NOTHING_FOUND: Final = 422  # with this text; a wrong parameter is a 400
+NOTHING_FOUND_TEXT: Final = b"No search results"
+RULES: Final = {402: Rule("blocked", "has no balance left for this key (402): top it up")}
+
+
+class JinaWebSearchAdapter(keyed.KeyedWebSearch):
+    """Searches the web and the news in Google, without the text of the pages: our own readers read them."""
+
+    name = "jina"
+    label = "Jina's search"
+    base_url = "https://s.jina.ai"
+    timeout_s = 30.0
+    kinds = ("web", "news")
+    rules = RULES
+    key_headers = (("Authorization", "Bearer {key}"), ("X-Respond-With", "no-content"))
+    max_results = 20
+
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+        body = {
+            "q": google.query_of(request),
+            "type": kind,
+            "num": min(request.count, self.max_results),
+            "page": request.page if request.page > 1 else None,
+            "hl": google.language_of(request),
+            "gl": google.country_of(request),
+        }
+        answer = await self.post("/", body)
+        if not isinstance(answer.get("data"), list):
+            raise WebSearchError("Jina's search answered without results")
+        return keyed.Found(self.items(list_of(answer.get("data"))), answer)
+
+    def answer_of(self, reply: Reply) -> dict[str, Any]:
+        if reply.status == NOTHING_FOUND and NOTHING_FOUND_TEXT in reply.body:
+            return {"data": []}
+        return super().answer_of(reply)
+
+    def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
+        return self.result(
+            row.get("url"),
+            row.get("title"),
+            row.get("description"),
+            site_name=row.get("source"),
+            published_date=keyed.iso_date(row.get("date")),
+        )
+
+    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+        yield from super().unsupported(request)
+        if freshness_window(request):
+            yield "cannot limit the age of results: only dates outside of a range are left out"
+        if request.language and google.language_of(request) is None:
+            yield "cannot search in the requested language"

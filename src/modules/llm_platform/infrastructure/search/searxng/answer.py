@@ -1,0 +1,275 @@
+"""SearXNG's JSON answers: results, failed engines, whether any engine answered, and the engines of /config.
+
+Results of images, files or key-value pairs lack fields: one without a web address is dropped, other fields are optional.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from modules.llm_platform.domain.canonical_url import host_of, is_web_url
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
+from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, line_of, list_of, number_of, text_of
+from modules.llm_platform.infrastructure.search.searxng.form import CATEGORIES
+
+# The narrower categories that hold the engines of a kind without translators, data sets and the like.
+NARROW_CATEGORIES: Final[Mapping[SourceKind, str]] = {
+    "web": "web",
+    "news": "news",
+    "academic": "scientific publications",
+}
+SETTINGS: Final[Mapping[SourceKind, str]] = {
+    "web": "SEARXNG_ENGINES_WEB",
+    "news": "SEARXNG_ENGINES_NEWS",
+    "academic": "SEARXNG_ENGINES_ACADEMIC",
+}
+
+Fields: TypeAlias = dict[str, Any]  # of a WebSearchResultItem; validating them together with the answer takes half the time
+
+MAX_SUGGESTIONS: Final = 20
+MAX_FAILED_ENGINES: Final = 20
+MAX_ENGINES: Final = 2000  # of one instance; SearXNG ships fewer than 300
+
+TIMEOUT: Final = "timeout"
+NOT_REACHABLE: Final = "not reachable"
+SUSPENDED: Final = "suspended"  # before the reason: the engine was not called this time
+ANY_FAILURE_S: Final = 5.0  # SearXNG's ban_time_on_fail
+
+
+class FailureRule(NamedTuple):
+    """A part of SearXNG's message for a failure, our reason, the shortest suspension in s; `is_exact`: the only one."""
+
+    message: str
+    reason: str
+    min_suspension_s: float = ANY_FAILURE_S
+    is_exact: bool = False
+
+
+# Most specific first. The message for a CAPTCHA is the same for an hour (the engine's own), a week (reCAPTCHA) and 15 days
+# (Cloudflare), that for a denied access for 3 minutes (402, 403) and a day (Cloudflare's firewall).
+_FAILURE_RULES: Final = (
+    FailureRule("captcha", "captcha", 3600.0),
+    FailureRule("too many requests", "too many requests", 180.0, is_exact=True),
+    FailureRule("access denied", "access denied", 180.0),
+    FailureRule("timeout", TIMEOUT, is_exact=True),
+    FailureRule("parsing", "its answer could not be read"),
+    FailureRule("connection", NOT_REACHABLE, is_exact=True),
+    FailureRule("network", NOT_REACHABLE, is_exact=True),
+    FailureRule("proxy", NOT_REACHABLE, is_exact=True),
+    FailureRule("ssl", NOT_REACHABLE, is_exact=True),
+    FailureRule("http", "answered with an error", is_exact=True),
+)
+_UNKNOWN_FAILURE: Final = FailureRule("", "failed")
+_ENGINE = re.compile(r"[\w ._-]{1,60}", re.ASCII)
+_ANSWERED = re.compile(r"total_\d+_([^;,]+)")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.,]{4,15}(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedEngine:
+    """An engine that failed. `is_suspended`: it failed earlier and was not called now.
+
+    SearXNG suspends it for at least `min_suspension_s` seconds, for `suspension_s` where the reason has a fixed duration.
+    """
+
+    engine: str
+    reason: str
+    min_suspension_s: float = ANY_FAILURE_S
+    suspension_s: float | None = None
+    is_suspended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearXNGAnswer:
+    """One page. The header Server-Timing names the engines that answered; a proxy may remove it."""
+
+    raw: dict[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def rows(self) -> list[Any]:
+        """The results without direct answers and infoboxes."""
+        return list_of(self.raw.get("results"))
+
+    @property
+    def all_blocked(self) -> bool:
+        """Nothing was returned, engines failed, and none is known to have answered: not the same as "nothing found"."""
+        raw = self.raw
+        if self.rows or list_of(raw.get("answers")) or list_of(raw.get("infoboxes")):
+            return False
+        return bool(list_of(raw.get("unresponsive_engines"))) and not self.answered()
+
+    @property
+    def none_called(self) -> bool:
+        """Nothing was returned, nothing failed, and the header names no engine: no engine was called."""
+        return "total;" in self.headers.get("server-timing", "") and not (
+            self.rows
+            or self.answered()
+            or any(list_of(self.raw.get(part)) for part in ("unresponsive_engines", "answers", "infoboxes"))
+        )
+
+    def answered(self) -> frozenset[str]:
+        """The engines that answered, by the header; empty without it."""
+        return frozenset(name.strip() for name in _ANSWERED.findall(self.headers.get("server-timing", "")))
+
+    def failed(self) -> list[FailedEngine]:
+        """The engines that failed, MAX_FAILED_ENGINES at most."""
+        reported = list_of(self.raw.get("unresponsive_engines"))
+        if not reported:
+            return []
+        pairs = [pair for pair in reported if isinstance(pair, list) and pair]
+        return [_failed(pair) for pair in pairs[:MAX_FAILED_ENGINES]]
+
+    def urls(self) -> set[str]:
+        """The addresses of the results."""
+        return {text_of(row.get("url")) for row in self.rows if isinstance(row, dict)}
+
+    def engines_in_results(self) -> set[str]:
+        rows = [row for row in self.rows if isinstance(row, dict)]
+        named = {text_of(name) for row in rows for name in list_of(row.get("engines"))}
+        return named | {text_of(row.get("engine")) for row in rows}
+
+    def items(self, search_page: Callable[[], str]) -> Iterator[Fields]:
+        """Direct answers and infoboxes, then the results; `search_page` returns the address for an answer without one."""
+        for answer in list_of(self.raw.get("answers")):
+            yield from _direct_answer(answer, search_page())
+        for box in list_of(self.raw.get("infoboxes")):
+            yield from _infobox(dict_of(box), search_page())
+        for row in self.rows:
+            if isinstance(row, dict) and (item := _item(row)):
+                yield item
+
+    def hints(self) -> Fields:
+        """The corrected query and suggested queries."""
+        if not (self.raw.get("corrections") or self.raw.get("suggestions")):
+            return {}
+        return {
+            "correction": next(_texts(self.raw.get("corrections")), None),
+            "suggestions": tuple(_texts(self.raw.get("suggestions")))[:MAX_SUGGESTIONS],
+        }
+
+    def total(self) -> int | None:
+        """The number of hits, which only older instances report."""
+        number = number_of(self.raw.get("number_of_results"))
+        return int(number) if number and number > 0 else None
+
+
+def _item(row: Mapping[str, Any]) -> Fields | None:
+    url = text_of(row.get("url"))
+    host = host_of(url)
+    if not host:
+        return None
+    published = row.get("publishedDate")
+    return {
+        "title": line_of(row.get("title")) or host,
+        "url": url,
+        "snippet": text_of(row.get("content")),
+        "site_name": host,
+        "published_date": _date(published) if published else None,
+        "source": text_of(row.get("engine")) or None,
+        "score": number_of(row.get("score")),
+    }
+
+
+def _direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
+    """An answer of a plugin or engine: an object since 2025, a string before."""
+    fields = answer if isinstance(answer, dict) else {"answer": answer}
+    text = text_of(fields.get("answer")).strip()
+    if text:
+        engine = line_of(fields.get("engine"))
+        url = text_of(fields.get("url"))
+        yield {
+            "title": f"Answer by {engine}" if engine else "Answer",
+            "url": url if is_web_url(url) else search_page,
+            "snippet": text,
+            "source": engine or None,
+        }
+
+
+def _infobox(box: Mapping[str, Any], search_page: str) -> Iterator[Fields]:
+    text = text_of(box.get("content")).strip() or _attributes(box)
+    if text:
+        links = [text_of(dict_of(link).get("url")) for link in list_of(box.get("urls"))]
+        urls = (url for url in (text_of(box.get("id")), *links) if is_web_url(url))
+        url = next(urls, search_page)
+        yield {
+            "title": line_of(box.get("infobox")) or line_of(box.get("title")) or host_of(url),
+            "url": url,
+            "snippet": text,
+            "site_name": host_of(url),
+            "source": line_of(box.get("engine")) or None,
+        }
+
+
+def _attributes(box: Mapping[str, Any]) -> str:
+    pairs = [dict_of(pair) for pair in list_of(box.get("attributes"))]
+    lines = [(line_of(pair.get("label")), line_of(pair.get("value"))) for pair in pairs]
+    return "\n".join(f"{label}: {value}" for label, value in lines if label and value)
+
+
+def _failed(pair: list[Any]) -> FailedEngine:
+    name = text_of(pair[0])
+    message = text_of(pair[1]).lower() if len(pair) > 1 else ""
+    rule = next((each for each in _FAILURE_RULES if each.message in message), _UNKNOWN_FAILURE)
+    return FailedEngine(
+        name if _ENGINE.fullmatch(name) else "an engine",
+        rule.reason,
+        rule.min_suspension_s,
+        rule.min_suspension_s if rule.is_exact else None,
+        message.startswith(SUSPENDED),
+    )
+
+
+def _texts(values: Any) -> Iterator[str]:
+    for value in list_of(values):
+        text = line_of(value if isinstance(value, str) else dict_of(value).get("title"))
+        if text:
+            yield text
+
+
+def _date(value: Any) -> str | None:
+    return value if isinstance(value, str) and _ISO_DATE.fullmatch(value) else None
+
+
+def engines_not_called(requested: Iterable[str], pages: Sequence[SearXNGAnswer]) -> list[str]:
+    """The requested engines that SearXNG did not call.
+
+    Without the header, an engine that found nothing looks the same: then they only count when other engines answered and
+    none of the requested ones did.
+    """
+    answered = {name for page in pages for name in page.answered()}
+    seen = {name for page in pages for name in page.engines_in_results()} | answered
+    seen |= {failed.engine for page in pages for failed in page.failed()}
+    missing = [engine for engine in requested if engine not in seen]
+    if answered or any(page.none_called for page in pages):
+        return missing
+    return missing if seen and not seen.intersection(requested) else []
+
+
+@dataclass(frozen=True, slots=True)
+class SearXNGConfig:
+    """The engines that /config lists, and whether they are enabled by default."""
+
+    raw: Mapping[str, Any]
+
+    def engines(self) -> dict[str, Mapping[str, Any]]:
+        """The installed engines by name."""
+        rows = [dict_of(row) for row in list_of(self.raw.get("engines"))[:MAX_ENGINES]]
+        return {name: row for row in rows if _ENGINE.fullmatch(name := text_of(row.get("name")))}
+
+    def check(self, kind: SourceKind, listed: Sequence[str]) -> EngineListCheck:
+        """Compare the operator's list for a kind of source with the installed engines."""
+        engines = self.engines()
+        enabled = {name: list_of(row.get("categories")) for name, row in engines.items() if row.get("enabled") is True}
+        of_kind = [name for name, categories in enabled.items() if CATEGORIES[kind] in categories]
+        narrow = [name for name in of_kind if NARROW_CATEGORIES[kind] in enabled[name]] or of_kind
+        return EngineListCheck(
+            kind,
+            SETTINGS[kind],
+            tuple(listed),
+            missing=tuple(name for name in listed if name not in engines),
+            off=tuple(name for name in listed if name in engines and name not in enabled),
+            on=tuple(dict.fromkeys([*(name for name in listed if name in enabled), *narrow])),
+        )

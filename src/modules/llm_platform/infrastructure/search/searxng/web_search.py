@@ -1,0 +1,298 @@
+"""SearXNG as a search provider: POST {base}/search, a form in, JSON out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import chain, islice
+from operator import methodcaller
+from typing import Final, Protocol
+from urllib.parse import quote_plus
+
+import httpx2
+
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.canonical_url import admits_host, host_of
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.http.client import Reply, Upstream, has_credentials
+from modules.llm_platform.infrastructure.http.errors import retry_after_s
+from modules.llm_platform.infrastructure.search.searxng import refusals
+from modules.llm_platform.infrastructure.search.searxng.answer import (
+    FailedEngine,
+    Fields,
+    SearXNGAnswer,
+    SearXNGConfig,
+    engines_not_called,
+)
+from modules.llm_platform.infrastructure.search.searxng.form import (
+    CATEGORIES,
+    DEFAULT_ENGINES,
+    categories_of,
+    engines_of,
+    form_of,
+    no_engine_called,
+    not_called_cause,
+)
+from shared.exceptions import AppException
+
+SEARCH: Final = "/search"
+REACHABLE: Final = "reachable"
+RESULTS_PER_PAGE: Final = 10  # SearXNG has no limit parameter; a page with fewer results is the last one
+MAX_PAGES: Final = 5
+NOT_CALLED: Final = "was not called: {cause}"
+NO_CONFIG: Final = "SearXNG does not list its engines at /config: the engine lists of the settings cannot be checked"
+
+# The limiter refuses clients that do not look like a browser, whatever format they request.
+HEADERS: Final = {
+    "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
+    "Accept-Language": "en-US,en;q=0.7",  # of the messages; the language of the results is a field of the form
+}
+
+
+class SearXNGWebSearchAdapter(IWebSearchProvider):
+    """One SearXNG instance. `engines` are the engines of each source kind; `timeout` (seconds) covers a search with all its
+    pages and its second try. Credentials may also be part of the address.
+
+    When every named engine is blocked, the search is sent once more without names, so that the instance selects its
+    engines. A verbatim request gets the instance's answer instead, in which `unresponsive_engines` names them.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        name: str = "searxng",
+        engines: Mapping[dtos.SourceKind, Sequence[str]] = DEFAULT_ENGINES,
+        username: str | None = None,
+        password: str | None = None,
+        timeout: float = 10.0,
+        safesearch: int = 0,
+        client: httpx2.AsyncClient | None = None,
+        redactor: Redactor | None = None,
+        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._engines = engines
+        self._safesearch = safesearch
+        self._today = today
+        self._limiter = refusals.LimiterWindow(clock)
+        self._last_outcome = refusals.LastOutcome(clock)
+        self._suspensions = refusals.Suspensions(now)
+        self._upstream = Upstream(
+            "SearXNG",
+            base_url,
+            setting="SEARXNG_URL",
+            timeout=timeout,
+            client=client,
+            headers=HEADERS,
+            auth=(username, password or "") if username else None,
+            rules={**refusals.RULES, 401: refusals.CREDENTIALS_REFUSED}
+            if username or has_credentials(base_url)
+            else refusals.RULES,
+            redactor=redactor,
+        )
+
+    async def search(self, request: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
+        try:
+            response = await self._search(request)
+        except exceptions.WebSearchRequestError:  # the caller's error: the instance may be well
+            raise
+        except AppException as error:
+            self._last_outcome.failed(error)
+            raise
+        if response.results or not response.degraded:
+            self._last_outcome.answered()
+        return response
+
+    async def _search(self, request: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
+        window = freshness_window(request)
+        engines = engines_of(request, self._engines)
+        form = form_of(request, engines, window, self._safesearch, self._today)
+        pages = await self._fetch_pages(request, form, asyncio.get_running_loop().time() + self._upstream.timeout)
+        if "documents" in request.sources:
+            pages.degraded.append(Degraded(component=self.name, reason="does not search documents"))
+        if engines and not pages.instance_chose:
+            pages.degraded.extend(self._not_called(engines, pages.form, pages.answers, every=bool(request.engines)))
+        return self._response(request, window, pages)
+
+    async def ping(self) -> str:
+        """Report the refusal of the last search while it lasts; else send a search without a query, which calls no engine.
+
+        It is answered with 400 where JSON is enabled, with 403 where it is not. /healthz checks neither JSON nor the limiter,
+        so it is only used when JSON was received recently.
+        """
+        if refusal := self._last_outcome.refusal:
+            raise refusal
+        if self._last_outcome.has_recent_json:
+            reply = await self._upstream.get("/healthz", sent_kind=None)
+            if reply.status == httpx2.codes.OK and not reply.is_html:
+                return REACHABLE
+        try:
+            await self._check_json()
+        except exceptions.WebSearchBlockedError as error:
+            self._last_outcome.failed(error)
+            raise
+        return REACHABLE
+
+    async def engine_lists(self) -> tuple[EngineListCheck, ...]:
+        """Compare the engine lists of the settings with /config; no engine is called."""
+        try:
+            reply = await self._upstream.get("/config", sent_kind=None)
+            config = SearXNGConfig(self._upstream.json_object(reply))
+        except (exceptions.WebSearchConfigError, exceptions.WebSearchError) as error:  # their messages are about searches
+            raise exceptions.WebSearchError(NO_CONFIG) from error
+        if not config.engines():
+            raise exceptions.WebSearchError(NO_CONFIG)
+        return tuple(config.check(kind, self._engines[kind]) for kind in CATEGORIES if self._engines.get(kind))
+
+    async def _check_json(self) -> None:
+        reply = await self._upstream.post_form(SEARCH, {"format": "json"}, sent_kind=None)
+        self._check_limiter(reply)
+        if reply.status != httpx2.codes.BAD_REQUEST or reply.is_html:
+            self._upstream.json_object(reply)
+        self._last_outcome.json_received()
+
+    async def _fetch_pages(self, request: dtos.WebSearchRequest, form: dict[str, str], deadline: float) -> _Pages:
+        verbatim = isinstance(request, dtos.VerbatimWebSearchRequest)
+        page_count = 1 if verbatim else min(-(-request.count // RESULTS_PER_PAGE), MAX_PAGES)
+        number = (request.page - 1) * page_count + 1
+        send = partial(self._send, deadline=deadline, finite=verbatim)
+        pages = await self._first_page(request, {**form, "pageno": str(number)}, send)
+        for next_number in range(number + 1, number + page_count):
+            if len(pages.answers[-1].rows) < RESULTS_PER_PAGE or pages.rows >= request.count:
+                break
+            try:
+                answer = await send({**pages.form, "pageno": str(next_number)})
+            except AppException as error:  # the earlier pages are an answer
+                pages.degraded.append(Degraded.of(f"{self.name}/page {next_number}", error))
+                break
+            if not answer.urls() - pages.urls:  # an engine without pages returns the first one again
+                break
+            pages.answers.append(answer)
+        return pages
+
+    async def _first_page(self, request: dtos.WebSearchRequest, form: dict[str, str], send: _Send) -> _Pages:
+        answer = await send(form)
+        failed = answer.failed()
+        not_called: list[Degraded] = []
+        if request.engines and isinstance(request, dtos.VerbatimWebSearchRequest):
+            return _Pages(form, [answer], self._degraded(failed), instance_chose=False)
+        if request.engines and answer.none_called:
+            raise no_engine_called(form)
+        instance_chose = not answer.rows and (answer.all_blocked or answer.none_called) and "engines" in form
+        if instance_chose:
+            if answer.none_called:
+                not_called.extend(self._not_called(form["engines"].split(","), form, [answer], every=False))
+            form = {name: value for name, value in form.items() if name != "engines"}
+            form["categories"] = categories_of(request)
+            try:
+                answer = await send(form)
+            except AppException as error:
+                if not failed:
+                    raise
+                raise self._suspensions.blocked(failed) from error
+            failed += answer.failed()
+        if not answer.rows and answer.all_blocked:
+            raise self._suspensions.blocked(failed)
+        return _Pages(form, [answer], not_called + (self._degraded(failed) if failed else []), instance_chose)
+
+    def _degraded(self, failed: Sequence[FailedEngine]) -> list[Degraded]:
+        return self._suspensions.degraded(self.name, failed)
+
+    async def _send(self, form: dict[str, str], deadline: float, finite: bool) -> SearXNGAnswer:
+        reply = await self._upstream.post_form(SEARCH, form, deadline, sent_kind="query")
+        self._check_limiter(reply)
+        if reply.status == httpx2.codes.BAD_REQUEST:
+            raise refusals.form_error(reply.body) or self._upstream.status_error(reply.status)
+        return SearXNGAnswer(self._upstream.json_object(reply, finite=finite), reply.headers)
+
+    def _check_limiter(self, reply: Reply) -> None:
+        """Raises WebSearchBlockedError for a refusal of the limiter, with the duration of its window, or of a proxy."""
+        if reply.status == httpx2.codes.TOO_MANY_REQUESTS:
+            wait_s = retry_after_s(reply.headers)
+            if wait_s is None and reply.body.strip() == refusals.LIMITER_BODY:
+                wait_s = self._limiter.refused()
+            raise self._upstream.status_error(reply.status, wait_s)
+        url = f"{self._upstream.base_url}{SEARCH}"
+        if reply.status == httpx2.codes.FOUND and refusals.is_limiter_redirect(reply.headers.get("location", ""), url):
+            raise exceptions.WebSearchBlockedError(refusals.BOT_DETECTION, retry_after_s=refusals.LONG_WINDOW_S)
+        if self._limiter.refused_since is not None:
+            self._limiter.passed()
+
+    def _not_called(
+        self, engines: Sequence[str], form: Mapping[str, str], answers: Sequence[SearXNGAnswer], *, every: bool
+    ) -> Iterator[Degraded]:
+        # An instance may lack engines of our own list, unless it lacks all of them; the caller's are all reported.
+        if not every and any(row.get("engine") in engines for row in answers[0].rows if isinstance(row, dict)):
+            return
+        missing = engines_not_called(engines, answers)
+        if every or len(missing) == len(engines):
+            reason = NOT_CALLED.format(cause=not_called_cause(form, "it"))
+            for engine in missing:
+                yield Degraded(component=f"{self.name}/{engine}", reason=reason)
+
+    def _response(self, request: dtos.WebSearchRequest, window: Freshness | None, pages: _Pages) -> dtos.WebSearchResponse:
+        first = pages.answers[0]
+        items = chain.from_iterable(map(methodcaller("items", partial(self._search_page, request.query)), pages.answers))
+        return dtos.WebSearchResponse.model_validate(
+            {
+                "query": request.query,
+                "total_matches": first.total(),
+                "results": list(islice(_admitted(items, request, window), request.count)),
+                "provider": self.name,
+                "degraded": tuple({each.component: each for each in pages.degraded}.values()) if pages.degraded else (),
+                **first.hints(),
+                "raw": first.raw,
+            }
+        )
+
+    def _search_page(self, query: str) -> str:
+        """The instance's page for a query, as the address of an answer without one."""
+        return f"{self._upstream.base_url}{SEARCH}?q={quote_plus(query, errors='replace')}"
+
+
+def _admitted(items: Iterable[Fields], request: dtos.WebSearchRequest, window: Freshness | None) -> Iterator[Fields]:
+    """The items that match domains and dates of the request, each address once."""
+    seen: set[str] = set()
+    for item in items:
+        url = item["url"]
+        if url in seen or (window is not None and not window.admits(item.get("published_date"))):
+            continue
+        if request.domains and not admits_host(host_of(url), request.domains):
+            continue
+        seen.add(url)
+        yield item
+
+
+class _Send(Protocol):
+    async def __call__(self, form: dict[str, str]) -> SearXNGAnswer: ...
+
+
+@dataclass(slots=True)
+class _Pages:
+    """The answers of all pages, their form, and whether the instance chose the engines because the named ones are blocked."""
+
+    form: dict[str, str]
+    answers: list[SearXNGAnswer]
+    degraded: list[Degraded]
+    instance_chose: bool
+
+    @property
+    def rows(self) -> int:
+        return sum(len(answer.rows) for answer in self.answers)
+
+    @property
+    def urls(self) -> set[str]:
+        return set().union(*(answer.urls() for answer in self.answers))

@@ -1,0 +1,63 @@
+"""Serper, results of Google: POST {base}/search, /news and /scholar (https://serper.dev, where the playground is the vendor's
+reference).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
+from modules.llm_platform.infrastructure.http.client import Reply
+from modules.llm_platform.infrastructure.http.errors import Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import list_of
+from modules.llm_platform.infrastructure.search import google
+from modules.llm_platform.infrastructure.search import keyed_service as keyed
+
+PATHS: Final[Mapping[SourceKind, str]] = {"web": "/search", "news": "/news", "academic": "/scholar"}
+ROWS: Final[Mapping[SourceKind, str]] = {"web": "organic", "news": "news", "academic": "organic"}
+RULES: Final = {403: Rule("config", "does not accept the key (403): check SERPER_API_KEY")}
+NO_CREDITS: Final = Rule("blocked", "has no credits left for this key: top it up")
+BAD_REQUEST: Final = 400  # also without credits: the text tells them apart
+
+
+class SerperWebSearchAdapter(keyed.KeyedWebSearch):
+    """Searches the web, the news and papers in Google."""
+
+    name = "serper"
+    label = "Serper"
+    base_url = "https://google.serper.dev"
+    kinds = ("web", "news", "academic")
+    rules = RULES
+    key_headers = (("X-API-KEY", "{key}"),)
+
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+        body = {
+            "q": google.query_of(request),
+            "num": request.count,
+            "page": request.page if request.page > 1 else None,
+            "hl": google.language_of(request),
+            "gl": google.country_of(request),
+            "tbs": None if kind == "academic" else google.dates_of(window),
+        }
+        answer = await self.post(PATHS[kind], body)
+        notes = ["cannot limit the age of papers"] if kind == "academic" and window else []
+        return keyed.Found(self.items(list_of(answer.get(ROWS[kind]))), answer, notes)
+
+    def refusal(self, reply: Reply) -> Rule | None:
+        return NO_CREDITS if reply.status == BAD_REQUEST and b"credits" in reply.body.lower() else None
+
+    def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
+        """A result of any kind. A paper has a year, and `publicationInfo` with its authors and journal."""
+        year = row.get("year")
+        return self.result(
+            row.get("link"),
+            row.get("title"),
+            row.get("snippet"),
+            site_name=row.get("source") or row.get("publicationInfo"),
+            published_date=str(year) if isinstance(year, int) else keyed.iso_date(row.get("date")),
+        )
+
+    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+        yield from super().unsupported(request)
+        if request.language and google.language_of(request) is None:
+            yield "cannot search in the requested language"

@@ -1,0 +1,212 @@
+"""All search providers as one: routing by source kind, single flight, failover, caches, and a guard for each provider."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from modules.llm_platform.application.research.search import fuse_answers
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.egress_log import log_cached, record_sent
+from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchRequestError
+from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.single_flight import SingleFlight
+from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard
+from shared.exceptions import AppException
+
+log = logging.getLogger(__name__)
+
+NO_PROVIDER = "No search provider is configured: set SEARXNG_URL, BOCHA_API_KEY or DOCUMENTS_DIR"
+NO_DOCUMENTS_TO_SEARCH = "Documents are not configured: set DOCUMENTS_DIR to a folder of documents"
+STALE = "stale: every search provider failed ({code}): these results are {age} old"
+DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
+_UTC_NOW: Final = partial(datetime.now, UTC)
+EMPTY_TTL_S: Final = 300.0
+STALE_TTL_S: Final = 6 * 3600.0  # results of a search that may be shown when every provider fails
+
+
+class StoredSearch(BaseModel, frozen=True):
+    """A response and the time at which the provider gave it."""
+
+    response: WebSearchResponse
+    stored_at: datetime
+
+
+class SearchUpstream(NamedTuple):
+    """A provider and its guard; None for documents, which are local: no limit, and no cache because files change."""
+
+    provider: IWebSearchProvider
+    guard: UpstreamGuard | None = None
+
+
+class SearchCaches(NamedTuple):
+    """The caches of a chain. Processes that share a cache share its lock: of equal searches at once, one does the work."""
+
+    ttl_s: float
+    answers: ICache[WebSearchResponse]
+    stale: ICache[StoredSearch] | None = None
+    lock: IKeyLock = NO_KEY_LOCK
+
+
+class WebSearchChain(IWebSearchProvider):
+    """Sends a request to the web, to the documents, or to both at the same time, by its source kinds.
+
+    With documents only, they also serve `web`. With the web only, `documents` alone is a config error, and together with
+    other kinds it is reported in `degraded`.
+
+    The providers of the web are called in order until one answers; `degraded` lists the errors of the earlier ones. "Nothing
+    found" is an answer. A WebSearchRequestError is raised at once, because the request is wrong for every provider. When all
+    fail, their last response to the same request is returned, up to STALE_TTL_S old, and `degraded` names the error and the
+    age; else the last error is raised.
+
+    Equal searches at the same time are one search. The answers of each provider are cached, failures never. Those that join
+    a search or come from a cache are marked as `cached`.
+    """
+
+    def __init__(
+        self,
+        web: Sequence[SearchUpstream],
+        documents: IWebSearchProvider | None = None,
+        caches: SearchCaches | None = None,
+        now: Callable[[], datetime] = _UTC_NOW,
+    ) -> None:
+        self._web_name = ",".join(upstream.provider.name for upstream in web)
+        self.name = ",".join(filter(None, (self._web_name, documents.name if documents else "")))
+        self._web = tuple(web)
+        self._documents = documents
+        self._caches = caches
+        self._now = now
+        self._flights: SingleFlight[WebSearchResponse] = SingleFlight()
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        if DOCUMENTS not in request.sources or not self._web:
+            if self._web:
+                return await self._search_web(request)
+            if self._documents is None:
+                raise WebSearchConfigError(NO_PROVIDER)
+            return await self._documents.search(request)
+        web_kinds = tuple(kind for kind in request.sources if kind != DOCUMENTS)
+        if not web_kinds:
+            if self._documents is None:
+                raise WebSearchConfigError(NO_DOCUMENTS_TO_SEARCH)
+            return await self._documents.search(request)
+        if self._documents is None:
+            answer = await self._search_web(request.with_(sources=web_kinds))
+            return answer.with_degraded([Degraded.of(DOCUMENTS, WebSearchConfigError(NO_DOCUMENTS_TO_SEARCH))])
+        return await self._search_both(request, self._documents, web_kinds)
+
+    async def _search_both(
+        self, request: WebSearchRequest, documents: IWebSearchProvider, web_kinds: tuple[SourceKind, ...]
+    ) -> WebSearchResponse:
+        """One answer from both. A failure is listed in `degraded`; when both fail, the error of the web is raised, which says
+        more about the question than that of a folder."""
+        outcomes = await asyncio.gather(
+            self._search_web(request.with_(sources=web_kinds)),
+            documents.search(request.with_(sources=(DOCUMENTS,))),
+            return_exceptions=True,
+        )
+        answers: list[WebSearchResponse] = []
+        failures: list[tuple[str, AppException]] = []
+        for name, outcome in zip((self._web_name, documents.name), outcomes, strict=True):
+            if isinstance(outcome, WebSearchResponse):
+                answers.append(outcome)
+            elif isinstance(outcome, AppException) and not isinstance(outcome, WebSearchRequestError):
+                failures.append((name, outcome))
+            else:
+                raise outcome  # the caller's mistake, or a defect
+        if not answers:
+            raise failures[0][1]
+        return fuse_answers(request, answers).with_degraded([Degraded.of(name, error) for name, error in failures])
+
+    async def _search_web(self, request: WebSearchRequest) -> WebSearchResponse:
+        answer, has_joined = await self._flights.run(request, partial(self._first_answer, request))
+        return answer.model_copy(update={"cached": True}) if has_joined and not answer.cached else answer
+
+    async def _first_answer(self, request: WebSearchRequest) -> WebSearchResponse:
+        """The answer of the first provider that has one, or an old one."""
+        degraded: list[Degraded] = []
+        with record_sent() as egress_log:
+            for provider, guard in self._web:
+                try:
+                    found = await (self._cached(provider, guard, request) if guard else provider.search(request))
+                    break
+                except WebSearchRequestError:
+                    raise
+                except AppException as error:
+                    last_error = error
+                    if len(self._web) > 1:
+                        log.warning("search provider failed", extra={"provider": provider.name, "error": error.code})
+                        degraded.append(Degraded.of(provider.name, error))
+            else:
+                return await self._stale_answer(request, last_error)
+        answer = found.with_degraded(degraded) if degraded else found
+        stale = self._caches.stale if self._caches else None
+        if stale is not None and answer.results and not answer.cached and DOCUMENTS not in answer.provider:
+            entry = answer.model_copy(update={"sent_to": egress_log.sent()})
+            stored = StoredSearch(response=entry, stored_at=self._now())
+            await stale.set(search_key(self._web_name, request), stored, STALE_TTL_S)
+        return answer
+
+    async def _stale_answer(self, request: WebSearchRequest, error: AppException) -> WebSearchResponse:
+        stale = self._caches.stale if self._caches else None
+        stored = await stale.get(search_key(self._web_name, request)) if stale is not None else None
+        if stored is None:
+            raise error
+        log_cached(stored.response.sent_to)
+        log.warning("stale search results served", extra={"provider": self._web_name, "error": error.code})
+        minutes = int((self._now() - stored.stored_at).total_seconds() // 60)
+        age = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+        reason = STALE.format(code=error.code, age=age)
+        entry = Degraded.of(self._web_name, error).model_copy(update={"reason": reason})
+        return stored.response.model_copy(update={"cached": True}).with_degraded([entry])
+
+    async def _cached(
+        self, provider: IWebSearchProvider, guard: UpstreamGuard, request: WebSearchRequest
+    ) -> WebSearchResponse:
+        """The provider's answer from its cache, or from the provider."""
+        caches = self._caches
+        if caches is None:
+            return await self._searched(provider, guard, request)
+        key = search_key(provider.name, request)
+        hit = await caches.answers.get(key)
+        if hit is None and caches.lock is NO_KEY_LOCK:
+            return await self._searched(provider, guard, request, key)
+        if hit is None:
+            async with caches.lock.hold(key) as has_waited:
+                hit = await caches.answers.get(key) if has_waited else None
+                if hit is None:
+                    return await self._searched(provider, guard, request, key)
+        log_cached(hit.sent_to)
+        return hit
+
+    async def _searched(
+        self, provider: IWebSearchProvider, guard: UpstreamGuard, request: WebSearchRequest, key: str = ""
+    ) -> WebSearchResponse:
+        """The provider's answer, which is stored under the key if there is one."""
+        with record_sent() as egress_log:
+            answer = await guard.call(partial(provider.search, request))
+        if self._caches is not None and key and answer.provider != DOCUMENTS:
+            ttl_s = self._caches.ttl_s
+            if answer.degraded or not answer.results:
+                ttl_s = min(ttl_s, DEGRADED_TTL_S if answer.degraded else EMPTY_TTL_S)
+            # Marked when it is stored, so that a hit needs no copy.
+            entry = answer.model_copy(update={"cached": True, "sent_to": egress_log.sent()})
+            await self._caches.answers.set(key, entry, ttl_s)
+        return answer
+
+
+def search_key(provider: str, request: WebSearchRequest) -> str:
+    """A digest of the provider, the type of the request and all of its fields; the order inside of lists does not count."""
+    fields = request.model_dump()
+    for name in ("engines", "sources", "domains"):
+        fields[name] = sorted(set(fields[name]))
+    return hashlib.sha256(to_json([provider, type(request).__name__, fields])).hexdigest()

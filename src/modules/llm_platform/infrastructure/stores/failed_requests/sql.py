@@ -1,0 +1,97 @@
+"""The SQL of the store of failed requests, for SQLite and PostgreSQL.
+
+Failures are rare, so each statement has one row. `{seconds}` is the column stored_at in seconds since 1970.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import Any, Final
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
+from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore
+from modules.llm_platform.infrastructure.stores.database.operations import (
+    DAY_S,
+    Operation,
+    SqlStore,
+    Statement,
+    operation,
+)
+
+_ROW_BYTES: Final = 100  # besides the texts, roughly
+_FORGET: Final = """
+DELETE FROM llm_platform.failed_request WHERE stage = :stage AND tenant = :tenant AND request_id = :request_id
+"""
+_KEEP: Final = """
+INSERT INTO llm_platform.failed_request (stage, tenant, request_id, stored_at, size, key, headers, value)
+VALUES (:stage, :tenant, :request_id, {stored_at}, :size, :key, :headers, :value)
+"""
+_TRIM: Final = """
+DELETE FROM llm_platform.failed_request WHERE number <= (
+    SELECT max(number) FROM (
+        SELECT number, sum(size) OVER (ORDER BY number DESC) AS total FROM llm_platform.failed_request
+    ) AS newest WHERE total > :max_bytes
+)
+"""
+_LIST: Final = """
+SELECT stage, request_id, tenant, value, key, headers, {seconds} FROM llm_platform.failed_request
+WHERE {seconds} >= :now - :ttl_s ORDER BY number
+"""
+_REMOVE: Final = f"{_FORGET} AND {{seconds}} = :seconds"
+_CLEAN: Final = "DELETE FROM llm_platform.failed_request WHERE {seconds} < :now - :ttl_s RETURNING number"
+
+
+class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
+    """At most `max_bytes`, each request for `ttl_days`."""
+
+    def __init__(self, max_bytes: int, ttl_days: float) -> None:
+        self._max_bytes, self._ttl_s = max_bytes, ttl_days * DAY_S
+
+    @operation()
+    def put(self, request: FailedRequest) -> Operation[None]:
+        """Headers are JSON with the values in base64."""
+        encoded = [(name, None if value is None else b64encode(value).decode()) for name, value in request.headers]
+        headers = json.dumps(encoded)
+        size = _ROW_BYTES + len(request.value) + len(request.key or b"") + len(headers)
+        if size > self._max_bytes:
+            return
+        key = _key(request)
+        yield Statement(_FORGET, key)
+        yield Statement(_KEEP, {**key, "size": size, "key": request.key, "headers": headers, "value": request.value})
+        yield Statement(_TRIM, {"max_bytes": self._max_bytes})
+
+    @operation(empty=[])
+    def list(self) -> Operation[list[FailedRequest]]:
+        rows = yield Statement(_LIST, {"ttl_s": self._ttl_s})
+        return list(map(_request, rows))
+
+    @operation()
+    def remove(self, requests: Sequence[FailedRequest]) -> Operation[None]:
+        for each in requests:
+            yield Statement(_REMOVE, {**_key(each), "seconds": each.stored_at})
+
+    @operation(empty=0)
+    def clean(self) -> Operation[int]:
+        return len((yield Statement(_CLEAN, {"ttl_s": self._ttl_s})))
+
+
+def _key(request: FailedRequest) -> dict[str, Any]:
+    return {
+        "stage": request.stage, "tenant": bytes_of(request.tenant), "request_id": bytes_of(request.request_id)
+    }
+
+
+def _request(row: Sequence[Any]) -> FailedRequest:
+    stage, request_id, tenant, value, key, encoded, stored_at = row
+    headers = tuple((name, None if each is None else b64decode(each)) for name, each in json.loads(encoded))
+    content = bytes(value), None if key is None else bytes(key), headers
+    return FailedRequest(stage, text_of(request_id), text_of(tenant), *content, float(stored_at))
+
+
+def bytes_of(text: str) -> bytes:
+    """Return UTF-8, in which a lone surrogate is allowed: an id may contain one."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def text_of(raw: bytes) -> str:
+    return bytes(raw).decode("utf-8", "surrogatepass")

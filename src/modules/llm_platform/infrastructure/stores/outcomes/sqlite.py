@@ -1,0 +1,440 @@
+"""Outcomes in one SQLite file, which all workers of a machine share.
+
+Concurrent calls are batched: one transaction stores the outcomes of many requests, so that durability costs little.
+"""
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilter, RagStage, StoredOutcome
+from modules.llm_platform.domain.exceptions import OutcomeStoreError
+from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+from modules.llm_platform.infrastructure.files.private_files import require_free_space
+from modules.llm_platform.infrastructure.stores.database.sqlite import open_shared_file, transaction
+from modules.llm_platform.infrastructure.stores.failed_requests.sql import bytes_of, text_of
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+FORMAT: Final = 1  # of the file, in its user_version
+CLEANED_AT_ONCE: Final = 500  # rows of one transaction, so that other workers wait for milliseconds
+_OF_A_TENANT: Final = b"\xff"  # at the beginning of a key
+LAST_ROWID: Final = 2**63 - 1
+_LENGTH_BYTES: Final = 4  # of the tenant's length in it
+
+# With a rowid: bodies are appended, and the index of the key stays small.
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS outcome (
+    stage TEXT NOT NULL,
+    request_id BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    body BLOB NOT NULL,
+    request_sha256 TEXT NOT NULL,
+    kept_at INTEGER NOT NULL,
+    PRIMARY KEY (stage, request_id)
+)
+"""
+# One row: the id of the file, and the time of the last write test.
+_ABOUT: Final = """
+CREATE TABLE IF NOT EXISTS about (only INTEGER PRIMARY KEY CHECK (only = 1), id TEXT NOT NULL, probed_at INTEGER)
+"""
+_COLUMNS: Final = 6
+# Statements for many rows, since SQLite releases the interpreter lock at each statement and gets it back late from a busy
+# loop. A few lengths, so that the statements stay prepared.
+LENGTHS: Final = (128, 32, 8, 1)
+_GET: Final = "SELECT request_id, kind, body, request_sha256 FROM outcome WHERE stage = ? AND request_id IN "
+_INSERT: Final = "INSERT INTO outcome (stage, request_id, kind, body, request_sha256, kept_at) VALUES "
+_ROW: Final = f"({', '.join('?' * _COLUMNS)})"
+_GET_MANY: Final = {length: f"{_GET}({', '.join('?' * length)})" for length in LENGTHS}
+_INSERT_MANY: Final = {length: f"{_INSERT}{', '.join([_ROW] * length)} ON CONFLICT DO NOTHING" for length in LENGTHS}
+SCANNED_AT_ONCE: Final = 100  # rows; most outcomes have some kilobytes
+# The parameters are the fields of OutcomeFilter; a request's key needs its tenant, so ids are compared afterwards.
+_SCAN: Final = """
+SELECT rowid, kept_at, stage, request_id, kind, body, request_sha256 FROM outcome
+WHERE rowid < ? AND (? IS NULL OR stage = ?) AND (? IS NULL OR kind = ?) AND (? IS NULL OR request_id = ?)
+AND kept_at <= ? AND kept_at >= ? ORDER BY rowid DESC LIMIT ?
+"""
+_REMOVE: Final = "DELETE FROM outcome WHERE stage = ? AND request_id = ? AND kind = ? AND body = ?"
+# Outcomes are appended in order of time: the oldest have the lowest rowids, and no index is needed.
+_OLDEST: Final = "SELECT rowid, kept_at FROM outcome ORDER BY rowid LIMIT ?"
+
+
+class OtherFormatError(Exception):
+    """A newer version of this program wrote the file."""
+
+
+class OutcomeTable:
+    """For one thread; several processes may use the file, which is made on first use. Methods may raise sqlite3.Error, OSError
+    and OtherFormatError.
+    """
+
+    def __init__(self, file: Path, clock: Callable[[], float]) -> None:
+        self._file = file
+        self._clock = clock
+        self._open: sqlite3.Connection | None = None
+
+    def get_all(self, requests: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+        """The stored outcome, or None, for each stage, request id and tenant."""
+        connection = self._connection()
+        found: dict[tuple[RagStage, bytes], Outcome] = {}
+        keys = [(stage, _key(request_id, tenant)) for stage, request_id, tenant in requests]
+        for stage in {stage for stage, _ in keys}:
+            for chunk in _chunks([key for each, key in keys if each == stage]):
+                for key, kind, body, sha256 in connection.execute(_GET_MANY[len(chunk)], (stage, *chunk)):
+                    request_id, tenant = _read_key(key)
+                    found[stage, key] = Outcome(
+                        stage=stage, request_id=request_id, kind=kind, body=body, request_sha256=sha256, tenant=tenant
+                    )
+        return [found.get(key) for key in keys]
+
+    def insert_all(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Store each outcome unless its request has one, and return the stored ones. One transaction."""
+        connection = self._connection()
+        now = int(self._clock())
+        written = 0
+        with transaction(connection):
+            for chunk in _chunks(outcomes):
+                values = [value for each in chunk for value in _row(each, now)]
+                written += connection.execute(_INSERT_MANY[len(chunk)], values).rowcount
+            if written == len(outcomes):
+                return list(outcomes)  # none of the requests had one
+            found = self.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes])
+        return [each for each in found if each is not None]
+
+    def clean(self, before: float) -> int:
+        """Remove up to CLEANED_AT_ONCE outcomes from before this time (seconds since 1970); returns their number."""
+        connection = self._connection()
+        with transaction(connection):
+            oldest = connection.execute(_OLDEST, (CLEANED_AT_ONCE,)).fetchall()
+            old = [(number,) for number, kept_at in oldest if kept_at < before]
+            connection.executemany("DELETE FROM outcome WHERE rowid = ?", old)
+        return len(old)
+
+    def page(self, wanted: OutcomeFilter, below: int) -> list[tuple[int, StoredOutcome]]:
+        """Up to SCANNED_AT_ONCE outcomes below this rowid, the newest first; request_id and tenant may be others."""
+        key = None if wanted.request_id is None or wanted.tenant is None else _key(wanted.request_id, wanted.tenant)
+        now = self._clock()
+        since = 0 if wanted.max_age_s is None else now - wanted.max_age_s
+        optional = (value for field in (wanted.stage, wanted.kind, key) for value in (field, field))
+        rows = self._connection().execute(_SCAN, (below, *optional, now - wanted.min_age_s, since, SCANNED_AT_ONCE))
+        return [
+            (number, StoredOutcome(Outcome(stage, request_id, kind, body, sha256, tenant), kept_at))
+            for number, kept_at, stage, found, kind, body, sha256 in rows
+            for request_id, tenant in (_read_key(found),)
+        ]
+
+    def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        """Remove those that are stored with the same bytes. One transaction."""
+        connection = self._connection()
+        with transaction(connection):
+            return [
+                connection.execute(
+                    _REMOVE, (each.stage, _key(each.request_id, each.tenant), each.kind, each.body)
+                ).rowcount > 0
+                for each in outcomes
+            ]
+
+    def probe(self) -> None:
+        """Write a row. Raises where the disk is full or read-only."""
+        connection = self._connection()
+        require_free_space(self._file.parent)
+        with transaction(connection):
+            connection.execute("UPDATE about SET probed_at = ?", (int(self._clock()),))
+
+    def identity(self) -> str:
+        """The id of the file."""
+        found: str = self._connection().execute("SELECT id FROM about").fetchone()[0]
+        return found
+
+    def close(self) -> None:
+        """A later call opens the file again."""
+        connection, self._open = self._open, None
+        if connection is not None:
+            connection.close()
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._open is None:
+            self._open = self._opened()
+        return self._open
+
+    def _opened(self) -> sqlite3.Connection:
+        with ExitStack() as undo:
+            connection = open_shared_file(self._file)
+            undo.callback(connection.close)
+            self._prepare(connection)
+            undo.pop_all()
+        return connection
+
+    @staticmethod
+    def _prepare(connection: sqlite3.Connection) -> None:
+        """Make the table, or check its format."""
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:
+            with transaction(connection):  # several workers may start at once
+                connection.execute(_SCHEMA)
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
+        elif found != FORMAT:
+            raise OtherFormatError
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone() is None:
+            with transaction(connection):
+                connection.execute(_ABOUT)
+                connection.execute("INSERT OR IGNORE INTO about (only, id) VALUES (1, ?)", (uuid4().hex,))
+
+
+def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Split into lengths that have statements."""
+    start = 0
+    while left := len(items) - start:
+        length = next(length for length in LENGTHS if length <= left)
+        yield items[start : start + length]
+        start += length
+
+
+def _row(outcome: Outcome, now: int) -> tuple[str, bytes, str, bytes, str, int]:
+    """The values of the columns."""
+    key = _key(outcome.request_id, outcome.tenant)
+    return outcome.stage, key, outcome.kind, outcome.body, outcome.request_sha256, now
+
+
+def _key(request_id: str, tenant: str) -> bytes:
+    """The id, with a tenant before it a byte that UTF-8 never has, the tenant's length and the tenant, so that keys are unique.
+
+    As bytes, since SQLite rejects lone surrogates in text, and one such id would fail its whole batch.
+    """
+    identity = bytes_of(request_id)
+    if not tenant:
+        return identity
+    owner = bytes_of(tenant)
+    return _OF_A_TENANT + len(owner).to_bytes(_LENGTH_BYTES) + owner + identity
+
+
+def _read_key(key: bytes) -> tuple[str, str]:
+    """Request id and tenant."""
+    owner = b""
+    if key.startswith(_OF_A_TENANT):
+        begin = len(_OF_A_TENANT) + _LENGTH_BYTES
+        end = begin + int.from_bytes(key[len(_OF_A_TENANT) : begin])
+        owner, key = key[begin:end], key[end:]
+    return text_of(key), text_of(owner)
+
+
+Result = TypeVar("Result")
+_Answers = tuple[list[list[Outcome | None]], list[list[Outcome]]]  # what was found, what was stored
+
+DAY_S: Final = 86_400
+CLOCK_JUMP_S: Final = 60.0  # more than a clock that is set right in small steps
+CLOSED: Final = "the store of outcomes is closed"
+_FILE_ERRORS: Final = (sqlite3.Error, OSError, OtherFormatError)
+_BROKEN: Final = (
+    "the file of outcomes is damaged: move it away (outcomes.sqlite3 in LLM_PLATFORM_DATA_DIR), and start again"
+)
+_NEWER: Final = "a newer version wrote the file of outcomes: use that one, or another LLM_PLATFORM_DATA_DIR"
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Calls that came while the previous batch ran, with the futures of their callers."""
+
+    lookups: list[Sequence[tuple[RagStage, str, str]]] = field(default_factory=list)
+    lookup_futures: list[asyncio.Future[list[Outcome | None]]] = field(default_factory=list)
+    insertions: list[Sequence[Outcome]] = field(default_factory=list)
+    insertion_futures: list[asyncio.Future[list[Outcome]]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.lookups or self.insertions)
+
+
+class SqliteOutcomeStore(IOutcomeStore):
+    """Outcomes in `file`, made at the first call, each stored for `ttl_days`.
+
+    `clock`: seconds since 1970, which may jump; `monotonic`: seconds that never do.
+    """
+
+    reach = "all workers of this machine"
+
+    def __init__(
+        self,
+        file: Path,
+        ttl_days: float,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._table = OutcomeTable(file, clock)
+        self._ttl_s = ttl_days * DAY_S
+        self._clock, self._monotonic = clock, monotonic
+        self._started = clock() - monotonic()  # the time at which `monotonic` was 0, as the clock had it at the start
+        self._thread = ThreadPoolExecutor(1, "outcomes")  # owns the connection
+        self._next = _Batch()
+        self._is_running = False
+        self._closed = False
+
+    async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
+        [found] = await self.get_many(((stage, request_id, tenant),))
+        return found
+
+    async def get_many(self, requests: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+        answer: asyncio.Future[list[Outcome | None]] = self._future()
+        self._next.lookups.append(requests)
+        self._next.lookup_futures.append(answer)
+        return await answer
+
+    async def put_if_absent(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        answer: asyncio.Future[list[Outcome]] = self._future()
+        self._next.insertions.append(outcomes)
+        self._next.insertion_futures.append(answer)
+        return await answer
+
+    async def scan(self, wanted: OutcomeFilter) -> AsyncIterator[StoredOutcome]:
+        below = LAST_ROWID
+        while page := await self._in_thread(partial(self._table.page, wanted, below)):
+            below = page[-1][0]
+            for _, found in page:
+                outcome = found.outcome
+                is_id = wanted.request_id in (None, outcome.request_id)
+                if is_id and wanted.tenant in (None, outcome.tenant):
+                    yield found
+
+    async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        return await self._in_thread(partial(self._table.remove, outcomes))
+
+    async def clean(self) -> int:
+        before = self._elapsed_clock() - self._ttl_s
+        removed = 0
+        while some := await self._in_thread(partial(self._table.clean, before)):
+            removed += some
+        return removed
+
+    def _elapsed_clock(self) -> float:
+        """The time, without a jump forward since the start: that would make every outcome look expired, and a request that
+        is repeated would get another one.
+        """
+        now, elapsed = self._clock(), self._started + self._monotonic()
+        if now - elapsed > CLOCK_JUMP_S:
+            by_s = round(now - elapsed)
+            log.warning("the system clock jumped forward: outcomes expire as if it had not", extra={"by_s": by_s})
+        return min(now, elapsed)
+
+    async def probe(self) -> None:
+        await self._in_thread(self._table.probe)
+
+    async def identity(self) -> str:
+        return await self._in_thread(self._table.identity)
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._table.close)
+            self._thread.shutdown()
+
+    def _future(self) -> asyncio.Future[Any]:
+        """A future of the next batch, which starts in the next iteration of the event loop, or after the running batch."""
+        if self._closed:
+            raise OutcomeStoreError(CLOSED)
+        loop = asyncio.get_running_loop()
+        if not self._is_running:
+            self._is_running = True
+            loop.call_soon(self._begin, loop)
+        return loop.create_future()
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        batch, self._next = self._next, _Batch()
+        if self._closed:
+            _fail((*batch.lookup_futures, *batch.insertion_futures), OutcomeStoreError(CLOSED))
+            return
+        work = self._thread.submit(_run_batch, self._table, batch)
+        work.add_done_callback(partial(self._done, loop, batch))
+
+    def _done(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_Answers]) -> None:
+        """In the thread."""
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._answer, loop, batch, work)
+
+    def _answer(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_Answers]) -> None:
+        self._is_running = False
+        if self._next:
+            self._is_running = True
+            self._begin(loop)
+        error = work.exception()
+        if error is not None:
+            _fail((*batch.lookup_futures, *batch.insertion_futures), _translated(error))
+            return
+        found, stored = work.result()
+        _resolve(batch.lookup_futures, found)
+        _resolve(batch.insertion_futures, stored)
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        if self._closed:
+            raise OutcomeStoreError(CLOSED)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread, _run_in_table, self._table, work
+            )
+        except _FILE_ERRORS as error:
+            raise OutcomeStoreError(_message(error)) from error
+
+
+def _run_batch(table: OutcomeTable, batch: _Batch) -> _Answers:
+    """In the thread. Insertions come first, so that lookups of the same batch find them."""
+
+    def run() -> _Answers:
+        outcomes = list(chain.from_iterable(batch.insertions))
+        stored = iter(table.insert_all(outcomes) if outcomes else ())
+        found = iter(table.get_all(list(chain.from_iterable(batch.lookups))))
+        return _split(found, batch.lookups), _split(stored, batch.insertions)
+
+    return _run_in_table(table, run)
+
+
+def _run_in_table(table: OutcomeTable, work: Callable[[], Result]) -> Result:
+    """In the thread. After an error the file is opened again."""
+    with ExitStack() as on_error:
+        on_error.callback(table.close)
+        result = work()
+        on_error.pop_all()
+    return result
+
+
+def _split(results: Iterator[Result], calls: Iterable[Sequence[object]]) -> list[list[Result]]:
+    return [list(islice(results, len(call))) for call in calls]
+
+
+def _resolve(futures: Sequence[asyncio.Future[Result]], answers: Sequence[Result]) -> None:
+    for future, answer in zip(futures, answers, strict=True):
+        if not future.done():  # its caller was cancelled
+            future.set_result(answer)
+
+
+def _fail(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
+
+
+def _translated(error: BaseException) -> BaseException:
+    """A file error as OutcomeStoreError; any other error unchanged."""
+    if not isinstance(error, _FILE_ERRORS):
+        return error
+    translated = OutcomeStoreError(_message(error))
+    translated.__cause__ = error
+    return translated
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OtherFormatError):
+        return _NEWER
+    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+        return _BROKEN
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return f"the file of outcomes cannot be used ({why}): see LLM_PLATFORM_DATA_DIR; nothing is answered until it can"

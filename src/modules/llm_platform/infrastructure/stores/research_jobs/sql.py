@@ -1,0 +1,471 @@
+"""The SQL of the store of background runs, for SQLite and PostgreSQL."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from modules.llm_platform.domain.dtos import research_job_dtos as dtos
+from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
+from modules.llm_platform.infrastructure.stores.database.operations import (
+    DAY_S,
+    Operation,
+    Row,
+    SqlStore,
+    Statement,
+    operation,
+)
+
+CLOCK_STEP_S: Final = 5.0  # back, after which a lease still counts; its worker renews it meanwhile
+LONGEST_DELAY_S: Final = 2.0 * DAY_S  # of a webhook: a retry waits for 29 hours at most
+CLEANED_AT_ONCE: Final = 100  # research runs of one transaction
+_OPEN: Final = "status IN ('queued', 'running')"
+# A lease further away than its length is that of a clock that was wrong.
+_HELD: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {CLOCK_STEP_S}"
+_LEASED: Final = "WHERE number = :number AND lease = :token AND status = 'running' RETURNING number"
+_INSERT_EVENT: Final = (
+    "INSERT INTO llm_platform.research_job_event (job, number, type, data) VALUES (:job, :number, :type, :data) "
+    "ON CONFLICT DO NOTHING"
+)
+_PUT_SOURCES: Final = (
+    "INSERT INTO llm_platform.research_job_sources (job, data) VALUES (:job, :data) "
+    "ON CONFLICT (job) DO UPDATE SET data = excluded.data"
+)
+_JOB: Final = (
+    "id, status, request, created_at, started_at, finished_at, attempts, progress, webhook_attempts, "
+    "CASE WHEN webhook IS NULL OR status = 'cancelled' THEN NULL ELSE coalesce(webhook_status, 'pending') END, api, thread"
+)
+_GAP: Final = "\x1f"  # in a search text, between the question of the run and the title of its thread, if that is another
+_SEARCH_TITLE: Final = f"coalesce(nullif(split_part(search_text, '{_GAP}', 2), ''), search_text)"
+# The thread and its title are those of another run of the owner, if it or another one of its thread is stored.
+_JOINED: Final = (
+    "FROM llm_platform.research_job WHERE owner = :owner AND (id = :joined_id OR thread = :joined_id) LIMIT 1"
+)
+_THREAD: Final = (
+    f"coalesce((SELECT thread {_JOINED}), :id), coalesce((SELECT nullif(title, '') {_JOINED}), :title), "
+    f":search_text || coalesce((SELECT '{_GAP}' || {_SEARCH_TITLE} {_JOINED}), ''), :is_report"
+)
+_THREAD_COLUMNS: Final = "thread, title, search_text, is_report"
+# The thread of a run, or the thread with this id, whose first run may be gone.
+_IS_THREAD: Final = (
+    "thread = coalesce((SELECT thread FROM llm_platform.research_job WHERE owner = :owner AND id = :id), :id)"
+)
+_OF_THREAD: Final = f"WHERE owner = :owner AND {_IS_THREAD}"
+_RUNS: Final = "FROM llm_platform.research_job AS run WHERE run.owner = newest.owner AND run.thread = newest.thread"
+_IS_OWN: Final = f"EXISTS (SELECT 1 {_RUNS} AND run.api = '')"  # a run that no client of a compatible API stored
+_LIKE_SIGN: Final = re.compile(r"([%_!])")
+_THREADS: Final = f"""
+SELECT thread, title, status, created_at, request, (SELECT min(created_at) {_RUNS}), (SELECT count(*) {_RUNS}),
+    (SELECT count(*) {_RUNS} AND run.{_OPEN})
+FROM llm_platform.research_job AS newest
+WHERE owner = :owner AND NOT EXISTS (SELECT 1 {_RUNS} AND run.number > newest.number)
+"""  # noqa: S608  constants
+_LAST_EVENT: Final = (
+    "SELECT data FROM llm_platform.research_job_event WHERE job = :job ORDER BY number DESC LIMIT 1"
+)
+# {skip}: rows that another worker is claiming are left to it. An owner with fewer running research runs comes first, so that
+# nobody's full queue keeps the others waiting.
+_CLAIM: Final = f"""
+UPDATE llm_platform.research_job
+SET status = 'running', attempts = attempts + 1, lease = :token, lease_until = :now + :lease_s,
+    started_at = coalesce(started_at, :now)
+WHERE number = (
+    WITH busy AS MATERIALIZED (
+        SELECT owner, count(*) AS running FROM llm_platform.research_job
+        WHERE status = 'running' AND {_HELD} GROUP BY owner
+    )
+    SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND NOT ({_HELD})
+        AND (CAST(:is_report AS boolean) IS NULL OR is_report = :is_report)
+    ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
+)
+RETURNING number, id, owner, label, request, attempts, last_event, traceparent
+"""  # noqa: S608  constants
+# First attempts come before retries: receivers that hang do not delay the others.
+_CLAIM_WEBHOOK: Final = f"""
+UPDATE llm_platform.research_job
+SET webhook_attempts = webhook_attempts + 1, webhook_at = :now + :lease_s
+WHERE number = (
+    SELECT number FROM llm_platform.research_job WHERE webhook_status = 'pending'
+    AND (webhook_at <= :now OR webhook_at > :now + {LONGEST_DELAY_S})
+    ORDER BY webhook_attempts, webhook_at LIMIT 1 {{skip}}
+)
+RETURNING number, webhook, {_JOB}
+"""  # noqa: S608  constants
+
+
+class SqlResearchJobStore(IResearchJobStore, SqlStore):
+    """Research runs are stored for `ttl_days` after their end."""
+
+    def __init__(self, ttl_days: float) -> None:
+        self._ttl_s = ttl_days * DAY_S
+
+    @operation(is_statement=True)
+    def add(self, job: dtos.NewResearchJob, max_queued: int) -> Operation[dtos.ResearchJob | None]:
+        """One statement, since a client waits. Run again after its connection broke, it finds the research."""
+        rows = yield Statement(
+            f"""
+            INSERT INTO llm_platform.research_job
+                (owner, id, label, request, created_at, webhook, traceparent, api, client_request, {_THREAD_COLUMNS})
+            SELECT :owner, :id, :label, :request, :now, :webhook, :traceparent, :api, :client_request, {_THREAD}
+            WHERE {{known}} AND (:max_queued > (
+                SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'
+            ) OR EXISTS (SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id))
+            ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
+            RETURNING {_JOB}
+            """,  # noqa: S608  constants
+            {**_new(job), "max_queued": max_queued, "webhook": job.webhook, "traceparent": job.traceparent},
+        )
+        return _job(rows[0]) if rows else None
+
+    @operation()
+    def record(
+        self, job: dtos.NewResearchJob, events: Sequence[dtos.JobEvent], sources: HeldSources | None, took_s: float
+    ) -> Operation[None]:
+        yield from _delete(job.owner, job.id)
+        [(number,)] = yield Statement(
+            f"""
+            INSERT INTO llm_platform.research_job (
+                owner, id, label, request, status, created_at, started_at, finished_at, attempts, last_event, api,
+                client_request, {_THREAD_COLUMNS}
+            ) VALUES (
+                :owner, :id, :label, :request, 'done', :now - :took_s, :now - :took_s, :now, 1, :last, :api, :client_request,
+                {_THREAD}
+            )
+            RETURNING number
+            """,  # noqa: S608  constants
+            {**_new(job), "took_s": took_s, "last": events[-1].number},
+        )
+        yield from _insert_events(number, events)
+        if sources is not None:
+            yield Statement(_PUT_SOURCES, {"job": number, "data": sources.model_dump_json()})
+
+    @operation(empty=False)
+    def delete(self, owner: str, job_id: str) -> Operation[bool]:
+        return (yield from _delete(owner, job_id))
+
+    @operation(empty=None, is_read=True)
+    def get(self, owner: str, job_id: str) -> Operation[dtos.ResearchJobDetail | None]:
+        rows = yield Statement(
+            f"SELECT number, client_request, {_JOB} FROM llm_platform.research_job WHERE owner = :owner AND id = :id",  # noqa: S608
+            {"owner": owner, "id": job_id},
+        )
+        if not rows:
+            return None
+        number, client_request, *row = rows[0]
+        job, request = _job(row), ResearchRequest.model_validate_json(row[2])
+        result: Mapping[str, Any] = {}
+        if job.finished_at is not None:
+            result = _decoded((yield Statement(_LAST_EVENT, {"job": number})))
+        return dtos.ResearchJobDetail.model_validate(
+            {
+                **dict(job),
+                "request": request,
+                "client_request": json.loads(client_request or "{}"),
+                "response": result.get("response"),
+                "problem": result.get("problem"),
+            }
+        )
+
+    @operation(empty=(), is_read=True)
+    def page(
+        self, owner: str, limit: int, before: str | None = None, api: str | None = None
+    ) -> Operation[tuple[dtos.ResearchJob, ...]]:
+        rows = yield Statement(
+            f"""
+            SELECT {_JOB} FROM llm_platform.research_job
+            WHERE owner = :owner AND (CAST(:api AS text) IS NULL OR api = :api) AND (CAST(:before AS text) IS NULL OR number < (
+                SELECT number FROM llm_platform.research_job WHERE owner = :owner AND id = :before
+            ))
+            ORDER BY number DESC LIMIT :limit
+            """,  # noqa: S608  constants
+            {"owner": owner, "limit": limit, "before": before, "api": api},
+        )
+        return tuple(map(_job, rows))
+
+    @operation(empty=(), is_read=True)
+    def threads(
+        self, owner: str, limit: int, before: str | None = None, text: str | None = None
+    ) -> Operation[tuple[dtos.ResearchThread, ...]]:
+        pattern = None if text is None else "%" + _LIKE_SIGN.sub(r"!\1", text.casefold()) + "%"
+        rows = yield Statement(
+            f"""
+            {_THREADS} AND {_IS_OWN} AND (CAST(:before AS text) IS NULL OR number < (
+                SELECT max(number) FROM llm_platform.research_job WHERE owner = :owner AND thread = :before
+            )) AND (CAST(:pattern AS text) IS NULL OR EXISTS (
+                SELECT 1 {_RUNS} AND run.search_text LIKE :pattern ESCAPE '!'
+            ))
+            ORDER BY number DESC LIMIT :limit
+            """,  # noqa: S608  constants
+            {"owner": owner, "limit": limit, "before": before, "pattern": pattern},
+        )
+        return tuple(map(_thread, rows))
+
+    @operation(empty=None, is_read=True)
+    def thread(self, owner: str, job_id: str) -> Operation[dtos.ResearchThreadDetail | None]:
+        key = {"owner": owner, "id": job_id}
+        rows = yield Statement(
+            f"SELECT {_JOB} FROM llm_platform.research_job {_OF_THREAD} ORDER BY number DESC LIMIT :limit",  # noqa: S608
+            {**key, "limit": dtos.MAX_LISTED},
+        )
+        if not rows:
+            return None
+        [about] = yield Statement(f"{_THREADS} AND {_IS_THREAD}", key)
+        return dtos.ResearchThreadDetail(**dict(_thread(about)), researches=tuple(map(_job, reversed(rows))))
+
+    @operation(empty=False)
+    def rename_thread(self, owner: str, job_id: str, title: str) -> Operation[bool]:
+        rows = yield Statement(
+            f"""
+            UPDATE llm_platform.research_job
+            SET title = :title, search_text = split_part(search_text, '{_GAP}', 1) || '{_GAP}' || :search_title
+            {_OF_THREAD} RETURNING number
+            """,  # noqa: S608  constants
+            {"owner": owner, "id": job_id, "title": title, "search_title": _search_text(title)},
+        )
+        return bool(rows)
+
+    @operation(empty=())
+    def delete_thread(self, owner: str, job_id: str) -> Operation[tuple[str, ...]]:
+        removed = yield from _remove(_OF_THREAD, {"owner": owner, "id": job_id})
+        return tuple(found_id for _, found_id in removed)
+
+    @operation(empty=False)
+    def cancel(self, owner: str, job_id: str, event: dtos.JobEvent) -> Operation[bool]:
+        rows = yield Statement(
+            f"""
+            UPDATE llm_platform.research_job
+            SET status = 'cancelled', finished_at = :now, lease = NULL, lease_until = 0, last_event = last_event + 1
+            WHERE owner = :owner AND id = :id AND {_OPEN} RETURNING number, last_event
+            """,  # noqa: S608  constants
+            {"owner": owner, "id": job_id},
+        )
+        if rows:
+            [(job, number)] = rows
+            yield Statement(_INSERT_EVENT, {"job": job, "number": number, "type": event.type, "data": event.data})
+            return True
+        found = yield Statement(
+            "SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id", {"owner": owner, "id": job_id}
+        )
+        return bool(found)
+
+    @operation(empty=None, is_read=True)
+    def events(self, owner: str, job_id: str, after: int, limit: int) -> Operation[dtos.EventPage | None]:
+        rows = yield Statement(
+            "SELECT number, finished_at, last_event FROM llm_platform.research_job WHERE owner = :owner AND id = :id",
+            {"owner": owner, "id": job_id},
+        )
+        if not rows:
+            return None
+        [(job, finished_at, last_event)] = rows
+        found = yield Statement(
+            """
+            SELECT number, type, data FROM llm_platform.research_job_event
+            WHERE job = :job AND number > :after AND number <= :last ORDER BY number LIMIT :limit
+            """,
+            {"job": job, "after": after, "last": last_event, "limit": limit},
+        )
+        page = tuple(dtos.JobEvent(*row) for row in found)
+        reached = page[-1].number if page else after
+        return dtos.EventPage(page, is_last=finished_at is not None and reached >= last_event)
+
+    @operation(empty=None, is_read=True)
+    def sources(self, owner: str, job_id: str) -> Operation[HeldSources | None]:
+        rows = yield Statement(
+            """
+            SELECT data FROM llm_platform.research_job_sources WHERE job = (
+                SELECT number FROM llm_platform.research_job WHERE owner = :owner AND id = :id
+            )
+            """,
+            {"owner": owner, "id": job_id},
+        )
+        return HeldSources.model_validate_json(rows[0][0]) if rows else None
+
+    @operation(empty=None)
+    def claim(self, token: str, lease_s: float, is_report: bool | None = None) -> Operation[dtos.ClaimedJob | None]:
+        rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s, "is_report": is_report})
+        if not rows:
+            return None
+        [(number, found_id, owner, label, request, *rest)] = rows
+        return dtos.ClaimedJob(number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), *rest)
+
+    @operation()
+    def renew(self, job: dtos.ClaimedJob, lease_s: float) -> Operation[None]:
+        yield from _update_leased(job, "lease_until = :now + :lease_s", lease_s=lease_s)
+
+    @operation()
+    def append(self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> Operation[None]:
+        changed = {"progress": progress.model_dump_json(), "last": events[-1].number}
+        yield from _update_leased(job, "progress = :progress, last_event = :last", **changed)
+        yield from _insert_events(job.number, events)
+
+    @operation()
+    def put_sources(self, job: dtos.ClaimedJob, sources: HeldSources) -> Operation[None]:
+        yield from _update_leased(job, "lease = lease")
+        yield Statement(_PUT_SOURCES, {"job": job.number, "data": sources.model_dump_json()})
+
+    @operation()
+    def finish(
+        self, job: dtos.ClaimedJob, status: dtos.FinalStatus, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress
+    ) -> Operation[None]:
+        yield from _update_leased(
+            job,
+            "status = :status, finished_at = :now, progress = :progress, last_event = :last, lease = NULL, lease_until = 0, "
+            "webhook_at = :now, webhook_status = CASE WHEN webhook IS NULL THEN NULL ELSE 'pending' END",
+            status=status,
+            progress=progress.model_dump_json(),
+            last=events[-1].number,
+        )
+        yield from _insert_events(job.number, events)
+
+    @operation()
+    def release(self, job: dtos.ClaimedJob) -> Operation[None]:
+        yield Statement(
+            f"""
+            UPDATE llm_platform.research_job
+            SET status = 'queued', lease = NULL, lease_until = 0, attempts = attempts - 1 {_LEASED}
+            """,  # noqa: S608  constants
+            {"number": job.number, "token": job.token},
+        )
+
+    @operation(empty=None)
+    def claim_webhook(self, lease_s: float) -> Operation[dtos.WebhookDelivery | None]:
+        rows = yield Statement(_CLAIM_WEBHOOK, {"lease_s": lease_s})
+        if not rows:
+            return None
+        [(number, url, *row)] = rows
+        job = _job(row)
+        result = _decoded((yield Statement(_LAST_EVENT, {"job": number})))
+        return dtos.WebhookDelivery(number, url, job.webhook.attempts if job.webhook else 1, job, result)
+
+    @operation()
+    def settle_webhook(
+        self, delivery: dtos.WebhookDelivery, status: dtos.WebhookStatus, retry_in_s: float = 0.0
+    ) -> Operation[None]:
+        yield Statement(
+            """
+            UPDATE llm_platform.research_job SET webhook_status = :status, webhook_at = :now + :retry_in_s
+            WHERE number = :number AND webhook_status = 'pending' AND webhook_attempts = :attempt RETURNING number
+            """,
+            {"number": delivery.number, "attempt": delivery.attempt, "status": status, "retry_in_s": retry_in_s},
+        )
+
+    @operation(empty={"queued": 0, "running": 0}, is_read=True)
+    def counts(self) -> Operation[Mapping[dtos.ResearchStatus, int]]:
+        rows = yield Statement(
+            f"SELECT status, count(*) FROM llm_platform.research_job WHERE {_OPEN} GROUP BY status",  # noqa: S608
+            {},
+        )
+        return {"queued": 0, "running": 0, **{status: int(count) for status, count in rows}}
+
+    @operation(empty=0)
+    def _clean_some(self) -> Operation[int]:
+        """Remove up to CLEANED_AT_ONCE research runs."""
+        removed = yield from _remove(
+            "WHERE number IN (SELECT number FROM llm_platform.research_job WHERE finished_at < :now - :ttl_s "
+            "ORDER BY number LIMIT :limit {skip})",
+            {"ttl_s": self._ttl_s, "limit": CLEANED_AT_ONCE},
+        )
+        return len(removed)
+
+    async def clean(self) -> int:
+        removed = 0
+        while some := await self._clean_some():
+            removed += some
+        return removed
+
+
+def _new(job: dtos.NewResearchJob) -> dict[str, Any]:
+    return {
+        "owner": job.owner,
+        "id": job.id,
+        "label": job.label,
+        # The fields that were set: whether `sources` was is part of a request with `urls`.
+        "request": job.request.model_dump_json(exclude_unset=True),
+        "api": job.api,
+        "client_request": json.dumps(job.client_request) if job.client_request else "",
+        "joined_id": job.thread_id or job.request.previous_id,
+        "title": job.request.query,
+        "search_text": _search_text(job.request.query),
+        "is_report": job.request.depth == "report",
+    }
+
+
+def _search_text(text: str) -> str:
+    return text.replace(_GAP, " ").casefold()
+
+
+def _delete(owner: str, job_id: str) -> Operation[bool]:
+    removed = yield from _remove("WHERE owner = :owner AND id = :id", {"owner": owner, "id": job_id})
+    return bool(removed)
+
+
+def _remove(which: str, parameters: Mapping[str, Any]) -> Operation[Sequence[Row]]:
+    """Remove these runs with what is stored of them; returns their numbers and ids.
+
+    The run comes first: its removal waits for a worker that writes events of it, and none can write them afterwards.
+    """
+    removed = yield Statement(f"DELETE FROM llm_platform.research_job {which} RETURNING number, id", parameters)  # noqa: S608
+    for job, _ in removed:
+        for table in ("research_job_event", "research_job_sources"):
+            yield Statement(f"DELETE FROM llm_platform.{table} WHERE job = :job", {"job": job})  # noqa: S608
+    return removed
+
+
+def _update_leased(job: dtos.ClaimedJob, changes: str, **parameters: Any) -> Operation[None]:
+    """Raises LeaseLostError, which rolls the operation back."""
+    rows = yield Statement(
+        f"UPDATE llm_platform.research_job SET {changes} {_LEASED}",  # noqa: S608  constants
+        {"number": job.number, "token": job.token, **parameters},
+    )
+    if not rows:
+        raise LeaseLostError
+
+
+def _insert_events(job: int, new: Sequence[dtos.JobEvent]) -> Operation[None]:
+    for event in new:
+        yield Statement(_INSERT_EVENT, {"job": job, "number": event.number, "type": event.type, "data": event.data})
+
+
+def _job(row: Row) -> dtos.ResearchJob:
+    """The research of the columns `_JOB`."""
+    job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook, api, thread_id = row
+    asked = json.loads(request)
+    return dtos.ResearchJob(
+        id=job_id,
+        status=status,
+        query=asked["query"],
+        depth=asked.get("depth", "shallow"),
+        created_at=_time(created_at),
+        started_at=None if started_at is None else _time(started_at),
+        finished_at=None if finished_at is None else _time(finished_at),
+        attempts=attempts,
+        progress=dtos.ResearchProgress.model_validate_json(progress),
+        webhook=None if webhook is None else dtos.WebhookState(status=webhook, attempts=sent),
+        api=api,
+        previous_id=asked.get("previous_id"),
+        thread_id=thread_id,
+    )
+
+
+def _thread(row: Row) -> dtos.ResearchThread:
+    """The thread of a row of `_THREADS`; one that an earlier version stored has no title."""
+    thread_id, title, status, updated_at, request, created_at, runs, open_runs = row
+    return dtos.ResearchThread(
+        id=thread_id,
+        title=title or json.loads(request)["query"],
+        status=status,
+        created_at=_time(created_at),
+        updated_at=_time(updated_at),
+        runs=runs,
+        running=open_runs,
+    )
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _decoded(rows: Sequence[Row]) -> Mapping[str, Any]:
+    return json.loads(rows[0][0]) if rows else {}

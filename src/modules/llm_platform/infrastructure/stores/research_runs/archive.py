@@ -1,0 +1,194 @@
+"""Exports and imports entries as a zip file, with the same names and bytes as in the folder.
+
+An archive is untrusted: its directory is checked before anything is unpacked, and each entry must match its name. Encrypted
+members, links, path traversal, duplicate names and zip bombs are refused.
+"""
+
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import IO, Final
+
+from pydantic import BaseModel, ValidationError
+
+from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name, topic_of
+from modules.llm_platform.infrastructure.stores.research_runs import entry_files
+from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, SUFFIX
+
+MAX_ENTRIES: Final = 50_000
+MAX_MEMBERS: Final = 2 * MAX_ENTRIES  # with folder entries, which other programs add
+MAX_FILE_BYTES: Final = 1 << 30
+MAX_UNPACKED_BYTES: Final = 4 << 30
+MAX_RATIO: Final = 200  # text compresses to a tenth; `_method` stores what compresses more
+SMALL_BYTES: Final = 64 * 1024  # small members may have any ratio
+_DIRECTORY_BYTES_EACH: Final = 1024  # of a member in the directory; a name has at most 250
+_END: Final = b"PK\x05\x06"
+_END_BYTES: Final = 22
+_LARGE: Final = b"PK\x06\x07"  # zip64: stands before the end record
+_LARGE_BYTES: Final = 20
+_ENCRYPTED: Final = 0x1
+_BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
+
+_TOO_LARGE = "that is more than one archive holds: export the topics one by one"
+_INVALID = "that file is not an archive of research runs, or it is broken"
+_BOMB = "that archive would unpack to too many bytes: it is refused"
+_UNEXPECTED = "that archive holds other members than research runs: it is refused"
+
+
+class _JsonObject(BaseModel):
+    """Any object of JSON."""
+
+
+def write_archive(file: Path, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
+    """Write the entries to a file atomically; returns their number. Raises StoreError for too many entries and for a file that
+    cannot be written.
+    """
+    target = file.resolve()
+    draft = target.with_name(f".{token_hex(8)}.draft")
+    try:
+        return _written(draft, target, entries)
+    except OSError as error:
+        raise StoreError(f"the archive cannot be written ({_reason(error)}): name another file") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _written(draft: Path, target: Path, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
+    with zipfile.ZipFile(draft, "x", zipfile.ZIP_DEFLATED) as archive:
+        number = _fill(archive, entries)
+    if draft.stat().st_size > MAX_FILE_BYTES:
+        raise StoreError(_TOO_LARGE)
+    draft.replace(target)
+    return number
+
+
+def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
+    number = total = 0
+    for place, data in entries:
+        number, total = number + 1, total + len(data)
+        if number > MAX_ENTRIES or total > MAX_UNPACKED_BYTES:
+            raise StoreError(_TOO_LARGE)
+        archive.writestr(f"{place.stage}/{place.topic}/{place.key}{SUFFIX}", data, _method(data))
+    return number
+
+
+def _method(data: bytes) -> int:
+    """Stored without compression where the ratio would be refused as a bomb."""
+    swells = len(data) > SMALL_BYTES and len(data) > len(zlib.compress(data)) * MAX_RATIO // 2
+    return zipfile.ZIP_STORED if swells else zipfile.ZIP_DEFLATED
+
+
+def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
+    """The verified entries of an archive. Raises StoreError at the first invalid one; the caller must discard the earlier ones
+    then.
+    """
+    try:
+        with _opened(file) as archive:
+            for info, place in _checked_members(archive):
+                yield _verified(place, _unpacked(archive, info))
+    except OSError as error:
+        raise StoreError(f"that file cannot be read ({_reason(error)})") from error
+    except _BROKEN as error:
+        raise StoreError(_INVALID) from error
+
+
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """The member's bytes, one more than declared at most: without a limit the library unpacks all of it first."""
+    with archive.open(info) as member:
+        return member.read(info.file_size + 1)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
+    if not file.is_file():
+        raise StoreError(f"there is no file {file}")
+    with file.open("rb") as raw:
+        _check_size(raw)
+        with zipfile.ZipFile(raw) as archive:
+            yield archive
+
+
+def _check_size(raw: IO[bytes]) -> None:
+    """Check the size of the directory before it is read: each name becomes an object."""
+    size = raw.seek(0, 2)
+    if size > MAX_FILE_BYTES:
+        raise StoreError(_BOMB)
+    raw.seek(max(0, size - _END_BYTES - _LARGE_BYTES))
+    tail = raw.read()
+    before, end = tail[:-_END_BYTES], tail[-_END_BYTES:]
+    if not end.startswith(_END) or before.startswith(_LARGE):
+        raise StoreError(_INVALID)
+    number, directory = int.from_bytes(end[10:12], "little"), int.from_bytes(end[12:16], "little")
+    if number > MAX_MEMBERS or directory > number * _DIRECTORY_BYTES_EACH:
+        raise StoreError(_BOMB)
+
+
+def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.Place]]:
+    """The members that are entries. Raises StoreError for other members and for exceeded limits."""
+    infos = archive.infolist()
+    members = [info for info in infos if not _is_folder(info)]
+    if any(not _is_regular(info) for info in members):
+        raise StoreError(_UNEXPECTED)
+    places = [_place(info.filename) for info in members]
+    if len(set(places)) != len(places):
+        raise StoreError(_UNEXPECTED)
+    packed, unpacked = sum(info.compress_size for info in infos), sum(info.file_size for info in infos)
+    overlapping = archive.fp is not None and packed > archive.fp.seek(0, 2)
+    if len(members) > MAX_ENTRIES or unpacked > MAX_UNPACKED_BYTES or overlapping or any(map(_swells, infos)):
+        raise StoreError(_BOMB)
+    return list(zip(members, places, strict=True))
+
+
+def _is_folder(info: zipfile.ZipInfo) -> bool:
+    """Whether it is an empty folder entry of a stage or topic, which other programs add."""
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    if not info.is_dir() or info.file_size or kind not in (0, stat.S_IFDIR):
+        return False
+    stage, *topics = info.filename.removesuffix("/").split("/")
+    return stage in STAGES and len(topics) <= 1 and all(map(is_topic_name, topics))
+
+
+def _is_regular(info: zipfile.ZipInfo) -> bool:
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    return kind in (0, stat.S_IFREG) and not info.flag_bits & _ENCRYPTED and info.compress_type in methods
+
+
+def _swells(info: zipfile.ZipInfo) -> bool:
+    too_much = info.file_size > SMALL_BYTES and info.file_size > info.compress_size * MAX_RATIO
+    return too_much or info.file_size > entry_files.MAX_ENTRY_BYTES
+
+
+def _place(name: str) -> entry_files.Place:
+    folder, *rest = name.split("/")
+    stage = next((each for each in STAGES if each == folder), None)
+    topic, key = rest if len(rest) == 2 else ("", "")
+    if stage is None or not is_topic_name(topic) or not key.endswith(SUFFIX):
+        raise StoreError(_UNEXPECTED)
+    if not is_entry_key(key.removesuffix(SUFFIX)):
+        raise StoreError(_UNEXPECTED)
+    return entry_files.Place(stage, topic, key.removesuffix(SUFFIX))
+
+
+def _verified(place: entry_files.Place, data: bytes) -> tuple[entry_files.EntryHeader, bytes]:
+    """The header and value of an entry. Raises StoreError where the seal, the name or the topic of its query do not match."""
+    try:
+        header, value = entry_files.unsealed(data)
+        _JsonObject.model_validate_json(value)
+    except entry_files.OtherFormatError as error:
+        raise StoreError("that archive was written by another version of this program") from error
+    except (entry_files.DamagedEntryError, ValidationError) as error:
+        raise StoreError(_INVALID) from error
+    if header.place != place or topic_of(header.query).name != place.topic:
+        raise StoreError(_UNEXPECTED)
+    return header, value
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__

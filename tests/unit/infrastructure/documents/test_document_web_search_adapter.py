@@ -1,0 +1,227 @@
+"""infrastructure/documents/web_search.py: what holds whichever way a folder is searched."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from tests.support.folder_ways import Way, searching
+from tests.unit.infrastructure.parsing.pdf_samples import pdf
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import PageTimeoutError, WebSearchConfigError, WebSearchTimeoutError
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
+from modules.llm_platform.infrastructure.documents import folder_index
+from modules.llm_platform.infrastructure.documents.folder import Listing
+from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.documents.web_search import DEGRADED_FILES_NAMED, DocumentWebSearch
+
+Make = Callable[..., DocumentWebSearch]
+BY_WORDS = NoneEmbedder.name  # says of each answer that it was found by words
+
+
+@pytest.fixture
+async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
+    made: list[DocumentWebSearch] = []
+
+    def make(**options: object) -> DocumentWebSearch:
+        made.append(searching(way, folder, tmp_path / f"index{len(made)}", **options))
+        return made[-1]
+
+    yield make
+    for adapter in made:
+        await adapter.aclose()
+
+
+async def search(adapter: DocumentWebSearch, query: str = "gateway", **fields: object) -> WebSearchResponse:
+    """The answer, without the word that it was found by keywords only, which a test of its own is about."""
+    answer = await adapter.search(WebSearchRequest(query=query, **fields))  # type: ignore[arg-type]
+    told = tuple(each for each in answer.degraded if each.component != BY_WORDS)
+    return answer.model_copy(update={"degraded": told})
+
+
+async def test_each_format_is_searched(folder: Path, make: Make) -> None:
+    """Markdown, text, HTML and PDF; the snippet is a stretch of the text, the title its own."""
+    (folder / "a.md").write_text("---\nx: 1\n---\n# Markdown page\n\nThe gateway *restarts* here.\n")
+    (folder / "b.txt").write_text("A text about the gateway.")
+    (folder / "c.html").write_text("<title>Web page</title><p>The gateway in HTML.</p><p hidden>gateway secret</p>")
+    (folder / "d.pdf").write_bytes(pdf("The gateway in a PDF.", title="Paper"))
+    answer = await search(make())
+    assert {item.title: item.snippet for item in answer.results} == {
+        "Markdown page": "# Markdown page\n\nThe gateway *restarts* here.",
+        "b": "A text about the gateway.",
+        "Web page": "The gateway in HTML.",
+        "Paper": "The gateway in a PDF.",
+    }
+    assert answer.total_matches == 4
+    assert answer.degraded == ()
+    assert {item.source for item in answer.results} == {"documents"}
+    assert all(item.published_date is None and 0 <= (item.score or 0) <= 1 for item in answer.results)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "prefix"),
+    [
+        (None, "doc:"),
+        ("https://wiki.example.org", "https://wiki.example.org/"),
+        ("https://x.org/d/", "https://x.org/d/"),
+    ],
+)
+async def test_an_address_is_the_path_below_the_folder(
+    folder: Path, make: Make, base_url: str | None, prefix: str
+) -> None:
+    """Escaped so that nothing in a file's name ends a link, and never the server's own path."""
+    names = ["a b/ü (1).md", "a b/x#y?z%.md", 'q"<>.md', "new\nline.md", "]( http:evil.md"]
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("gateway")
+    (folder / os.fsdecode(b"\xff.md")).write_text("gateway")
+    answer = await search(make(base_url=base_url))
+    urls = [item.url for item in answer.results]
+    assert all(url.startswith(prefix) and str(folder) not in url for url in urls)
+    assert all(url.isascii() and not set(url) & set(' \n"<>()[]#?') for url in urls)
+    assert {unquote(url.removeprefix(prefix)) for url in urls} >= set(names)
+    assert f"{prefix}%FF.md" in urls
+
+
+async def test_what_it_cannot_do_is_said(folder: Path, make: Make) -> None:
+    """Dates, engines, sites and other kinds of sources are left out, and the answer tells; a language is no filter."""
+    (folder / "a.md").write_text("gateway")
+    answer = await search(
+        make(),
+        freshness="oneDay",
+        engines=("google",),
+        domains=("x.org",),
+        sources=("documents", "news", "academic"),
+        language="de",
+    )
+    assert len(answer.results) == 1
+    reasons = " ".join(entry.reason for entry in answer.degraded)
+    assert len(answer.degraded) == 5
+    for word in ("freshness", "engines", "domains", "news", "academic"):
+        assert word in reasons
+    assert (await search(make(), time_range="week")).degraded[0].component == "documents"
+    assert (await search(make(), freshness="noLimit", sources=("web",))).degraded == ()
+
+
+async def test_unreadable_files_are_named_and_the_list_is_bounded(folder: Path, make: Make) -> None:
+    """Each with its word, the first ones only; a control character of a name does not get through."""
+    (folder / "good.md").write_text("gateway")
+    (folder / "a\x1b.txt").write_bytes(b"\0\0\0")
+    answer = await search(make())
+    assert [(entry.component, entry.reason) for entry in answer.degraded] == [
+        ("documents/a\ufffd.txt", "it is a binary file, not text")
+    ]
+    for number in range(DEGRADED_FILES_NAMED + 4):
+        (folder / f"b{number}.md").write_text("")
+    answer = await search(make())
+    assert len(answer.results) == 1
+    assert len(answer.degraded) == DEGRADED_FILES_NAMED + 1
+    assert answer.degraded[-1].reason == "and 5 more files"
+
+
+async def test_a_secret_stands_in_no_answer(folder: Path, make: Make) -> None:
+    """Neither in text nor in a file's name."""
+    (folder / "sk-12345678.md").write_text("# sk-12345678\n\ngateway sk-12345678")
+    (folder / "x sk-12345678.txt").write_bytes(b"\0\0\0")
+    answer = await search(make(redactor=Redactor(["sk-12345678"])))
+    assert len(answer.results) == 1
+    assert "sk-12345678" not in answer.model_dump_json()
+
+
+async def test_a_folder_with_nothing_readable_is_an_error(folder: Path, make: Make) -> None:
+    """That is likely a mistake, and an empty answer would hide it."""
+    (folder / "a.xls").write_bytes(b"x")
+    with pytest.raises(WebSearchConfigError, match="holds nothing that can be read"):
+        await search(make())
+
+
+async def test_pages(folder: Path, make: Make) -> None:
+    """The second page goes on where the first ended."""
+    for number in range(5):
+        (folder / f"{number}.md").write_text("gateway " * (number + 1) + "words " * 20)
+    adapter = make()
+    first, second, third = [await search(adapter, count=2, page=page) for page in (1, 2, 3)]
+    assert len({item.url for page in (first, second, third) for item in page.results}) == 5
+    assert (first.total_matches, third.total_matches) == (None, 5)
+
+
+async def test_the_question_is_read_in_its_language(folder: Path, make: Make) -> None:
+    """Function words of the question's own language find nothing, whatever language is asked for."""
+    (folder / "a.md").write_text("was ist das für ein Text")
+    assert (await search(make(), "Was ist das für ein Gateway?", language="en")).results == ()
+    (folder / "b.md").write_text("异步编程")
+    assert (await search(make(), "什么是异步编程？")).results[0].url == "doc:b.md"
+
+
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Folders are looked at once this is set."""
+    may, look = threading.Event(), folder_index.list_folder
+
+    def list_folder(*given: Any, **options: Any) -> Listing:
+        assert may.wait(30)
+        return look(*given, **options)
+
+    monkeypatch.setattr(folder_index, "list_folder", list_folder)
+    yield may
+    may.set()
+
+
+async def test_a_folder_that_takes_long_is_read_in_the_background(
+    folder: Path, tmp_path: Path, blocked: threading.Event
+) -> None:
+    """A search gives up at its deadline, reading goes on, others are served meanwhile, and the next one finds it done."""
+    (folder / "a.md").write_text("gateway")
+    index = searching("by words", folder, tmp_path / "kept").folder
+    assert index
+    adapter = DocumentWebSearch(index, timeout=0.1)
+    with pytest.raises(WebSearchTimeoutError, match="still being read"):
+        await search(adapter)
+    with pytest.raises(PageTimeoutError) as caught:
+        await DocumentPageReader(adapter).read("doc:a.md")
+    assert caught.value.retryable
+    assert await adapter.ping() == "0 documents so far, still reading"
+    blocked.set()
+    await index.refresh()
+    assert len((await search(DocumentWebSearch(index))).results) == 1
+    await adapter.aclose()
+
+
+async def test_health(folder: Path, tmp_path: Path, make: Make) -> None:
+    """The number of documents, or what is wrong with the setting."""
+    (folder / "a.md").write_text("gateway")
+    adapter = make()
+    await search(adapter)
+    assert await adapter.ping() == "1 documents"
+    missing = searching("by words", tmp_path / "nowhere", tmp_path / "kept")
+    with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
+        await missing.ping()
+    await missing.aclose()
+
+
+async def test_a_single_file_is_searched(folder: Path, tmp_path: Path, way: Way) -> None:
+    """It alone, under its own name, and again when it has changed."""
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text("The gateway restarts.")
+    adapter = searching(way, folder / "a.md", tmp_path / "kept")
+    assert [item.url for item in (await search(adapter)).results] == ["doc:a.md"]
+    assert "restarts" in (await DocumentPageReader(adapter).read("doc:a.md")).text
+    (folder / "a.md").write_text("The gateway sleeps for once.")
+    assert "sleeps" in (await search(adapter)).results[0].snippet
+    await adapter.aclose()
+
+
+async def test_types_that_are_not_read_are_told(folder: Path, make: Make) -> None:
+    """How many files, and of which types."""
+    (folder / "a.md").write_text("gateway")
+    (folder / "b.xls").write_bytes(b"x")
+    answer = await search(make())
+    assert [each.reason for each in answer.degraded] == ["1 file of a type that is not read: 1 .xls"]

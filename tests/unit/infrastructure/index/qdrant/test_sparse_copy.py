@@ -1,0 +1,68 @@
+"""A generation is copied while other processes open it, and opening one writes files of a moment."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from modules.llm_platform.infrastructure.index.qdrant.generations import CHUNK_BYTES, copy_folder
+
+COPIES = 200
+
+
+def test_a_copy_is_the_same_with_fewer_bytes_on_the_disk(tmp_path: Path) -> None:
+    """Data, holes and folders are where they were, and a hole takes no room."""
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    (source / "empty").touch()
+    (source / "inner" / "small").write_bytes(b"abc")
+    with (source / "holes").open("wb") as file:
+        for place in (0, 10 * CHUNK_BYTES):
+            file.seek(place)
+            file.write(b"x" * (CHUNK_BYTES + 5))
+        file.truncate(40 * CHUNK_BYTES)
+    copy_folder(source, tmp_path / "copy")
+    for path in source.rglob("*"):
+        other = tmp_path / "copy" / path.relative_to(source)
+        assert path.is_dir() == other.is_dir()
+        assert path.is_dir() or path.read_bytes() == other.read_bytes()
+    assert (tmp_path / "copy" / "holes").stat().st_blocks * 512 < 10 * CHUNK_BYTES
+
+
+def test_vanishing_files_are_skipped(tmp_path: Path) -> None:
+    """Files and folders come and go beside those that stay; each copy has those that stay, and nothing is raised."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(20):
+        (source / f"stays-{number}").write_bytes(b"whole")
+    ended = threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            passing = source / ".passing"
+            passing.mkdir()
+            (passing / "file").touch()
+            (source / ".file").touch()
+            (passing / "file").unlink()
+            passing.rmdir()
+            (source / ".file").unlink()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        for number in range(COPIES):
+            target = tmp_path / f"copy-{number}"
+            copy_folder(source, target)
+            assert sum(path.read_bytes() == b"whole" for path in target.glob("stays-*")) == 20
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
+    """Only what stands inside may vanish."""
+    with pytest.raises(FileNotFoundError):
+        copy_folder(tmp_path / "nowhere", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()

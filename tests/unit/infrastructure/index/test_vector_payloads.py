@@ -1,0 +1,79 @@
+"""What is written down of passages, documents and collections comes back as it was."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument, Passage
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError
+from modules.llm_platform.domain.retrieval.bm25 import FORM
+from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.index.payloads import (
+    document_of,
+    document_payload,
+    document_point,
+    facts_of,
+    facts_payload,
+    field_texts,
+    passage_of,
+    passage_payload,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+FIELDS = st.dictionaries(TEXT, st.lists(TEXT, min_size=1).map(tuple), max_size=4)
+
+
+@given(TEXT, TEXT, FIELDS, st.none() | TEXT)
+def test_passages(doc_id: str, text: str, fields: dict[str, tuple[str, ...]], url: str | None) -> None:
+    """Fields of any name and value among them, through JSON."""
+    passage = Passage(id="x", doc_id=doc_id, title=text, text=text, start=7, url=url, fields=fields)
+    assert passage_of("x", json.loads(json.dumps(passage_payload(passage, 3)))) == passage
+
+
+@given(TEXT, st.none() | TEXT, st.none() | TEXT)
+def test_documents(text: str, url: str | None, origin: str | None) -> None:
+    """With or without an address, and where it came from."""
+    document = IndexedDocument(doc_id=text, sha256="s", passages=2, title=text, url=url, origin=origin)
+    assert document_of(json.loads(json.dumps(document_payload(document)))) == document
+
+
+def test_facts() -> None:
+    """The mean to the last digit."""
+    facts = Collection(name="n", embedder="e", dimension=2, mean=(0.1, 1 / 3))
+    assert facts_of("n", json.loads(json.dumps(facts_payload(facts)))) == facts
+
+
+@for_each("words", [None, FORM - 1, FORM + 1, "2"])
+def test_facts_of_another_sparse_format(words: object) -> None:
+    """Questions would find next to nothing in them, and nobody would see why: the remedy is said instead."""
+    payload = {**facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}
+    with pytest.raises(VectorStoreConfigError, match=r"'n'.*index again"):
+        facts_of("n", payload)
+
+
+@given(TEXT, TEXT, TEXT, TEXT)
+def test_fields_do_not_collide(key: str, value: str, other_key: str, other_value: str) -> None:
+    """Two fields are written alike only where they are the same."""
+    alike = field_texts(key, [value]) == field_texts(other_key, [other_value])
+    assert alike == ((key, value) == (other_key, other_value))
+
+
+@given(st.text())
+def test_clean(text: str) -> None:
+    """What comes out can be written in UTF-8, and what already could is not changed."""
+    assert replace_surrogates(text).encode().decode() == replace_surrogates(text)
+    assert replace_surrogates(replace_surrogates(text)) == replace_surrogates(text)
+    assert len(replace_surrogates(text)) == len(text)
+    assert replace_surrogates("ünïcode") == "ünïcode"
+    assert replace_surrogates("\ud800") == "?"
+
+
+def test_points_of_documents() -> None:
+    """The same on every machine, another for each document."""
+    assert document_point("a") == "bcde56b6-ce99-502c-a8f6-848733b3d45e"
+    assert document_point("a") != document_point("b")

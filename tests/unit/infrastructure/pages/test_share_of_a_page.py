@@ -1,0 +1,32 @@
+"""The share of a page that was kept, from the parser to a source of an answer."""
+
+from tests.support.reading_pages import InProcess, fetcher, html, page
+
+from modules.llm_platform.application.research.read_pages import ReadPage, with_page
+from modules.llm_platform.domain.dtos.research_dtos import Source, SourceRef
+from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
+from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
+
+
+class KeepsLittle(InProcess):
+    """A parser that keeps 8 % of each page."""
+
+    async def html(self, html: str) -> Parsed:
+        return Parsed("A few words.", extraction=0.08)
+
+
+async def test_the_share_of_a_page_reaches_its_source() -> None:
+    """A source whose page was read says how much of the page's visible text was kept."""
+    read = await DirectPageReader(fetcher(page(html("<p>A few words.</p>"))), KeepsLittle()).read("https://a.test/")
+    assert read.extraction == 0.08
+    snippet = Source(index=1, title="", url="https://a.test/", text="A few", text_kind="snippet")
+    assert SourceRef.of(with_page(snippet, ReadPage(read, None))).extraction == 0.08
+    assert SourceRef.of(snippet).extraction is None
+
+
+def test_the_parser_process_tells_the_share() -> None:
+    """The share comes through the pipe of the child; a file has none."""
+    with ParserProcess() as parser:
+        assert parser.page("<p>All of a page.</p>").extraction == 1
+        assert parser.linked_page("<p>All of a page.</p>").extraction == 1
+        assert parser.html("<p>All of a file.</p>").extraction is None

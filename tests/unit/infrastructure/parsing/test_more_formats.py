@@ -1,0 +1,192 @@
+"""Word documents, EPUB books, notebooks, reStructuredText, tables and logs become text."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.chunking import split_chunks
+from modules.llm_platform.infrastructure.documents.folder import list_folder
+from modules.llm_platform.infrastructure.documents.reading import read_text
+from modules.llm_platform.infrastructure.parsing.archives import MAX_UNPACKED_BYTES, docx_text
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+STYLES = f'<w:styles {W}><w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style></w:styles>'
+BODY = (
+    '<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Heat</w:t></w:r><w:r><w:t>ing</w:t></w:r></w:p>'
+    '<w:p><w:r><w:t xml:space="preserve">The pump draws </w:t><w:tab/><w:t>4 kW.</w:t></w:r>'
+    "<w:del><w:r><w:delText>5 kW</w:delText></w:r></w:del>"
+    "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r></w:p>"
+    "<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>an item</w:t></w:r></w:p>"
+    "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>b</w:t></w:r></w:p></w:tc></w:tr></w:tbl>"
+)
+CORE = '<c xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>The house</dc:title></c>'
+
+
+def archive(path: Path, **parts: str) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, text in parts.items():
+            file.writestr(name.replace("__", "/").replace("_xml", ".xml"), text)
+    return path
+
+
+def docx(path: Path, body: str = BODY, before: str = "", styles: str = STYLES) -> Path:
+    document = f"{before}<w:document {W}><w:body>{body}</w:body></w:document>"
+    return archive(path, word__document_xml=document, word__styles_xml=styles, docProps__core_xml=CORE)
+
+
+def read(path: Path) -> Parsed:
+    with ParserProcess() as parser:
+        return read_text(path.parent, list_folder(path.parent).files[path.name], parser, Redactor())
+
+
+def test_a_word_document(tmp_path: Path) -> None:
+    """Headings in any language, lists and tables; neither what was deleted nor what is hidden."""
+    assert read(docx(tmp_path / "a.docx")) == Parsed(
+        "# Heating\n\nThe pump draws 4 kW.\n\n- an item\n\na | b", "The house"
+    )
+
+
+def test_a_word_document_with_thousands_of_styles(tmp_path: Path) -> None:
+    """Word itself allows 4,079. Each has a dozen elements; a document that was pasted together for years has as many."""
+    properties = "<w:keepNext w:val='0'/>" * 40
+    style = f"<w:style w:styleId='s{{0}}'><w:name w:val='Style {{0}}'/><w:pPr>{properties}</w:pPr></w:style>"
+    styles = f"<w:styles {W}>{''.join(map(style.format, range(6000)))}{STYLES.partition('>')[2]}"
+    assert read(docx(tmp_path / "a.docx", styles=styles)).text.startswith("# Heating")
+
+
+def test_a_book(tmp_path: Path) -> None:
+    """Chapters in the order of the spine, wherever they lie."""
+    package = (
+        '<package xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata><dc:title>Sea</dc:title></metadata><manifest>'
+        '<item id="b" href="text/two%20b.xhtml" media-type="application/xhtml+xml"/>'
+        '<item id="c" href="x.css" media-type="text/css"/>'
+        '<item id="a" href="one.xhtml" media-type="application/xhtml+xml"/></manifest>'
+        '<spine><itemref idref="a"/><itemref idref="b"/><itemref idref="c"/></spine></package>'
+    )
+    with zipfile.ZipFile(tmp_path / "a.epub", "w") as file:
+        file.writestr("META-INF/container.xml", '<container><rootfile full-path="OEBPS/content.opf"/></container>')
+        file.writestr("OEBPS/content.opf", package)
+        file.writestr("OEBPS/one.xhtml", "<html><body><h1>One</h1><p>It rains.</p></body></html>")
+        file.writestr("OEBPS/text/two b.xhtml", "<html><body><h1>Two</h1><p>It snows.</p></body></html>")
+    assert read(tmp_path / "a.epub") == Parsed("# One\n\nIt rains.\n\n# Two\n\nIt snows.", "Sea")
+
+
+def test_a_notebook(tmp_path: Path) -> None:
+    """Words as written, code fenced; what it printed is left out."""
+    cells = [
+        {"cell_type": "markdown", "source": ["# Tides\n", "\n", "High at noon."]},
+        {"cell_type": "code", "source": "tide()", "outputs": [{"text": "printed"}]},
+    ]
+    told = {"cells": cells, "metadata": {"kernelspec": {"language": "python"}}}
+    (tmp_path / "a.ipynb").write_text(json.dumps(told), encoding="utf-8")
+    assert read(tmp_path / "a.ipynb") == Parsed("# Tides\n\nHigh at noon.\n\n```python\ntide()\n```", "Tides")
+
+
+def test_restructured_text(tmp_path: Path) -> None:
+    """Its headings are Markdown's, by the order of their marks; everything else is as written."""
+    text = (
+        "=====\nHouse\n=====\n\nWalls.\n\nHeating\n~~~~~~~\n\n.. note::\n\n   A pump.\n\nIn winter\n*********\n\nCold.\n\n"
+        "Roof\n~~~~\n\nTiles.\n\na\n\n----\n\nb"
+    )
+    (tmp_path / "a.rst").write_text(text, encoding="utf-8")
+    parsed = read(tmp_path / "a.rst")
+    assert parsed.title == "House"
+    assert [line for line in parsed.text.split("\n") if line] == [
+        "# House", "Walls.", "## Heating", ".. note::", "   A pump.", "### In winter", "Cold.", "## Roof", "Tiles.", "a",
+        "----", "b",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["docx", "epub", "ipynb"])
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 nonsense", b"[" * 100_000, b'{"cells": 1}'])
+def test_broken_lines_are_named(tmp_path: Path, suffix: str, data: bytes) -> None:
+    """A file that only bears the name is left out with a word, and the parser goes on."""
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(data)
+    with pytest.raises(UnreadableDocument, match="it is not a"):
+        read(path)
+
+
+def test_entities_are_refused(tmp_path: Path) -> None:
+    """Neither do they unpack to gigabytes, nor does one name a file of this machine."""
+    bomb = "<!DOCTYPE d [<!ENTITY a 'aaaa'><!ENTITY b SYSTEM 'file:///etc/passwd'>]>"
+    path = docx(tmp_path / "a.docx", "<w:p><w:r><w:t>&a;&b;</w:t></w:r></w:p>", bomb)
+    with pytest.raises(UnreadableDocument, match="it is not a Word document"):
+        read(path)
+
+
+def test_too_large_archive_is_refused(tmp_path: Path) -> None:
+    """However small the file is: no more is unpacked than the bound."""
+    path = docx(tmp_path / "a.docx", " " * (MAX_UNPACKED_BYTES + 1))
+    assert path.stat().st_size < 1_000_000
+    assert docx_text(str(path)) == {"error": "it unpacks to more than 100 MB"}
+
+
+def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
+    """By suffix, the most first; pictures and what else holds no words is passed over."""
+    for name in ("a.md", "a.xls", "B.XLS", "c.odt", "d.png", "LICENSE", ".hidden.doc"):
+        (tmp_path / name).write_text("x", encoding="utf-8")
+    assert (
+        list_folder(tmp_path).unread_summary == "4 files of types that are not read: 2 .xls, 1 .odt, 1 without a suffix"
+    )
+    for name in ("a.1", "a.2", "a.3", "a.4"):
+        (tmp_path / name).write_text("x", encoding="utf-8")
+    assert list_folder(tmp_path).unread_summary.endswith(", 2 of other types")
+
+
+@for_each(
+    ("name", "written"),
+    [
+        ("a.csv", 'City,Opened,Note\r\nOslo,1854,"trains, trams | and\nbuses"\r\n\r\nLima,1870,\r\n'),
+        ("a.csv", 'City;Opened;Note\nOslo;1854;"trains, trams | and\nbuses"\nLima;1870;\n'),
+        ("a.tsv", "City\tOpened\tNote\nOslo\t1854\ttrains, trams | and buses\nLima\t1870\t\n"),
+    ],
+)
+def test_separated_values_are_a_table(tmp_path: Path, name: str, written: str) -> None:
+    """Whatever separates them; a line break or a bar in a value ends neither its row nor its cell."""
+    (tmp_path / name).write_text(written, newline="")
+    assert read(tmp_path / name).text == (
+        "| City | Opened | Note |\n| --- | --- | --- |\n| Oslo | 1854 | trains, trams \\| and buses |\n| Lima | 1870 |  |"
+    )
+
+
+def test_every_passage_of_a_long_table_names_its_columns(tmp_path: Path) -> None:
+    """A passage without them could not be quoted as a row. No row is lost or doubled."""
+    rows = [f"City {number},{1800 + number}" for number in range(500)]
+    (tmp_path / "a.csv").write_text("\n".join(["Name,Opened", *rows]))
+    text = read(tmp_path / "a.csv").text
+    passages = [text[chunk.start : chunk.end] for chunk in split_chunks(text)]
+    assert len(passages) > 5
+    assert all(passage.startswith("| Name | Opened |\n| --- | --- |\n") for passage in passages)
+    assert [line for line in text.split("\n") if "City" in line] == [f"| {row.replace(',', ' | ')} |" for row in rows]
+
+
+@for_each(
+    "written", ["a line without a separator\nanother", 'a,b\n"' + "x" * 200_000, "City,Opened\n"],
+)
+def test_values_that_are_no_table_keep_their_text(tmp_path: Path, written: str) -> None:
+    (tmp_path / "a.csv").write_text(written)
+    assert written.split("\n")[0].replace(",", " | ") in read(tmp_path / "a.csv").text.replace(",", " | ")
+
+
+def test_a_wide_head_is_not_repeated_for_every_row(tmp_path: Path) -> None:
+    """The text of a table of thousands of columns stays in proportion to its file."""
+    written = "\n".join([",".join(f"c{number}" for number in range(5000)), *(["1"] * 20_000)])
+    (tmp_path / "a.csv").write_text(written)
+    assert len(read(tmp_path / "a.csv").text) < 10 * len(written)
+
+
+def test_a_log_is_read_by_its_entries(tmp_path: Path) -> None:
+    """An indented line belongs to the entry above."""
+    (tmp_path / "a.log").write_text("06:00 started\n06:01 ERROR failed\n  ValueError: no such customer\n\n06:02 stopped\n")
+    assert read(tmp_path / "a.log").text == (
+        "- 06:00 started\n- 06:01 ERROR failed\n  ValueError: no such customer\n\n- 06:02 stopped\n"
+    )

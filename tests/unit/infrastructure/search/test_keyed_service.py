@@ -1,0 +1,58 @@
+"""What all search services with an API key share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.infrastructure.search import keyed_service as keyed
+from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
+
+
+@for_each(
+    ("written", "iso"),
+    [
+        ("2026-03-31", "2026-03-31"),
+        ("2026-03-31T10:00:00.000Z", "2026-03-31T10:00:00.000Z"),
+        ("Mar 31, 2026", "2026-03-31"),
+        ("March 1, 2026", "2026-03-01"),
+        ("Tue, 31 Mar 2026 10:00:00 GMT", "2026-03-31T10:00:00+00:00"),
+        ("Feb 31, 2026", None),
+        ("Tue, 31", None),
+        ("2 weeks ago", None),
+        ("", None),
+        (None, None),
+        (20260331, None),
+    ],
+)
+def test_dates_of_results_become_iso(written: Any, iso: str | None) -> None:
+    """Three ways of writing a date are read; any other one is no date, since a relative one is inexact."""
+    assert keyed.iso_date(written) == iso
+
+
+@for_each(
+    ("language", "territory"),
+    [("de-AT", "AT"), ("zh-Hant-TW", "TW"), ("zh-Hant", None), ("es-419", None), ("de", None), (None, None)],
+)
+def test_a_territory_of_a_language_tag(language: str | None, territory: str | None) -> None:
+    """Two letters at its end."""
+    assert keyed.territory_of(language) == territory
+
+
+@for_each(
+    ("sources", "searched"),
+    [
+        (("web",), ["web"]),
+        (("news",), ["news"]),
+        (("news", "web"), ["web", "news"]),
+        (("academic", "news"), ["news", "academic"]),
+        (("documents",), ["web"]),
+        (("documents", "news"), ["web", "news"]),
+    ],
+)
+def test_a_kind_that_a_service_lacks_is_searched_on_the_web(sources: Any, searched: list[str]) -> None:
+    """Each other kind has its own search, once."""
+    request = WebSearchRequest(query="python", sources=sources)
+    assert list(ExaWebSearchAdapter("key")._requested_kinds(request)) == searched
