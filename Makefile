@@ -10,8 +10,8 @@ KAFKA := build/kafka
 DEBIAN_PYTHON := build/debian-python
 # Tests wait for processes, sockets and timers, so five workers fill two processors.
 WORKERS ?= 5
-# These wait for processes most of the time. Each may run a Kafka of three brokers or a browser: 2 GB of memory.
-SERVICE_WORKERS ?= 3
+# These wait for brokers and browsers most of the time. One runs a Kafka of three brokers (2 GB of memory), the others need 1 GB each.
+SERVICE_WORKERS ?= 5
 FUZZ_SECONDS ?= 7200
 MINUTES ?= 20
 # A test beyond its limit ends its process, which is red and names the test. Others have the limit of pyproject.toml.

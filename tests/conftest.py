@@ -46,6 +46,13 @@ FOREIGN = re.compile(  # what changes how code of ours or of our libraries behav
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
 GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD = 50_000, 20  # allocations, collections; each collection looks at all loaded tests
 HOSTILE = Path(__file__).parent / "security"
+LONGEST = (  # files that one worker runs for half a minute and more of its processor
+    "tests/unit/presentation/rest/http/test_openapi.py",
+    "tests/e2e/test_hostile_requests.py",
+    "tests/security/test_text_fuzz.py",
+    "tests/security/test_injection_pages.py",
+    "tests/security/test_parser_limits.py",
+)
 LONG = (  # what starts processes or tries thousands of cases
     "tests/crash/",
     "tests/docs/",
@@ -54,7 +61,6 @@ LONG = (  # what starts processes or tries thousands of cases
     "tests/packaging/",
     "tests/quality/",
     "tests/security/",
-    "tests/unit/presentation/rest/http/test_openapi.py",
 )
 MADE_ONCE = "tests/packaging/"  # a wheel, and two environments
 # Most of these tests wait for processes, sockets or timers, so any worker takes the next one.
@@ -63,6 +69,7 @@ MODULE_FIXTURE = 'scope="module"'
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all tests are collected: what is collected stays
     gc.set_threshold(GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD, GC_OLDER_THRESHOLD)
     _scrub_environment()
     if not _runs_workers(config):
@@ -82,9 +89,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measuring coverage takes two thirds of the time of tests that run thousands of examples; others reach the same lines.
 
-    Long files run first: those that are left at the end are short, and no worker waits long for another.
+    The longest files run first, then the other long ones: the files that are left at the end are short, and no worker waits
+    long for another.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    items.sort(key=lambda item: (not item.nodeid.startswith(LONGEST), not item.nodeid.startswith(LONG)))
     for item in items:
         if item.path.is_relative_to(HOSTILE) or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.no_cover)
@@ -120,6 +128,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     `-m live` runs the services that have an address; `-m live_qdrant` without one would be green and have tried nothing.
     """
     gc.freeze()  # modules and tests live as long as the process
+    gc.enable()
     asked_for = session.config.getoption("markexpr", "")
     for mark, (variable, example) in LIVE.items():
         items = [item for item in session.items if item.get_closest_marker(mark)]

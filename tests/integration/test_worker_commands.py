@@ -76,8 +76,9 @@ sys.exit(run(["worker"], Wiring(None, None, None, None, parts)))
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
+    """One for each worker of the suite, since the tests of this file are distributed one by one."""
     with MockCluster(TOPICS) as mock:
         yield mock
 
