@@ -184,6 +184,8 @@ class TestSplitFinished:
             ("```py\nx\n\ny", ("", "```py\nx\n\ny")),
             ("a\n\n```py\nx\n\ny", ("a", "```py\nx\n\ny")),
             ("```py\nx\n\ny\n```\n\nb", ("```py\nx\n\ny\n```", "b")),
+            ("~~~\n```\n\ny", ("", "~~~\n```\n\ny")),
+            ("10. a\n    ```\n    x\n\n    y", ("", "10. a\n    ```\n    x\n\n    y")),
         ],
     )
     def test_block_ends_at_a_blank_line_outside_a_fence(self, text: str, split: tuple[str, str]) -> None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, assert_never
 
 from modules.llm_platform.application.research import events
+from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.render.terminal import display_url, plural, shorten
@@ -24,16 +25,15 @@ FOLDER_PROGRESS_INTERVAL_S: Final = 2.0
 MAX_TITLE_CHARS: Final = 80  # of a page's title or address
 PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # by the status of a page that was read
 
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
-
 
 def split_finished(text: str) -> tuple[str, str]:
     """The finished Markdown blocks, and the block that is still being written; a code fence is one block."""
-    for blank in reversed(list(_BLANK_LINE.finditer(text))):
-        if len(_FENCE.findall(text, 0, blank.start())) % 2 == 0:
-            return text[: blank.start()], text[blank.end() :]
-    return "", text
+    blocks, finished, position = BlockTracker(), (0, 0), 0
+    for line in re.findall(r"[^\n]*\n", text):
+        if blocks.take(expand_tabs(line[:-1])).kind == "blank":
+            finished = position, position + len(line)
+        position += len(line)
+    return text[: finished[0]].removesuffix("\n"), text[finished[1] :]
 
 
 class LiveAnswer:
@@ -55,8 +55,11 @@ class LiveAnswer:
 
     def feed(self, text: str) -> None:
         """Append the next part of the answer."""
-        finished, self._unfinished = split_finished(self._unfinished + printable(text))
-        self._print(finished)
+        written = printable(text)
+        self._unfinished += written
+        if "\n" in written:
+            finished, self._unfinished = split_finished(self._unfinished)
+            self._print(finished)
         if self._unfinished.strip():
             self._draw()
 
