@@ -10,8 +10,8 @@ from typing import Any
 
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard
+from modules.llm_platform.infrastructure.telemetry import from_settings as telemetry
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
-from modules.llm_platform.wiring import services
 
 OFF = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LOG_LEVEL": "ERROR"}
 
@@ -34,7 +34,7 @@ def _replace(place: object, **parts: object) -> None:
 def _make_app() -> Any:
     _replace(UpstreamGuard, call=_call, admit=_admit, leave=lambda *_: None)  # upstream slots, Retry-After, breaker
     _replace(RequestLog, started=lambda *_: 0.0, finished=lambda *_: None)
-    _replace(services, build_metrics=lambda: NO_METRICS)
+    _replace(telemetry, build_metrics=lambda: NO_METRICS)
     os.environ.update(OFF)
     from modules.llm_platform.asgi import app
 

@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import SecretStr
 
-from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchProviderSpec, provider_names
+from modules.llm_platform.infrastructure.search.from_settings.providers import (
+    SEARCH_PROVIDERS,
+    SearchProviderSpec,
+    provider_names,
+)
 from shared.config import FIRST_SETTINGS, SECTIONS, Settings, example_line, variable_names
 from shared.setting_names import format_value
 

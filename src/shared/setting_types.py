@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretSt
 from pydantic_settings import NoDecode
 
 LLMKindName = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
+LOCAL_EMBEDDERS = ("none", "wordllama")  # Values of EMBEDDER that cost nothing and send nothing.
 LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge", "output"]
 ReaderName = Literal["jina", "direct", "direct-robots"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
@@ -244,7 +245,7 @@ NetworkList = Annotated[
 ]
 KafkaConfig = Annotated[dict[str, KafkaValue], NoDecode, BeforeValidator(parse_kafka_config)]
 ReaderList = Annotated[tuple[ReaderName, ...], NoDecode, BeforeValidator(_split_lower), Field(min_length=1)]
-ProviderList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_providers)]  # wiring.search checks the names
+ProviderList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_providers)]  # check_providers checks the names
 LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_split_lower), Field(max_length=4)]
 CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]

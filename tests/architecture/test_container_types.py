@@ -114,7 +114,7 @@ def test_providers_fit_what_they_call() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(("settings", "metrics", "redis"), "redis is"), (("settings", "redis"), "missing a required argument")],
+    [(("settings", "metrics", "redis"), "resources is"), (("settings", "redis"), "missing a required argument")],
 )
 def test_wrong_arguments_are_found(arguments: tuple[str, ...], said: str) -> None:
     """Swapped, and left out: the law above would hold for any container otherwise."""

@@ -64,7 +64,7 @@ def test_container_and_fakes_load_no_extra(module: str) -> None:
 def test_limits_that_are_counted_in_the_process_load_no_redis() -> None:
     """A server without Redis does not load its client, which loads OpenTelemetry's SDK; later imports of it work."""
     loaded = loaded_by(
-        "from modules.llm_platform.wiring.rate_limits import check_rate_limits\n"
+        "from modules.llm_platform.infrastructure.limits.from_settings import check_rate_limits\n"
         "from shared.config import Settings\n"
         "check_rate_limits(Settings(_env_file=None))\n"
         "loaded = set(sys.modules); import redis.asyncio; sys.modules.clear(); sys.modules.update(dict.fromkeys(loaded))"

@@ -23,7 +23,7 @@ WRONG = (
     ("infrastructure", "shared.config"),
     ("infrastructure", "modules.llm_platform.testing"),
     ("presentation/rest", "modules.llm_platform.infrastructure.http.client"),
-    ("presentation/cli", "modules.llm_platform.wiring.search"),
+    ("presentation/cli", "modules.llm_platform.wiring.checks"),
     ("wiring", "modules.llm_platform.container"),
     ("application/research", "modules.llm_platform.application.services.web_search_service"),
     ("application/rag", "modules.llm_platform.application.services.page_service"),

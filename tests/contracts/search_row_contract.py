@@ -1,4 +1,4 @@
-"""The contract of a search provider that has a row in `SEARCH_PROVIDERS` of wiring/search.py."""
+"""The contract of a search provider that has a row in `SEARCH_PROVIDERS`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.infrastructure.search.from_settings.providers import spec_of
 from modules.llm_platform.testing.web_search import SearchCase, SlowSearch, WebSearchProviderContract
-from modules.llm_platform.wiring.search import spec_of
 from shared.exceptions import AppException
 
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
@@ -32,11 +32,11 @@ class SearchRowContract(WebSearchProviderContract):
     ) -> None:
         """An adapter reports an unsupported source in `degraded` exactly if its row does not have it."""
         spec = spec_of(provider.name)
-        assert spec is not None, f"{provider.name} has no row in SEARCH_PROVIDERS of wiring/search.py"
+        assert spec is not None, f"{provider.name} has no row in SEARCH_PROVIDERS"
         answer = await provider.search(findable.with_(sources=(kind,)))
         is_reported = any(kind in each.reason for each in answer.degraded)
         assert is_reported == (kind not in spec.source_kinds), (
-            f"source_kinds of {provider.name} in wiring/search.py and `degraded` of its adapter disagree about {kind}"
+            f"source_kinds of {provider.name} in SEARCH_PROVIDERS and `degraded` of its adapter disagree about {kind}"
         )
 
 

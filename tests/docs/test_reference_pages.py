@@ -18,12 +18,12 @@ from modules.llm_platform.domain.dtos.research_dtos import HeldSource, ResearchM
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES
+from modules.llm_platform.infrastructure.limits.upstream_states import MAX_CALLS_IN_FLIGHT
 from modules.llm_platform.infrastructure.stores.database.migrations import LATEST
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiRequest, ChatApiResponse
 from modules.llm_platform.presentation.rest.http import problems as rest_problems
 from modules.llm_platform.presentation.rest.research_routes import ResearchApiRequest
 from modules.llm_platform.presentation.rest.search_routes import WebSearchApiRequest, WebSearchApiResponse
-from modules.llm_platform.wiring.resources import MAX_CALLS_IN_FLIGHT
 from shared.exceptions import AppException
 
 CRITERIA = "docs/reference/success-criteria.md"

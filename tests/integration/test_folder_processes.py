@@ -22,9 +22,9 @@ from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.infrastructure import resources as resources_module
 from modules.llm_platform.infrastructure.documents import web_search as document_web_search
 from modules.llm_platform.testing.waiting import becomes_true
-from modules.llm_platform.wiring import resources as resources_module
 from shared.config import Settings
 
 SOURCE = Path(document_web_search.__file__).parents[4]

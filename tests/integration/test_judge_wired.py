@@ -32,7 +32,7 @@ from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import LLMStreamPart
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
-from modules.llm_platform.wiring.llms import judged_answers
+from modules.llm_platform.wiring.writers import judged_answers
 from shared.config import Settings
 
 QUESTION = "What does the event loop run?"

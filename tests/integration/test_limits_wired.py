@@ -202,7 +202,7 @@ class TestModels:
             report = wired.stage_llms()["rank"]
             await report.generate(question())
             await report.generate(question())
-            pace, others = wired.llm_rate_limiters()["only"], wired.llm_rate_limiters()["other"]
+            pace, others = (wired.llm_policies().limiters[name] for name in ("only", "other"))
             assert 0 < pace.earliest_wait_s() <= 1
             assert others.earliest_wait_s() <= 0
             await wired.resources().aclose()

@@ -15,7 +15,7 @@ from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.services.doctor_service import NO_INDEX
-from modules.llm_platform.container import Resources, build_platform, build_worker_parts
+from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagCitation, RagQuestion, RagSearch
@@ -32,11 +32,12 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import llm_connections
+from modules.llm_platform.infrastructure.models.from_settings.embedder import _embedding_connection
 from modules.llm_platform.infrastructure.models.kinds import configuration_error
+from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.testing import FakeLLM, FakePageReader
-from modules.llm_platform.wiring.documents import _embedding_connection
-from modules.llm_platform.wiring.llms import llm_connections
 from shared.config import Settings
 
 OF_STORES = ("store", "background_runs")  # checks of the doctor that are in every report

@@ -22,13 +22,13 @@ from modules.llm_platform.container import build_message_schemas
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagHits, RagSearch
 from modules.llm_platform.domain.exceptions import SchemaRegistryError
 from modules.llm_platform.infrastructure.confluent_schema_registry import ConfluentSchemaRegistry
+from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, STAGES, Topics
 from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas, without_header
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import Worker
 from modules.llm_platform.testing.waiting import becomes_true, error_of
-from modules.llm_platform.wiring.resources import Resources
 from shared.config import Settings, SettingsError
 
 REQUESTS, RESULTS, FAILED = "rag_search_request", "rag_search_result", "rag_failed"

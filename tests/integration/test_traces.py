@@ -41,12 +41,18 @@ from modules.llm_platform.domain.spans import (
     STAGE_SPAN,
     UPSTREAM_SPAN,
 )
+from modules.llm_platform.infrastructure.telemetry.from_settings import (
+    NOT_INSTALLED,
+    OFFLINE,
+    UNKNOWN_EXPORTER,
+    UNKNOWN_PROTOCOL,
+    build_tracer,
+)
 from modules.llm_platform.infrastructure.telemetry.otel_tracer import FLUSH_S, OtelTracer
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.testing.waiting import becomes_true
-from modules.llm_platform.wiring.tracing import NOT_INSTALLED, OFFLINE, UNKNOWN_EXPORTER, UNKNOWN_PROTOCOL, build_tracer
 from shared.config import Settings
 
 QUESTION = "What does a zebrafish loop run?"

@@ -46,9 +46,14 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import MAX_BODY_BYTES, make_client
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S
 from modules.llm_platform.infrastructure.search.bocha import BochaWebSearchAdapter
+from modules.llm_platform.infrastructure.search.from_settings.providers import (
+    SEARCH_PROVIDERS,
+    SearchParts,
+    SearchProviderSpec,
+    spec_of,
+)
 from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, becomes_true
-from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchParts, SearchProviderSpec, spec_of
 from shared.config import Settings
 from shared.exceptions import AppException
 
@@ -92,7 +97,7 @@ def builder(spec: SearchProviderSpec) -> Build:
         if "SEARXNG_URL" in values:
             values["SEARXNG_URL"] = (url,)
         settings = Settings(_env_file=None).model_copy(update=values)
-        (adapter,) = spec.build(SearchParts(settings, GivenClient(client), None, None))  # type: ignore[arg-type]
+        (adapter,) = spec.build(SearchParts(settings, GivenClient(client), None))  # type: ignore[arg-type]
         return adapter
 
     return build

@@ -17,7 +17,7 @@ from modules.llm_platform import WebSearchRequest
 from modules.llm_platform.container import Container
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchError
 from modules.llm_platform.infrastructure.limits.upstream_limits import COOLDOWN_S, FAILURES_TO_OPEN, CircuitBreaker
-from modules.llm_platform.wiring.resources import upstream_states
+from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
 from shared.config import Settings
 
 REQUESTS = 100

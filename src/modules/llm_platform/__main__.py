@@ -37,42 +37,39 @@ def _build_server_platform(settings: Settings) -> LLMPlatform:
 
 
 def _search_order(settings: Settings) -> tuple[str, ...]:
-    from modules.llm_platform.wiring.search import search_order
+    from modules.llm_platform.infrastructure.search.from_settings.providers import search_order
 
     return search_order(settings)
 
 
 def _search_providers() -> tuple[str, ...]:
-    from modules.llm_platform.wiring.search import provider_names
+    from modules.llm_platform.infrastructure.search.from_settings.providers import provider_names
 
     return provider_names()
 
 
 def _uses_fallback(settings: Settings) -> bool:
-    from modules.llm_platform.wiring.search import uses_fallback
+    from modules.llm_platform.infrastructure.search.from_settings.providers import uses_fallback
 
     return uses_fallback(settings)
 
 
 def _has_fallback() -> bool:
-    from modules.llm_platform.wiring.resources import is_installed
+    from modules.llm_platform.infrastructure.resources import is_installed
 
     return is_installed(("ddgs",))
 
 
 def _has_model(settings: Settings) -> bool:
-    from modules.llm_platform.wiring.llms import llm_connections
+    from modules.llm_platform.infrastructure.models.from_settings.chat_models import llm_connections
 
     return bool(llm_connections(settings))
 
 
 def _serve(settings: Settings) -> None:
-    _search_order(settings)  # raises SettingsError for an unknown provider
-    from modules.llm_platform.wiring.daily_budget import check_daily_budget
-    from modules.llm_platform.wiring.rate_limits import check_rate_limits
+    from modules.llm_platform.wiring.checks import check_server_settings
 
-    check_daily_budget(settings)
-    check_rate_limits(settings)
+    check_server_settings(settings)
     from modules.llm_platform.presentation.rest.http.request_log import quiet_steps
     from modules.llm_platform.presentation.rest.server import serve
     from shared.logging import configure_logging
@@ -89,7 +86,7 @@ def _worker_parts(settings: Settings, *, keep_failed: bool = False) -> AbstractA
 
 
 async def _migrate_database(settings: Settings) -> tuple[int, int]:
-    from modules.llm_platform.wiring.stores import migrate_database
+    from modules.llm_platform.infrastructure.stores.from_settings import migrate_database
 
     return await migrate_database(settings)
 
@@ -108,7 +105,7 @@ def _command_tracer(console: Console, *, offline: bool) -> ITracer:
 
     if not opentelemetry_variables():
         return NO_TRACER
-    from modules.llm_platform.wiring.tracing import build_tracer
+    from modules.llm_platform.infrastructure.telemetry.from_settings import build_tracer
 
     try:
         settings = Settings.load(**({"LLM_PLATFORM_OFFLINE": True} if offline else {}))

@@ -20,13 +20,9 @@ def make_app() -> FastAPI:
 
     try:
         settings = Settings.load()
-        from modules.llm_platform.wiring.daily_budget import check_daily_budget
-        from modules.llm_platform.wiring.rate_limits import check_rate_limits
-        from modules.llm_platform.wiring.search import check_providers
+        from modules.llm_platform.wiring.checks import check_server_settings
 
-        check_providers(settings)
-        check_daily_budget(settings)
-        check_rate_limits(settings)
+        check_server_settings(settings)
         from modules.llm_platform.presentation.rest.app import create_app
     except SettingsError as error:
         raise SystemExit(str(error)) from None

@@ -1,7 +1,7 @@
 """The dependency injection container: ports, adapters and services of one platform.
 
 To replace a port in a test: `build_platform(overrides={IWebSearchProvider: FakeWebSearch(…)})`. To add a search provider:
-see `wiring/search.py`.
+see `infrastructure/search/from_settings/providers.py`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from modules.llm_platform.application.services.web_search_service import WebSear
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import StoredTurns
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -45,25 +46,25 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.cache import from_settings as cache
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
+from modules.llm_platform.infrastructure.documents import from_settings as documents
+from modules.llm_platform.infrastructure.index import from_settings as index
+from modules.llm_platform.infrastructure.limits import from_settings as limits
+from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
+from modules.llm_platform.infrastructure.models.from_settings import chat_models, daily_budgets
+from modules.llm_platform.infrastructure.models.from_settings import embedder as embedders
 from modules.llm_platform.infrastructure.models.kinds import configuration_error
-from modules.llm_platform.wiring import (
-    daily_budget,
-    documents,
-    llms,
-    rate_limits,
-    research_jobs,
-    research_variants,
-    search,
-    services,
-    stores,
-    tracing,
-)
-from modules.llm_platform.wiring import pages as page_readers
-from modules.llm_platform.wiring import redis as redis_wiring
+from modules.llm_platform.infrastructure.pages import from_settings as page_readers
+from modules.llm_platform.infrastructure.resources import Resources
+from modules.llm_platform.infrastructure.search.from_settings import chain as search
+from modules.llm_platform.infrastructure.stores import from_settings as stores
+from modules.llm_platform.infrastructure.telemetry import from_settings as telemetry
+from modules.llm_platform.wiring import research_jobs, research_variants, services, writers
+from modules.llm_platform.wiring.checks import check_settings
 from modules.llm_platform.wiring.provider_container import ProviderContainer
-from modules.llm_platform.wiring.resources import Resources, upstream_states
 from shared.config import Settings
+from shared.setting_types import LOCAL_EMBEDDERS
 
 if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
@@ -84,63 +85,83 @@ class Container(ProviderContainer):
 
     container: providers.Self[Any] = providers.Self()
     settings = providers.Dependency(instance_of=Settings)
-    resources = providers.Singleton(Resources, settings)
     metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)  # a server and a worker override it
     tracer: providers.Object[ITracer] = providers.Object(NO_TRACER)  # likewise
-    redis = providers.Singleton(redis_wiring.build_redis, settings, resources, metrics)  # None without REDIS_URL
-    database = providers.Singleton(stores.build_database, settings, resources, metrics)  # None without DATABASE_URL
-    shared_state = providers.Singleton(redis_wiring.SharedState, settings, redis, metrics)
+    resources = providers.Singleton(Resources, settings, metrics)
+    redis = providers.Singleton(cache.build_redis, settings, resources)  # None without REDIS_URL
+    database = providers.Singleton(stores.build_database, settings, resources)  # None without DATABASE_URL
+    shared_state = providers.Singleton(cache.SharedState, settings, resources, redis)
 
-    embedder = providers.Singleton(documents.build_embedder, settings, resources)
-    vector_store = providers.Singleton(documents.build_vector_store, settings, resources)
+    embedder = providers.Singleton(embedders.build_embedder, settings, resources)
+    vector_store = providers.Singleton(index.build_vector_store, settings, resources)
     retrieval = providers.Singleton(
         RetrievalService, embedder, vector_store, settings.provided.QDRANT_COLLECTION, top_k=settings.provided.RAG_TOP_K
     )
 
     document_source = providers.Singleton(documents.build_document_source, settings, resources)
-    folder_embedder = providers.Singleton(documents.build_local_embedder, settings)
+    folder_embedder = providers.Singleton(embedders.build_local_embedder, settings)
     folder_store: providers.Object[IVectorStore | None] = providers.Object(None)  # None: an embedded store of its own
     folder_index = providers.Singleton(
-        documents.build_folder_index, settings, resources, document_source, folder_embedder, folder_store
+        documents.build_folder_index, settings, resources, document_source, folder_embedder, folder_store,
+        providers.Object(index.embedded_store),
+    )
+    document_search = providers.Singleton(
+        documents.build_document_search, settings, resources, retrieval, folder_index
     )
 
-    search_adapters = providers.Singleton(search.search_adapters, settings, resources, retrieval, folder_index)
+    search_adapters = providers.Singleton(search.search_adapters, settings, resources, document_search.provider)
     search_rate_limiters = providers.Singleton(search.search_rate_limiters, settings, search_adapters)
     search_upstreams = providers.Singleton(search.search_upstreams, search_adapters, metrics)
     search_policies = providers.Singleton(
         search.build_search_policies, settings, search_rate_limiters, search_upstreams, shared_state
     )
     web_search_provider = providers.Singleton(search.web_search_provider, settings, search_adapters, search_policies)
-    llm_adapters = providers.Singleton(llms.build_llm_adapters, settings, resources)
-    context_tokens = providers.Singleton(llms.build_context_tokens, settings, llm_adapters)
-    llm_rate_limiters = providers.Singleton(llms.build_llm_rate_limiters, settings, llm_adapters)
-    llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
-    model_budgets = providers.Singleton(daily_budget.build_model_budgets, settings, resources, redis, database, metrics)
-    llm_provider = providers.Singleton(
-        llms.build_llm_provider,
-        settings,
-        llm_adapters,
-        llm_rate_limiters,
-        llm_upstreams,
-        model_budgets,
-    )
-    extractive = providers.Singleton(ExtractiveSynthesizer)
-    synthesizer = providers.Singleton(
-        llms.build_synthesizer, settings, llm_provider, llm_adapters, extractive, context_tokens, shared_state
+    report_search_provider = providers.Singleton(
+        search.report_search_provider, settings, search_adapters, search_policies, web_search_provider
     )
 
-    page_circuits = providers.Singleton(page_readers.page_circuits, settings, metrics)
-    direct_parts = providers.Singleton(page_readers.build_direct_parts, settings, resources)
-    direct_page_reader = providers.Singleton(
-        page_readers.build_direct_page_reader, resources, direct_parts, metrics
+    llm_adapters = providers.Singleton(chat_models.build_llm_adapters, settings, resources)
+    context_tokens = providers.Singleton(chat_models.build_context_tokens, settings, llm_adapters)
+    llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
+    spending_store = providers.Singleton(stores.build_spending_store, settings, resources, redis, database)
+    model_budgets = providers.Singleton(daily_budgets.build_model_budgets, settings, resources, spending_store.provider)
+    llm_policies = providers.Singleton(
+        chat_models.build_model_policies, settings, llm_adapters, llm_upstreams, model_budgets
     )
-    site_reader = providers.Singleton(page_readers.build_site_reader, settings, resources, direct_parts, metrics)
+    llm_provider = providers.Singleton(chat_models.build_llm_provider, settings, llm_adapters, llm_policies)
+    stage_llms = providers.Singleton(chat_models.build_stage_llms, settings, llm_adapters, llm_policies, llm_provider)
+    price = providers.Singleton(chat_models.build_price, settings, llm_adapters)
+
+    page_circuits = providers.Singleton(page_readers.page_circuits, settings, resources)
+    direct_parts = providers.Singleton(page_readers.build_direct_parts, settings, resources)
+    direct_page_reader = providers.Singleton(page_readers.build_direct_page_reader, resources, direct_parts.provider)
+    site_reader = providers.Singleton(page_readers.build_site_reader, settings, resources, direct_parts.provider)
     page_reader = providers.Singleton(
-        page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader, metrics
+        page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader
     )
     answer_page_reader = providers.Singleton(
         page_readers.build_answer_page_reader, settings, direct_page_reader, shared_state.provided.cache.call("pages", Page)
     )
+    pages = providers.Singleton(PageService, page_reader)
+    found_documents = search_adapters.provided.get.call(DOCUMENTS)
+    result_pages = providers.Singleton(
+        PageService, providers.Singleton(documents.build_report_page_reader, found_documents, page_reader)
+    )
+
+    research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
+    research_job_store = providers.Singleton(stores.build_research_job_store, settings, resources, database)
+    outcome_store = providers.Singleton(stores.build_outcome_store, settings, resources, database)  # of workers
+    failed_request_store = providers.Singleton(stores.build_failed_request_store, settings, resources, database)
+
+    extractive = providers.Singleton(ExtractiveSynthesizer)
+    synthesizer = providers.Singleton(
+        writers.build_synthesizer, settings, llm_provider, llm_adapters, extractive, context_tokens, shared_state
+    )
+    report_writer = providers.Singleton(partial, writers.build_writer, extractive)
+    planner = providers.Singleton(writers.build_planner, llm_provider)
+    citation_judges = providers.Singleton(writers.build_citation_judges, context_tokens)
+    answer_judge = providers.Singleton(writers.build_answer_judge, settings, citation_judges, llm_provider)
+    output = providers.Singleton(writers.build_output, settings, llm_provider, context_tokens, price)
 
     web_search = providers.Singleton(
         WebSearchService,
@@ -148,26 +169,7 @@ class Container(ProviderContainer):
         log_queries=settings.provided.LOG_QUERIES,
         source_kinds=providers.Singleton(search.source_kinds, search_adapters),
     )
-    research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
-    stage_llms = providers.Singleton(
-        llms.build_stage_llms,
-        settings,
-        llm_adapters,
-        llm_rate_limiters,
-        llm_upstreams,
-        llm_provider,
-        model_budgets,
-    )
-    report_search_provider = providers.Singleton(
-        search.report_search_provider, settings, search_adapters, search_policies, web_search_provider
-    )
-    report_writer = providers.Singleton(partial, llms.build_writer, extractive)
-    citation_judges = providers.Singleton(llms.build_citation_judges, context_tokens)
-    answer_judge = providers.Singleton(llms.build_answer_judge, settings, citation_judges, llm_provider)
     report_options = providers.Singleton(services.report_options, settings)
-    result_pages = providers.Singleton(
-        PageService, providers.Singleton(page_readers.build_report_page_reader, search_adapters, page_reader)
-    )
     report_tools = providers.Singleton(
         ReportTools,
         search=providers.Singleton(WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES),
@@ -176,9 +178,9 @@ class Container(ProviderContainer):
         llms=stage_llms,
         writer=report_writer,
         fallback=extractive,
-        judge=providers.Singleton(llms.build_report_judge, settings, citation_judges, llm_adapters),
+        judge=providers.Singleton(writers.build_report_judge, settings, citation_judges, llm_adapters),
         labels=providers.Singleton(services.report_labels, settings, search_adapters, llm_adapters),
-        price=providers.Singleton(llms.build_price, settings, llm_adapters),
+        price=price,
         options=report_options,
         context=context_tokens,
         metrics=metrics,
@@ -188,13 +190,10 @@ class Container(ProviderContainer):
     llm = providers.Singleton(
         LLMService,
         llm_provider,
-        providers.Singleton(llms.missing_llm_message, settings),
-        providers.Singleton(llms.configured_models, llm_adapters),
+        providers.Singleton(chat_models.missing_llm_message, settings),
+        providers.Singleton(chat_models.configured_models, llm_adapters),
         providers.Singleton(MemoryCache, KEPT_CONVERSATIONS),
     )
-    embeddings = providers.Singleton(EmbeddingService, embedder)
-    planner = providers.Singleton(llms.build_planner, llm_provider)
-    research_job_store = providers.Singleton(research_jobs.build_research_job_store, settings, resources, database)
     quick_research = providers.Singleton(
         QuickResearch,
         search=web_search,
@@ -204,20 +203,19 @@ class Container(ProviderContainer):
         options=providers.Singleton(services.research_options, settings, llm_adapters),
         plans=shared_state.provided.cache.call("plans", ResearchPlan),
         judge=providers.Singleton(
-            llms.build_research_judge, settings, citation_judges, llm_provider, llm_adapters, shared_state
+            writers.build_research_judge, settings, citation_judges, llm_provider, llm_adapters, shared_state
         ),
         reader=answer_page_reader,
-        models=providers.Singleton(llms.model_version, llm_adapters),
+        models=providers.Singleton(chat_models.model_version, llm_adapters),
     )
     follow_ups = providers.Singleton(
         FollowUps,
         shared_state.provided.cache.call("turns", StoredTurns),
         research_job_store,
         llm=planner,
-        price=report_tools.provided.price,
-        timeout_s=providers.Singleton(llms.follow_up_timeout_s, settings),
+        price=price,
+        timeout_s=providers.Singleton(writers.follow_up_timeout_s, settings),
     )
-    output = providers.Singleton(llms.build_output, settings, llm_provider, context_tokens, report_tools.provided.price)
     research_parts = providers.Singleton(ResearchParts, quick_research, reporter, follow_ups, output)
     research = providers.Singleton(
         ResearchService,
@@ -226,32 +224,23 @@ class Container(ProviderContainer):
         metrics,
         research_job_store,
         providers.Singleton(research_variants.build_variants, container, providers.Object(_new_container)),
-        providers.Singleton(documents.build_open_files, resources, folder_embedder),
+        providers.Singleton(
+            documents.build_open_files, resources, folder_embedder, providers.Object(index.memory_store)
+        ),
     )
-    webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store, metrics)
+    webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = providers.Singleton(
-        research_jobs.build_research_jobs,
-        settings,
-        resources,
-        research,
-        research_job_store,
-        webhooks,
-        metrics,
-        tracer,
+        research_jobs.build_research_jobs, settings, resources, research, research_job_store, webhooks, tracer
     )
-    pages = providers.Singleton(PageService, page_reader)
     store = providers.Singleton(
         StoreService, research_store, providers.Singleton(documents.build_stored_folder_indexes, settings)
     )
     indexing = providers.Singleton(
-        IndexingService,
-        document_source,
-        embedder,
-        vector_store,
-        settings.provided.QDRANT_COLLECTION,
+        IndexingService, document_source, embedder, vector_store, settings.provided.QDRANT_COLLECTION
     )
     answer_writer = providers.Singleton(
-        llms.build_writer, extractive, llm_provider, context_tokens, providers.Singleton(llms.sources_budget_tokens, settings)
+        writers.build_writer, extractive, llm_provider, context_tokens,
+        providers.Singleton(chat_models.sources_budget_tokens, settings),
     )
     answers = providers.Singleton(
         AnswerService,
@@ -266,9 +255,9 @@ class Container(ProviderContainer):
         providers.Singleton(services.answer_options, settings),
         judge=answer_judge,
     )
-    outcome_store = providers.Singleton(stores.build_outcome_store, settings, resources, database)  # of workers
-    failed_request_store = providers.Singleton(stores.build_failed_request_store, settings, resources, database)
-    rate_limit_probe = providers.Singleton(rate_limits.build_rate_limit_probe, settings, redis)
+
+    rate_limiter = providers.Singleton(limits.build_rate_limiter, settings, redis)  # used by servers only
+    rate_limit_probe = providers.Singleton(limits.build_rate_limit_probe, settings, redis)
     store_probes = providers.Singleton(
         stores.store_probes, redis, research_store, rate_limit_probe, research_job_store
     )
@@ -277,9 +266,8 @@ class Container(ProviderContainer):
     doctor = providers.Singleton(
         services.build_doctor, settings, search_adapters, llm_adapters, retrieval,
         providers.Singleton(stores.doctor_probes, settings, store_probes),
-        providers.Singleton(llms.build_judge, settings, citation_judges, llm_provider),
+        providers.Singleton(writers.build_judge, settings, citation_judges, llm_provider),
     )
-    rate_limiter = providers.Singleton(rate_limits.build_rate_limiter, settings, redis)  # used by servers only
     platform = providers.Factory(
         LLMPlatform,
         web_search=web_search,
@@ -290,7 +278,7 @@ class Container(ProviderContainer):
         result_pages=result_pages,
         site_crawl=providers.Singleton(SiteCrawlService, site_reader),
         store=store,
-        embeddings=embeddings,
+        embeddings=providers.Singleton(EmbeddingService, embedder),
         retrieval=retrieval,
         indexing=indexing,
         answers=answers,
@@ -299,7 +287,7 @@ class Container(ProviderContainer):
         metrics=metrics,
         tracer=tracer,
         source_kinds=providers.Singleton(search.searchable_kinds, settings, search_adapters),
-        document_titles=providers.Singleton(search.document_titles, settings, search_adapters),
+        document_titles=providers.Singleton(services.document_titles, settings, found_documents),
         icons=providers.Singleton(page_readers.build_icon_reader, settings, direct_parts),
         _close=resources.provided.aclose,
         _rate_limiter=rate_limiter.provider,
@@ -347,7 +335,7 @@ async def build_worker_parts(
     schemas = build_message_schemas(settings, container.resources())
     options = HandlerOptions(
         max_message_bytes=settings.RAG_MAX_MESSAGE_BYTES,
-        timeout_s=llms.research_timeout_s(settings),
+        timeout_s=chat_models.research_timeout_s(settings),
         tenant_field=settings.KAFKA_TENANT_FIELD,
         topics=Topics(settings.kafka_topics()),
         schemas=schemas,
@@ -355,7 +343,7 @@ async def build_worker_parts(
     async with container.platform() as platform:
         outcomes = container.outcome_store()
         llm, embedder = container.llm_provider(), container.embedder()
-        paid = settings.EMBEDDER not in documents.LOCAL_EMBEDDERS
+        paid = settings.EMBEDDER not in LOCAL_EMBEDDERS
         dependency_list = [
             outcome_store_dependency(outcomes),
             *retrieval_dependencies(platform.retrieval, embedder, paid=paid),
@@ -400,20 +388,20 @@ async def open_outcome_stores(settings: Settings) -> AsyncIterator[tuple[IOutcom
 def _worker_notes(settings: Settings) -> Iterator[str]:
     if settings.QDRANT_URL is None:
         yield EMBEDDED_INDEX
-    connections = llms.llm_connections(settings)
+    connections = chat_models.llm_connections(settings)
     yield from (f"a language model cannot be used: {error}" for error in map(configuration_error, connections) if error)
     if not connections:
         yield (
-            llms.ONLY_LOOPBACK
-            if settings.LLM_PLATFORM_OFFLINE and llms.all_connections(settings)
-            else llms.EXTRACTIVE_ONLY
+            chat_models.ONLY_LOOPBACK
+            if settings.LLM_PLATFORM_OFFLINE and chat_models.all_connections(settings)
+            else chat_models.EXTRACTIVE_ONLY
         )
 
 
 def _observed_container(settings: Settings, service: str, overrides: Mapping[type[Any], object]) -> Container:
     """Return the container of a process that runs for long: with metrics, and with traces where they are configured."""
-    tracer = tracing.build_tracer(settings, service)
-    container = _container(settings, {IMetrics: services.build_metrics(), ITracer: tracer, **overrides})
+    tracer = telemetry.build_tracer(settings, service)
+    container = _container(settings, {IMetrics: telemetry.build_metrics(), ITracer: tracer, **overrides})
     container.resources().on_close(tracer.aclose)  # the first to be registered is closed last
     return container
 
@@ -421,11 +409,7 @@ def _observed_container(settings: Settings, service: str, overrides: Mapping[typ
 def _container(settings: Settings, overrides: Mapping[type[Any], object] | None) -> Container:
     if ILLMProvider in (overrides or {}):
         settings = settings.model_copy(update={"LLM_STAGES": {}})  # the override serves every stage
-    llms.stage_choices(settings)  # raises SettingsError at the start instead of in the first report
-    search.check_providers(settings)
-    daily_budget.check_daily_budget(settings)
-    redis_wiring.uses_redis(settings)
-    stores.check_database(settings)
+    check_settings(settings)
     container = Container(settings=settings)
     for port, replacement in (overrides or {}).items():
         _override(container, port, replacement)

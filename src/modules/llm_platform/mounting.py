@@ -22,16 +22,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     host's. Raises SettingsError for an invalid setting, ModuleNotFoundError without the extra `server`.
     """
     from modules.llm_platform.container import build_server_platform
-    from modules.llm_platform.wiring.daily_budget import check_daily_budget
-    from modules.llm_platform.wiring.rate_limits import check_rate_limits
-    from modules.llm_platform.wiring.search import check_providers
+    from modules.llm_platform.wiring.checks import check_server_settings
     from shared.config import Settings
 
     settings = settings or Settings.load()
-    check_providers(settings)
-    check_daily_budget(settings)
     try:
-        check_rate_limits(settings)
+        check_server_settings(settings)
         from modules.llm_platform.presentation.rest import app
     except ModuleNotFoundError as error:
         raise _missing_server(error) from None

@@ -8,7 +8,7 @@ import pytest
 from tests.support.cases import for_each
 
 from modules.llm_platform.container import Container
-from modules.llm_platform.wiring.daily_budget import check_daily_budget
+from modules.llm_platform.infrastructure.models.from_settings.daily_budgets import check_daily_budget
 from shared.config import Settings, SettingsError
 
 KEYS = "alice:0123456789,abcdefghijk"

@@ -17,12 +17,13 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
+from modules.llm_platform.infrastructure.models.from_settings import chat_models as llms
 from modules.llm_platform.infrastructure.models.kinds import configuration_error
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 from modules.llm_platform.testing import FakeLLM
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
-from modules.llm_platform.wiring import llms
-from modules.llm_platform.wiring.resources import upstream_states
+from modules.llm_platform.wiring import writers
 from shared.config import Settings
 
 LOCAL = "http://127.0.0.1:9/v1"
@@ -63,7 +64,7 @@ def test_a_local_model_has_more_time() -> None:
     ]:
         settings = _settings(**values)
         assert llms.llm_connections(settings)[0].timeout == first_token_s
-        assert llms.follow_up_timeout_s(settings) == follow_up_s
+        assert writers.follow_up_timeout_s(settings) == follow_up_s
         assert llms.research_timeout_s(settings) == research_s
 
 
@@ -78,7 +79,7 @@ async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
         ({"LLM_PROVIDERS": [{"name": name, **fields} for name, fields in _PROVIDERS.items()]}, 1200, 2000),
     ]:
         llm = FakeLLM(["Pumps move water [1]."])
-        writer = llms.build_writer(FakeSynthesizer(), llm, 32_000, llms.sources_budget_tokens(_settings(**values)))
+        writer = writers.build_writer(FakeSynthesizer(), llm, 32_000, llms.sources_budget_tokens(_settings(**values)))
         await writer.synthesize(SynthesisRequest("What moves water?", sources, "en"))
         prompt = " ".join(each.content for each in llm.requests[-1].messages)
         assert least < count_tokens(prompt) < most
@@ -168,7 +169,9 @@ async def test_a_single_model_is_tried_again_and_several_replace_each_other(coun
     """After a lost connection the next model answers sooner than a second try; without another one, a second try does."""
     down, works = [LLMConnectionError("down"), "answer"], ["answer"]
     models = {f"m{number}": FakeLLM(works if number else down, name=f"m{number}") for number in range(count)}
-    llm = llms.build_llm_provider(Settings(_env_file=None), models, {}, upstream_states(models), {})
+    settings = _settings()
+    policies = llms.build_model_policies(settings, models, upstream_states(models), {})
+    llm = llms.build_llm_provider(settings, models, policies)
     assert llm is not None
     assert (await llm.generate(question())).content == "answer"
     assert [len(each.requests) for each in models.values()] == calls

@@ -9,8 +9,8 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
+from modules.llm_platform.infrastructure.cache import from_settings as redis_wiring
 from modules.llm_platform.infrastructure.cache.redis_key_lock import RedisKeyLock
-from modules.llm_platform.wiring import redis as redis_wiring
 from shared.config import Settings, SettingsError
 
 LOCAL = "redis://:a-long-password@127.0.0.1:6379/0"

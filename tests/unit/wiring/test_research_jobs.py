@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import HOOK, MANY, MemoryResearchJobStore, event, new_job
 from tests.support.clock import Clock
 
@@ -15,9 +14,9 @@ from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
 from modules.llm_platform.domain.ports.webhook_sender import WebhookReply
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.infrastructure.guarded_webhook_sender import GuardedWebhookSender
+from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 from modules.llm_platform.wiring.research_jobs import build_webhooks
-from modules.llm_platform.wiring.resources import Resources
 from shared.config import Settings
 
 KEY = "sk-0123456789abcdef"
@@ -41,7 +40,7 @@ async def test_a_webhook_has_no_configured_secret(clock: Clock, monkeypatch: pyt
     assert job is not None
     problem = json.dumps({"type": "failed", "problem": {"detail": f"no access with {KEY}"}})
     await store.finish(job, "failed", [event(1, "failed", problem)], ResearchProgress())
-    webhooks = build_webhooks(settings, resources, store, MemoryMetrics())
+    webhooks = build_webhooks(settings, resources, store)
     assert webhooks is not None
     running = asyncio.create_task(webhooks.run())
     try:

@@ -20,12 +20,18 @@ from modules.llm_platform import __main__ as entry
 from modules.llm_platform.application.services.doctor_service import NOT_TRIED
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
+from modules.llm_platform.infrastructure.resources import Resources
+from modules.llm_platform.infrastructure.search.from_settings import chain
+from modules.llm_platform.infrastructure.search.from_settings import providers as search
+from modules.llm_platform.infrastructure.search.from_settings.providers import (
+    SEARCH_PROVIDERS,
+    SearchParts,
+    SearchProviderSpec,
+    spec_of,
+)
 from modules.llm_platform.presentation.cli.commands import worker as worker_command
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.testing import FakeWebSearch
-from modules.llm_platform.wiring import search
-from modules.llm_platform.wiring.resources import Resources
-from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchParts, SearchProviderSpec, spec_of
 from shared.config import Settings, SettingsError
 from shared.exceptions import AppException
 
@@ -128,7 +134,7 @@ class TestRows:
             values = {"KEY": KEY, "URL": upstream.url, "URLS": {spec.name: upstream.url}}
             settings = Settings(**{name: values[name.rpartition("_")[2]] for name in fields})
             resources = Resources(settings)
-            (adapter,) = spec.build(SearchParts(settings, resources, None, None))  # type: ignore[arg-type]
+            (adapter,) = spec.build(SearchParts(settings, resources, None))  # type: ignore[arg-type]
             assert adapter.name == spec.name
             if fields:  # ddgs has no setting
                 with pytest.raises(AppException):
@@ -213,8 +219,8 @@ def test_auto_skips_a_provider_that_must_be_named(monkeypatch: pytest.MonkeyPatc
 def test_rate_limit_is_a_setting_of_its_provider() -> None:
     """The error of a rate limit names the setting of its own provider, and none for a provider without one."""
     for spec in SEARCH_PROVIDERS:
-        _, named = search._rpm(spec.name, Settings(_env_file=None))
-        assert named in (*spec.settings, search.THE_LIMIT)
+        _, named = chain._rpm(spec.name, Settings(_env_file=None))
+        assert named in (*spec.settings, chain.THE_LIMIT)
         assert (named == "SEARXNG_RPM") == (spec.name == "searxng")
 
 

@@ -8,13 +8,13 @@ import pytest
 from tests.support.cases import for_each
 
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.infrastructure.resources import Resources
+from modules.llm_platform.infrastructure.stores import from_settings as stores
 from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
 from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import PROBE
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore, NoResearchStore
 from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
-from modules.llm_platform.wiring import stores
-from modules.llm_platform.wiring.resources import Resources
 from shared.config import Settings, SettingsError
 
 PASSWORD = "hush-hush-hush"

@@ -7,7 +7,7 @@ from typing import Any
 from dependency_injector import providers
 
 from modules.llm_platform.application.services.research_service import ResearchParts, ResearchVariants
-from modules.llm_platform.wiring.llms import LLMAdapters
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import LLMAdapters
 from shared.config import Settings
 
 NewContainer = Callable[[Settings], Any]
@@ -17,7 +17,7 @@ ALWAYS_OWN = ("settings", "llm_adapters")
 MODEL_PARTS = frozenset(
     (
         *("context_tokens", "llm_provider", "synthesizer", "stage_llms", "citation_judges", "report_tools", "reporter"),
-        *("planner", "quick_research", "follow_ups", "output", "research_parts"),
+        *("price", "planner", "quick_research", "follow_ups", "output", "research_parts"),
     )
 )
 

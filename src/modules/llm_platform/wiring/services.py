@@ -3,33 +3,37 @@
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
+from modules.llm_platform.application.platform import DocumentTitles, no_titles
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.research.quick import ResearchOptions
 from modules.llm_platform.application.research.read_pages import ReadOptions
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.services.answer_service import AnswerOptions
-from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck
+from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
-from modules.llm_platform.wiring import search as search_wiring
-from modules.llm_platform.wiring.documents import LOCAL_EMBEDDERS
-from modules.llm_platform.wiring.llms import (
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.cache.from_settings import SharedState
+from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
     STAGES,
     LLMAdapters,
-    judged_answers,
     llm_connections,
     model_version,
     research_timeout_s,
     stage_choices,
 )
-from modules.llm_platform.wiring.redis import SharedState
-from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_installed
-from modules.llm_platform.wiring.search import SearchAdapters, has_index
+from modules.llm_platform.infrastructure.resources import Resources, has_documents, has_index
+from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, searxng_names
+from modules.llm_platform.infrastructure.search.from_settings.providers import search_addresses, spec_of, uses_fallback
+from modules.llm_platform.infrastructure.unconfigured import Unconfigured
+from modules.llm_platform.wiring.writers import judged_answers
 from shared.config import Settings
+from shared.setting_types import LOCAL_EMBEDDERS
 
 REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
 REPORT_LENGTH_FACTOR = 2  # of LLM_MAX_TOKENS
@@ -42,7 +46,7 @@ def answer_options(settings: Settings) -> AnswerOptions:
 
 def report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Mapping[str, str]:
     """Return the provider of each step and stage for store keys, so that another provider or model has other entries."""
-    addresses = _digest(search_wiring.search_addresses(settings))
+    addresses = _digest(search_addresses(settings))
     labels = {"search": f"{','.join(search)}@{addresses}", "read": ",".join(settings.READERS)}
     if llms:
         addresses = _digest([each.address or "" for each in llm_connections(settings)])
@@ -74,9 +78,7 @@ def build_report_lock(settings: Settings, options: ReportOptions, shared: Shared
 
 
 def build_reporter(tools: ReportTools, resources: Resources) -> Reporter:
-    reporter = Reporter(tools)
-    resources.on_close(reporter.aclose)
-    return reporter
+    return resources.closing(Reporter(tools))
 
 
 def research_options(settings: Settings, llms: LLMAdapters) -> ResearchOptions:
@@ -88,15 +90,6 @@ def research_options(settings: Settings, llms: LLMAdapters) -> ResearchOptions:
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
         judges_supported=judged_answers(settings, llms) == "all",
     )
-
-
-def build_metrics() -> IMetrics:
-    """Return the metrics of a server or a worker; without prometheus-client, none are collected."""
-    if not is_installed(("prometheus_client",)):
-        return NO_METRICS
-    from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import PrometheusMetrics
-
-    return PrometheusMetrics()
 
 
 def build_circuits(
@@ -118,7 +111,7 @@ def build_health(
 ) -> HealthService:
     kimi = [name for name, each in llms.items() if getattr(each, "kind", name) == "kimi"]
     stores = {each.name: each for each in probes}
-    searxng = search_wiring.searxng_names(search)
+    searxng = searxng_names(search)
     return HealthService(search, llms, stores=stores, searxng=searxng, kimi=kimi, circuits=circuits)
 
 
@@ -135,8 +128,35 @@ def build_doctor(
     index = IndexCheck(retrieval, exists=has_index(settings), paid=settings.EMBEDDER not in LOCAL_EMBEDDERS)
     searches = [
         check
-        for check in search_wiring.search_checks(settings, search)
+        for check in _search_checks(settings, search)
         # The indexed collection is checked by IndexCheck.
         if not (index.exists and isinstance(check.provider, DocumentWebSearch) and check.provider.folder is None)
     ]
     return DoctorService(searches, tuple(llms.values()), index=index, stores=probes, judge=judge)
+
+
+def _search_checks(settings: Settings, adapters: SearchAdapters) -> list[SearchProviderCheck]:
+    fallback = uses_fallback(settings)
+    return [_search_check(name, adapter, settings, fallback=fallback) for name, adapter in adapters.items()]
+
+
+def _search_check(name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool) -> SearchProviderCheck:
+    spec = spec_of(name)
+    if spec is None:  # an adapter of the caller: the cost of a search is unknown
+        return SearchProviderCheck(adapter, paid=not isinstance(adapter, Unconfigured))
+    missing = spec.missing_setting(settings)
+    return SearchProviderCheck(
+        adapter,
+        paid=spec.paid,
+        expects_results=name != DOCUMENTS,
+        configured=not fallback or not spec.fallback,
+        sources=spec.source_kinds,
+        config_error=f"it is in SEARCH_PROVIDERS but not configured: set {missing}" if missing else "",
+    )
+
+
+def document_titles(settings: Settings, documents: IWebSearchProvider | None) -> DocumentTitles:
+    """Return a function for at most so many titles of the documents that can be searched."""
+    from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
+
+    return documents.titles if isinstance(documents, DocumentWebSearch) and has_documents(settings) else no_titles

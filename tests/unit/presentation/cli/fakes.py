@@ -21,9 +21,9 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.egress_log import log_sent
+from modules.llm_platform.infrastructure.search.from_settings.providers import provider_names
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.setup import Wiring
-from modules.llm_platform.wiring.search import provider_names
 from shared.config import Settings
 
 

@@ -15,9 +15,9 @@ import pytest
 import typer
 from tests.unit.presentation.cli.fakes import Terminal, piped_console, terminal_console
 
+from modules.llm_platform.infrastructure.limits.from_settings import hide_modules
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes, run_async
-from modules.llm_platform.wiring.hidden_modules import hide_modules
 
 
 def test_lines_are_plain_in_a_pipe_and_styled_on_a_terminal() -> None:

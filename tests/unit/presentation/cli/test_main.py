@@ -27,9 +27,9 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
 from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.infrastructure.models.from_settings.embedder import KEYWORDS_ONLY
 from modules.llm_platform.presentation.cli.main import app, run
 from modules.llm_platform.presentation.cli.setup import Wiring
-from modules.llm_platform.wiring.documents import KEYWORDS_ONLY
 from shared.config import Settings, SettingsError
 
 NO_NETWORK = WebSearchConnectionError("ddgs cannot be reached")

@@ -1,22 +1,16 @@
-"""The daily budget: its limits, its store, and the models that it applies to."""
+"""The daily budget: its limits, and the models that it applies to."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
+from modules.llm_platform.infrastructure.limits.daily_budget import DailyBudget, DailyLimits, ModelBudget
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import ModelBudgets, llm_connections
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
-from modules.llm_platform.wiring.llms import ModelBudgets, llm_connections
-from modules.llm_platform.wiring.resources import Resources, data_folder
+from modules.llm_platform.infrastructure.resources import Resources
 from shared.config import Settings, SettingsError
 
-if TYPE_CHECKING:
-    from modules.llm_platform.infrastructure.redis_client import RedisClient
-    from modules.llm_platform.infrastructure.stores.database.postgres import Database
-
-SPENDING_FILE: Final = "spending.sqlite3"
 ALL: Final = ""  # in BUDGET_USD_PER_DAY: the number without a label
 EACH_KEY: Final = "*"
 UNKNOWN_PRICE: Final = (
@@ -44,40 +38,16 @@ def check_daily_budget(settings: Settings) -> None:
         raise SettingsError(UNKNOWN_PRICE.format(models=", ".join(unknown), model=unknown[0]))
 
 
-def build_model_budgets(
-    settings: Settings,
-    resources: Resources,
-    redis: RedisClient | None,
-    database: Database | None,
-    metrics: IMetrics = NO_METRICS,
-) -> ModelBudgets:
+def build_model_budgets(settings: Settings, resources: Resources, open_store: Callable[[], ISpendingStore]) -> ModelBudgets:
     """Return the daily budget of each model that costs money; empty without one."""
-    priced = [each for each in llm_connections(settings) if each.cost_usd(1, 1)]
+    priced = [connection for connection in llm_connections(settings) if connection.cost_usd(1, 1)]
     if not settings.BUDGET_USD_PER_DAY or not priced:
         return {}
-    from modules.llm_platform.infrastructure.limits.daily_budget import DailyBudget, DailyLimits, ModelBudget
-
     by_label = dict(settings.BUDGET_USD_PER_DAY)
     limits = DailyLimits(by_label.pop(ALL, None), by_label.pop(EACH_KEY, None), by_label)
-    budget = DailyBudget(_build_spending_store(settings, redis, database), limits, metrics=metrics)
-    resources.on_close(budget.aclose)
-    return {each.name: ModelBudget(budget, partial(_price, each)) for each in priced}
+    budget = resources.closing(DailyBudget(open_store(), limits, metrics=resources.metrics))
+    return {connection.name: ModelBudget(budget, partial(_price, connection)) for connection in priced}
 
 
 def _price(connection: LLMConnection, prompt_tokens: int, completion_tokens: int) -> float:
     return connection.cost_usd(prompt_tokens, completion_tokens) or 0.0
-
-
-def _build_spending_store(settings: Settings, redis: RedisClient | None, database: Database | None) -> ISpendingStore:
-    """PostgreSQL before Redis: it neither evicts a sum nor loses it with its memory."""
-    if database is not None:
-        from modules.llm_platform.infrastructure.stores.spending.postgres import PostgresSpendingStore
-
-        return PostgresSpendingStore(database)
-    if redis is not None:
-        from modules.llm_platform.infrastructure.stores.spending.redis import RedisSpendingStore
-
-        return RedisSpendingStore(redis)
-    from modules.llm_platform.infrastructure.stores.spending.sqlite import SqliteSpendingStore
-
-    return SqliteSpendingStore(data_folder(settings) / SPENDING_FILE)

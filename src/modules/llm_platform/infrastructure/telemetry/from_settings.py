@@ -1,4 +1,4 @@
-"""Traces: on where the standard OTEL_… variables name an exporter, off otherwise and wherever they cannot be exported."""
+"""Metrics, and traces: on where the standard OTEL_… variables name an exporter, off wherever they cannot be exported."""
 
 import logging
 import sys
@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, TextIO
 
 from modules.llm_platform.domain.package import package_version
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
-from modules.llm_platform.wiring.resources import is_loopback
+from modules.llm_platform.infrastructure.resources import is_installed, is_loopback
 from shared.config import Settings, opentelemetry_variables
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,15 @@ UNKNOWN_EXPORTER: Final = "no traces: OTEL_TRACES_EXPORTER must be otlp, console
 UNKNOWN_PROTOCOL: Final = "no traces: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf; collectors expect it at port 4318"
 OFFLINE: Final = "no traces: the collector is not on this machine, and LLM_PLATFORM_OFFLINE is set"
 INVALID: Final = "no traces: OpenTelemetry's SDK refuses the value of an OTEL_… variable"
+
+
+def build_metrics() -> IMetrics:
+    """Return the metrics of a server or a worker; without prometheus-client, none are collected."""
+    if not is_installed(("prometheus_client",)):
+        return NO_METRICS
+    from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import PrometheusMetrics
+
+    return PrometheusMetrics()
 
 
 def build_tracer(

@@ -1,18 +1,26 @@
-"""The stores of outcomes and of research runs: PostgreSQL with DATABASE_URL, else files in the data folder."""
+"""The stores of outcomes, background runs, spending and research runs: in DATABASE_URL, else in files of the data folder."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.health import IHealthProbe
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
+from modules.llm_platform.domain.ports.spending_store import ISpendingStore
+from modules.llm_platform.infrastructure.resources import Resources, data_folder, is_installed
 from modules.llm_platform.infrastructure.stores.database.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.stores.database.postgres import Database, DatabaseError
 from modules.llm_platform.infrastructure.stores.research_runs import disk as disk_research_store
-from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
 from shared.config import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from modules.llm_platform.infrastructure.redis_client import RedisClient
 
 FAILED_REQUESTS_MAX_BYTES = 256_000_000  # the oldest are dropped
 FAILED_REQUESTS_TTL_DAYS = 1.0
@@ -21,6 +29,42 @@ NOT_INSTALLED = 'DATABASE_URL needs a package that is not installed: pip install
 NO_DATABASE = "DATABASE_URL is not set: name the PostgreSQL database, such as postgresql://user:password@host/database"
 INVALID_URL = (
     "DATABASE_URL cannot be read. Example: DATABASE_URL=postgresql://user:password@localhost:5432/llm_platform"
+)
+
+
+Store = TypeVar("Store")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDrivers(Generic[Store]):
+    """The two drivers of a store: a class in `postgres.py` and one in `sqlite.py` of its `folder`, and the file of SQLite."""
+
+    folder: str
+    postgres: str
+    sqlite: str
+    file: str
+
+    def open(self, settings: Settings, resources: Resources, database: Database | None, *limits: float) -> Store:
+        """Return the store in the database; without one, in its file."""
+        driver, name = ("postgres", self.postgres) if database else ("sqlite", self.sqlite)
+        store_type = getattr(import_module(f"{__package__}.{self.folder}.{driver}"), name)
+        store: Store = store_type(database or data_folder(settings) / self.file, *limits)
+        if close := getattr(store, "aclose", None):
+            resources.on_close(close)
+        return store
+
+
+OUTCOMES: Final[StoreDrivers[IOutcomeStore]] = StoreDrivers(
+    "outcomes", "PostgresOutcomeStore", "SqliteOutcomeStore", "outcomes.sqlite3"
+)
+FAILED_REQUESTS: Final[StoreDrivers[IFailedRequestStore]] = StoreDrivers(
+    "failed_requests", "PostgresFailedRequestStore", "SqliteFailedRequestStore", "failed_requests.sqlite3"
+)
+RESEARCH_JOBS: Final[StoreDrivers[IResearchJobStore]] = StoreDrivers(
+    "research_jobs", "PostgresResearchJobStore", "SqliteResearchJobStore", "researches.sqlite3"
+)
+SPENDING: Final[StoreDrivers[ISpendingStore]] = StoreDrivers(
+    "spending", "PostgresSpendingStore", "SqliteSpendingStore", "spending.sqlite3"
 )
 
 
@@ -39,40 +83,41 @@ def check_database(settings: Settings) -> None:
         raise SettingsError(INVALID_URL) from None
 
 
-def build_database(settings: Settings, resources: Resources, metrics: IMetrics = NO_METRICS) -> Database | None:
+def build_database(settings: Settings, resources: Resources) -> Database | None:
     """Return the database of DATABASE_URL, which is connected at the first call; None if it is not set."""
     if settings.DATABASE_URL is None:
         return None
-    database = Database(settings.DATABASE_URL.get_secret_value(), check_schema, metrics=metrics)
-    resources.on_close(database.aclose)
-    return database
+    return resources.closing(Database(settings.DATABASE_URL.get_secret_value(), check_schema, metrics=resources.metrics))
 
 
 def build_outcome_store(settings: Settings, resources: Resources, database: Database | None) -> IOutcomeStore:
-    if database is not None:
-        from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
-
-        shared = PostgresOutcomeStore(database, settings.OUTCOME_TTL_DAYS)
-        resources.on_close(shared.aclose)
-        return shared
-    from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
-
-    store = SqliteOutcomeStore(data_folder(settings) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
-    resources.on_close(store.aclose)
-    return store
+    return OUTCOMES.open(settings, resources, database, settings.OUTCOME_TTL_DAYS)
 
 
 def build_failed_request_store(
     settings: Settings, resources: Resources, database: Database | None
 ) -> IFailedRequestStore:
-    limits = FAILED_REQUESTS_MAX_BYTES, FAILED_REQUESTS_TTL_DAYS
-    if database is not None:
-        from modules.llm_platform.infrastructure.stores.failed_requests.postgres import PostgresFailedRequestStore
+    return FAILED_REQUESTS.open(settings, resources, database, FAILED_REQUESTS_MAX_BYTES, FAILED_REQUESTS_TTL_DAYS)
 
-        return PostgresFailedRequestStore(database, *limits)
-    from modules.llm_platform.infrastructure.stores.failed_requests.sqlite import SqliteFailedRequestStore
 
-    return SqliteFailedRequestStore(data_folder(settings) / "failed_requests.sqlite3", *limits)
+def build_research_job_store(
+    settings: Settings, resources: Resources, database: Database | None
+) -> IResearchJobStore | None:
+    """Return the store of background runs; None if STORE_TTL_DAYS is 0."""
+    if settings.STORE_TTL_DAYS == 0:
+        return None
+    return RESEARCH_JOBS.open(settings, resources, database, settings.STORE_TTL_DAYS)
+
+
+def build_spending_store(
+    settings: Settings, resources: Resources, redis: RedisClient | None, database: Database | None
+) -> ISpendingStore:
+    """PostgreSQL before Redis: it neither evicts a sum nor loses it with its memory."""
+    if redis is not None and database is None:
+        from modules.llm_platform.infrastructure.stores.spending.redis import RedisSpendingStore
+
+        return RedisSpendingStore(redis)
+    return SPENDING.open(settings, resources, database)
 
 
 def build_research_store(settings: Settings, resources: Resources, database: Database | None) -> IResearchStore:
@@ -82,9 +127,7 @@ def build_research_store(settings: Settings, resources: Resources, database: Dat
     if database is not None:
         from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
 
-        shared = PostgresResearchStore(database, settings.STORE_TTL_DAYS)
-        resources.on_close(shared.aclose)
-        return shared
+        return resources.closing(PostgresResearchStore(database, settings.STORE_TTL_DAYS))
     return disk_research_store.DiskResearchStore(_store_folder(settings), settings.STORE_TTL_DAYS)
 
 
@@ -107,7 +150,7 @@ def store_probes(
 def doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
     """Return these checks. A folder of the research store is tried with a write, which /health must not do."""
     folder = disk_research_store.StoreFolderProbe(_store_folder(settings))
-    return tuple(folder if isinstance(each, disk_research_store.DiskResearchStore) else each for each in probes)
+    return tuple(folder if isinstance(probe, disk_research_store.DiskResearchStore) else probe for probe in probes)
 
 
 async def migrate_database(settings: Settings) -> tuple[int, int]:

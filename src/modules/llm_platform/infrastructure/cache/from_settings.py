@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.domain.ports.cache import ICache, Value
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.infrastructure.cache.measured import MeasuredCache
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
-from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
+from modules.llm_platform.infrastructure.resources import Resources, is_installed, is_out_of_reach
 from shared.config import SECTIONS, Settings, SettingsError
 from shared.setting_names import format_value
 
@@ -27,6 +27,28 @@ SHAPING_SECTIONS: Final = ("Search", "Language models", "Index")  # their settin
 DIGEST_CHARS: Final = 12
 
 
+def build_redis(settings: Settings, resources: Resources) -> RedisClient | None:
+    """Return the client of REDIS_URL, or None: not set, or not on this machine in offline mode."""
+    if settings.REDIS_URL is None:
+        return None
+    if not uses_redis(settings):
+        log.warning("REDIS_URL is not used in offline mode, because it is not on this machine")
+        return None
+    from modules.llm_platform.infrastructure.redis_client import RedisClient
+
+    return resources.closing(RedisClient(settings.REDIS_URL, metrics=resources.metrics))
+
+
+def uses_redis(settings: Settings) -> bool:
+    """Return whether Redis is used. Raises SettingsError if it should be and its package is missing."""
+    url = settings.REDIS_URL
+    if url is None or (not url.startswith("unix:") and is_out_of_reach(settings, url)):
+        return False
+    if not is_installed(["redis"]):
+        raise SettingsError(NOT_INSTALLED)
+    return True
+
+
 class SharedState:
     """Makes caches and locks: in Redis if there is a client, else in this process.
 
@@ -34,10 +56,10 @@ class SharedState:
     share entries only if they would produce the same ones.
     """
 
-    def __init__(self, settings: Settings, redis: RedisClient | None, metrics: IMetrics) -> None:
+    def __init__(self, settings: Settings, resources: Resources, redis: RedisClient | None) -> None:
         self._max_entries = settings.CACHE_MAX_ENTRIES
         self._redis = redis
-        self._metrics = metrics
+        self._metrics = resources.metrics
         self._digest = settings_digest(settings) if redis else ""
 
     def cache(self, name: str, value_type: type[Value]) -> ICache[Value]:
@@ -67,27 +89,3 @@ def settings_digest(settings: Settings) -> str:
         if heading in SHAPING_SECTIONS:
             parts.append(f"{name}={format_value(getattr(settings, name))}")
     return sha256("\n".join(parts).encode()).hexdigest()[:DIGEST_CHARS]
-
-
-def build_redis(settings: Settings, resources: Resources, metrics: IMetrics) -> RedisClient | None:
-    """Return the client of REDIS_URL, or None: not set, or not on this machine in offline mode."""
-    if settings.REDIS_URL is None:
-        return None
-    if not uses_redis(settings):
-        log.warning("REDIS_URL is not used in offline mode, because it is not on this machine")
-        return None
-    from modules.llm_platform.infrastructure.redis_client import RedisClient
-
-    client = RedisClient(settings.REDIS_URL, metrics=metrics)
-    resources.on_close(client.aclose)
-    return client
-
-
-def uses_redis(settings: Settings) -> bool:
-    """Return whether Redis is used. Raises SettingsError if it should be and its package is missing."""
-    url = settings.REDIS_URL
-    if url is None or (settings.LLM_PLATFORM_OFFLINE and not url.startswith("unix:") and not is_loopback(url)):
-        return False
-    if not is_installed(["redis"]):
-        raise SettingsError(NOT_INSTALLED)
-    return True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, RateLimit, RateLimits
-from modules.llm_platform.wiring.hidden_modules import hide_modules
 from shared.config import Settings
 
 if TYPE_CHECKING:
@@ -22,6 +24,21 @@ def check_rate_limits(settings: Settings) -> None:
     # throttled-py imports redis, if it is installed, and redis OpenTelemetry's SDK: an eighth of the CPU time of a start.
     with hide_modules("redis"):
         import modules.llm_platform.infrastructure.limits.memory_rate_limiter  # noqa: F401
+
+
+@contextmanager
+def hide_modules(*names: str) -> Iterator[None]:
+    """In the block, importing one of these modules fails as if it were not installed; imported ones stay.
+
+    Only for the start of a process: no other thread may import meanwhile.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None makes the import system fail
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def build_rate_limiter(settings: Settings, redis: RedisClient | None) -> IRateLimiter | None:

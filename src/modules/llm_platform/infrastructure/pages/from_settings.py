@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.site_crawl_dtos import MAX_CRAWL_S
-from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.icon_reader import IIconReader
-from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
-from modules.llm_platform.infrastructure.documents.routed_page_reader import RoutedPageReader
 from modules.llm_platform.infrastructure.limits.upstream_guard import PAGE_READER, UpstreamGuard
 from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter
 from modules.llm_platform.infrastructure.pages import page_readers
 from modules.llm_platform.infrastructure.pages.upstream_page_reader import UpstreamPageReader, UpstreamSiteReader
+from modules.llm_platform.infrastructure.resources import Resources, is_installed, is_loopback, plain
 from modules.llm_platform.infrastructure.unconfigured import unconfigured_page_reader, unconfigured_site_reader
-from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
-from modules.llm_platform.wiring.search import SearchAdapters
 from shared.config import Settings
 
 if TYPE_CHECKING:
-    from modules.llm_platform.infrastructure.http.guarded.guard import Guard
     from modules.llm_platform.infrastructure.pages.content import PageParsers
     from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
     from modules.llm_platform.infrastructure.pages.robots import Robots
@@ -46,17 +40,15 @@ CRAWLS_ARE_DIRECT = "A crawl reads pages directly: add direct or direct-robots t
 HTML_PARSERS = ("resiliparse",)
 
 
-def page_circuits(settings: Settings, metrics: IMetrics) -> Mapping[str, CircuitBreaker]:
+def page_circuits(settings: Settings, resources: Resources) -> Mapping[str, CircuitBreaker]:
     """Return the circuits of page readers that are one service. The direct reader calls another host with each page."""
     if JINA not in settings.READERS or settings.LLM_PLATFORM_OFFLINE:
         return {}
-    return {JINA: CircuitBreaker(JINA, metrics=metrics)}
+    return {JINA: CircuitBreaker(JINA, metrics=resources.metrics)}
 
 
-def build_direct_page_reader(
-    resources: Resources, parts: Callable[[], DirectParts], metrics: IMetrics
-) -> IPageReader:
-    return page_readers.LazyPageReader(DIRECT, lambda: _direct_reader(resources, parts, metrics))
+def build_direct_page_reader(resources: Resources, parts: Callable[[], DirectParts]) -> IPageReader:
+    return page_readers.LazyPageReader(DIRECT, lambda: _direct_reader(resources, parts()))
 
 
 def build_page_reader(
@@ -64,17 +56,12 @@ def build_page_reader(
     resources: Resources,
     circuits: Mapping[str, CircuitBreaker],
     direct: IPageReader,
-    metrics: IMetrics,
 ) -> IPageReader:
     """Return the reader of READERS. `direct` reads directly."""
     if settings.LLM_PLATFORM_OFFLINE:
         return unconfigured_page_reader("offline", OFFLINE)
-
-    def jina() -> IPageReader:
-        guard = _guard(settings, resources)
-        return _jina_reader(settings, resources, guard, circuits.get(JINA), metrics)
-
-    readers = {JINA: page_readers.LazyPageReader(JINA, jina), DIRECT: direct, DIRECT_ROBOTS: direct}
+    jina = page_readers.LazyPageReader(JINA, lambda: _jina_reader(settings, resources, circuits.get(JINA)))
+    readers = {JINA: jina, DIRECT: direct, DIRECT_ROBOTS: direct}
     return page_readers.FailoverPageReader([readers[name] for name in settings.READERS])
 
 
@@ -90,32 +77,17 @@ def build_answer_page_reader(
     return page_readers.CachedPageReader(direct, cache, settings.CACHE_TTL_S)
 
 
-def _guard(settings: Settings, resources: Resources) -> Guard:
-    from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts, Guard, SystemResolver
-
-    resolver = SystemResolver()
-    resources.on_close(resolver.aclose)
-    return Guard(resolver, AllowedHosts(settings.READER_ALLOWED_HOSTS))
-
-
-def _jina_reader(
-    settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None, metrics: IMetrics
-) -> IPageReader:
+def _jina_reader(settings: Settings, resources: Resources, circuit: CircuitBreaker | None) -> IPageReader:
     from modules.llm_platform.infrastructure.pages.jina import JinaPageReader
 
-    key, url = settings.JINA_API_KEY, settings.JINA_BASE_URL
-    jina = JinaPageReader(
-        key.get_secret_value() if key else "",
-        url,
-        PAGE_TIMEOUT_S,
-        client=resources.client(url, PAGE_TIMEOUT_S),
-        redactor=resources.redactor,
-    )
+    key, url, guard = plain(settings.JINA_API_KEY), settings.JINA_BASE_URL, resources.guard(settings.READER_ALLOWED_HOSTS)
+    client = resources.client(url, PAGE_TIMEOUT_S)
+    jina = JinaPageReader(key, url, PAGE_TIMEOUT_S, client=client, redactor=resources.redactor)
     limiter = RateLimiter(
         settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT_KEY), max_concurrent=MAX_CONCURRENT_PAGES
     )
     upstream = UpstreamGuard(
-        PAGE_READER, JINA, limiter, circuit, setting="JINA_RPS", label=THE_PAGE_READER, metrics=metrics
+        PAGE_READER, JINA, limiter, circuit, setting="JINA_RPS", label=THE_PAGE_READER, metrics=resources.metrics
     )
     return page_readers.GuardedPageReader(
         UpstreamPageReader(jina, upstream), guard, is_local=is_loopback(url) or guard.allows(url)
@@ -133,28 +105,19 @@ class DirectParts(NamedTuple):
     page_robots: Robots | None
 
 
-def build_direct_parts(settings: Settings, resources: Resources) -> Callable[[], DirectParts]:
-    """Return the function that makes the parts on its first call."""
+def build_direct_parts(settings: Settings, resources: Resources) -> DirectParts:
+    from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
+    from modules.llm_platform.infrastructure.pages.content import PageParsers
+    from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
+    from modules.llm_platform.infrastructure.pages.robots import Robots
 
-    @cache
-    def parts() -> DirectParts:
-        from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
-        from modules.llm_platform.infrastructure.pages.content import PageParsers
-        from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
-        from modules.llm_platform.infrastructure.pages.robots import Robots
-
-        parsers = PageParsers(resources.parsers())
-        resources.on_close(parsers.aclose)
-        fetcher = SafeFetcher(_guard(settings, resources), PinnedConnections())
-        robots = Robots(fetcher)
-        return DirectParts(fetcher, parsers, robots, robots if DIRECT_ROBOTS in settings.READERS else None)
-
-    return parts
+    parsers = resources.closing(PageParsers(resources.parsers()))
+    fetcher = SafeFetcher(resources.guard(settings.READER_ALLOWED_HOSTS), PinnedConnections())
+    robots = Robots(fetcher)
+    return DirectParts(fetcher, parsers, robots, robots if DIRECT_ROBOTS in settings.READERS else None)
 
 
-def build_site_reader(
-    settings: Settings, resources: Resources, parts: Callable[[], DirectParts], metrics: IMetrics
-) -> ISiteReader:
+def build_site_reader(settings: Settings, resources: Resources, parts: Callable[[], DirectParts]) -> ISiteReader:
     """Return the reader of crawls, which reads directly and obeys robots.txt."""
     if settings.LLM_PLATFORM_OFFLINE:
         return unconfigured_site_reader("offline", OFFLINE)
@@ -166,7 +129,7 @@ def build_site_reader(
 
         fetcher, parsers, robots, _ = parts()
         reader = DirectSiteReader(fetcher, parsers, robots, timeout=PAGE_TIMEOUT_S, redactor=resources.redactor)
-        return UpstreamSiteReader(reader, _direct_guard(MAX_CRAWL_READS, MAX_CRAWL_S, metrics))
+        return UpstreamSiteReader(reader, _direct_guard(MAX_CRAWL_READS, MAX_CRAWL_S, resources))
 
     return page_readers.LazySiteReader(build)
 
@@ -177,19 +140,20 @@ def build_icon_reader(settings: Settings, parts: Callable[[], DirectParts]) -> I
         return None
     from modules.llm_platform.infrastructure.pages.site_icons import SiteIconReader
 
-    return SiteIconReader(parts().fetcher, parts().page_robots)
+    fetcher, _, _, robots = parts()
+    return SiteIconReader(fetcher, robots)
 
 
-def _direct_reader(resources: Resources, parts: Callable[[], DirectParts], metrics: IMetrics) -> IPageReader:
+def _direct_reader(resources: Resources, parts: DirectParts) -> IPageReader:
     from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
 
-    fetcher, parsers, _, robots = parts()
+    fetcher, parsers, _, robots = parts
     reader = DirectPageReader(fetcher, parsers, timeout=PAGE_TIMEOUT_S, robots=robots, redactor=resources.redactor)
-    guarded = UpstreamPageReader(reader, _direct_guard(MAX_DIRECT_READS, PAGE_TIMEOUT_S, metrics))
+    guarded = UpstreamPageReader(reader, _direct_guard(MAX_DIRECT_READS, PAGE_TIMEOUT_S, resources))
     return page_readers.TurnsPageReader(guarded, MAX_DIRECT_READS, PAGE_TIMEOUT_S)
 
 
-def _direct_guard(max_concurrent: int, max_wait_s: float, metrics: IMetrics) -> UpstreamGuard:
+def _direct_guard(max_concurrent: int, max_wait_s: float, resources: Resources) -> UpstreamGuard:
     return UpstreamGuard(
         PAGE_READER,
         DIRECT,
@@ -197,15 +161,5 @@ def _direct_guard(max_concurrent: int, max_wait_s: float, metrics: IMetrics) -> 
         max_wait_s=max_wait_s,
         label=THE_PAGE_READER,
         is_one_service=False,
-        metrics=metrics,
+        metrics=resources.metrics,
     )
-
-
-def build_report_page_reader(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
-    """Return a reader that reads found documents from their index and other pages with `web`."""
-    from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
-    from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
-
-    documents = adapters.get(DOCUMENTS)
-    reader = DocumentPageReader(documents) if isinstance(documents, DocumentWebSearch) else None
-    return RoutedPageReader(reader, web)

@@ -1,34 +1,24 @@
-"""Language models: the configured connections, their failover order, and the model of each report stage."""
+"""Language models: the configured connections, their failover order, limits and prices, and the model of each report stage."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 from pydantic import SecretStr
 
-from modules.llm_platform.application.research.budget import Price
-from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S
-from modules.llm_platform.application.research.structured_output import StructuredOutput
-from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
-from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
-from modules.llm_platform.domain.dtos.research_dtos import StoredVerdicts, Synthesis
-from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ContextTokens, IContextWindow, ILLMProvider
-from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.limits.daily_budget import ModelBudget
 from modules.llm_platform.infrastructure.limits.upstream_guard import MODEL
 from modules.llm_platform.infrastructure.limits.upstream_limits import MAX_CLOSED_S, RateLimiter
+from modules.llm_platform.infrastructure.limits.upstream_states import MAX_REPORT_WAIT_S, RateLimiters, UpstreamStates
 from modules.llm_platform.infrastructure.models.kinds import KINDS, LLMConnection, Variables
 from modules.llm_platform.infrastructure.models.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.models.single_flight import SingleFlightLLM
 from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
-from modules.llm_platform.wiring.redis import SharedState
-from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_loopback
-from modules.llm_platform.wiring.search import MAX_REPORT_WAIT_S, RateLimiters
+from modules.llm_platform.infrastructure.resources import Resources, is_loopback, plain
 from shared.config import Settings, SettingsError
 from shared.setting_types import LLMProviderSettings, LLMStage
 
@@ -49,7 +39,7 @@ LOCAL_SOURCES_TOKENS = 1500
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
-ModelBudgets = Mapping[str, ModelBudget]  # of the models with a daily budget, by name (wiring.daily_budget)
+ModelBudgets = Mapping[str, ModelBudget]  # of the models with a daily budget, by name
 
 
 def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
@@ -58,7 +48,9 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     Includes incomplete ones, such as a key without a model: their first call raises an error that names the missing setting.
     """
     offline = settings.LLM_PLATFORM_OFFLINE
-    return tuple(each for each in all_connections(settings) if not offline or is_loopback(each.address or ""))
+    return tuple(
+        connection for connection in all_connections(settings) if not offline or is_loopback(connection.address or "")
+    )
 
 
 def all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
@@ -112,7 +104,7 @@ def _connection(
         kind=kind,
         model=model or "",
         base_url=address,
-        api_key=key.get_secret_value() if key else "",
+        api_key=plain(key),
         timeout=first_token_timeout_s(settings, is_local),
         idle_timeout=settings.LLM_IDLE_TIMEOUT_S,
         temperature=settings.LLM_TEMPERATURE,
@@ -130,21 +122,16 @@ def first_token_timeout_s(settings: Settings, is_local: bool) -> float:
 def research_timeout_s(settings: Settings) -> float:
     """Return the timeout of a quick or deep answer, of `ask` and of a worker's request: longer if a model is local."""
     is_set = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
-    return LOCAL_TIMEOUT_S if _has_local_model(settings) and not is_set else settings.RESEARCH_TIMEOUT_S
-
-
-def follow_up_timeout_s(settings: Settings) -> float:
-    """Return how long a model may take to understand a follow-up question; a local one as long as until its first token."""
-    return first_token_timeout_s(settings, is_local=True) if _has_local_model(settings) else UNDERSTAND_TIMEOUT_S
+    return LOCAL_TIMEOUT_S if has_local_model(settings) and not is_set else settings.RESEARCH_TIMEOUT_S
 
 
 def sources_budget_tokens(settings: Settings, among: LLMAdapters | None = None) -> int:
     """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it."""
-    usual = LOCAL_SOURCES_TOKENS if _has_local_model(settings, among) else SOURCES_BUDGET_TOKENS
+    usual = LOCAL_SOURCES_TOKENS if has_local_model(settings, among) else SOURCES_BUDGET_TOKENS
     return next((each.sources_tokens for each in settings.LLM_PROVIDERS if each.sources_tokens), usual)
 
 
-def _has_local_model(settings: Settings, among: LLMAdapters | None = None) -> bool:
+def has_local_model(settings: Settings, among: LLMAdapters | None = None) -> bool:
     return any(each.is_local for each in llm_connections(settings) if among is None or each.name in among)
 
 
@@ -181,15 +168,58 @@ def configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
     )
 
 
-def build_llm_rate_limiters(settings: Settings, adapters: LLMAdapters) -> RateLimiters:
-    """Return the rate limiters that all callers of a model share."""
+@dataclass(frozen=True, slots=True)
+class ModelPolicies:
+    """What all callers of a model share, by its name. `waits_s`: how long a caller waits for its turn with a model of bounded
+    concurrency: as long as for the model itself.
+    """
+
+    limiters: RateLimiters
+    upstreams: UpstreamStates
+    budgets: ModelBudgets
+    waits_s: Mapping[str, float]
+
+    def router(
+        self,
+        adapters: LLMAdapters,
+        limiters: RateLimiters,
+        *,
+        max_wait_s: float = MODEL.max_wait_s,
+        max_closed_s: float = MAX_CLOSED_S,
+    ) -> LLMRouter:
+        """Return a router over all models in order, each behind its guard."""
+        has_retries = len(adapters) == 1  # with several models, failover is faster than a retry
+        return LLMRouter(
+            [
+                UpstreamModel(
+                    adapter,
+                    self.upstreams[name].guard(
+                        MODEL,
+                        limiters[name],
+                        has_retries=has_retries,
+                        max_wait_s=max(max_wait_s, self.waits_s.get(name, 0.0)),
+                        max_closed_s=max_closed_s,
+                        setting="LLM_RPS",
+                    ),
+                    self.budgets.get(name),
+                )
+                for name, adapter in adapters.items()
+            ]
+        )
+
+
+def build_model_policies(
+    settings: Settings, adapters: LLMAdapters, upstreams: UpstreamStates, budgets: ModelBudgets
+) -> ModelPolicies:
     bounds = concurrency_bounds(settings)
-    return {
+    limiters = {
         name: RateLimiter(settings.LLM_RPS, max_concurrent=bounds[name], is_strict=True)
         if name in bounds
         else RateLimiter(settings.LLM_RPS or REPORT_LLM_RPS, max_concurrent=MAX_CONCURRENT_CALLS)
         for name in adapters
     }
+    waits_s = {connection.name: connection.timeout for connection in llm_connections(settings) if connection.name in bounds}
+    return ModelPolicies(limiters, upstreams, budgets, waits_s)
 
 
 def concurrency_bounds(settings: Settings) -> Mapping[str, int]:
@@ -201,71 +231,20 @@ def concurrency_bounds(settings: Settings) -> Mapping[str, int]:
     return {name: bound for name, bound in bounds.items() if bound}
 
 
-def build_llm_provider(
-    settings: Settings,
-    adapters: LLMAdapters,
-    limiters: RateLimiters,
-    upstreams: UpstreamStates,
-    budgets: ModelBudgets,
-) -> ILLMProvider | None:
+def build_llm_provider(settings: Settings, adapters: LLMAdapters, policies: ModelPolicies) -> ILLMProvider | None:
     if not adapters:
         return None
-    waits = _queue_waits_s(settings)
-    if settings.LLM_RPS is None:
-        calls = {name: limiters[name] if name in waits else upstream.calls for name, upstream in upstreams.items()}
-        return _router(adapters, calls, upstreams, budgets, waits, max_closed_s=MODEL.max_pause_s)
-    return _router(adapters, limiters, upstreams, budgets, waits)
-
-
-def _queue_waits_s(settings: Settings) -> Mapping[str, float]:
-    """Return how long a caller waits for its turn with each model of bounded concurrency: as long as for the model itself."""
-    bounds = concurrency_bounds(settings)
-    return {each.name: each.timeout for each in llm_connections(settings) if each.name in bounds}
-
-
-def _router(
-    adapters: LLMAdapters,
-    limiters: RateLimiters,
-    upstreams: UpstreamStates,
-    budgets: ModelBudgets,
-    queue_waits_s: Mapping[str, float],
-    *,
-    max_wait_s: float = MODEL.max_wait_s,
-    max_closed_s: float = MAX_CLOSED_S,
-) -> LLMRouter:
-    """Return a router over all models in order, each behind its guard."""
-    has_retries = len(adapters) == 1  # with several models, failover is faster than a retry
-    return LLMRouter(
-        [
-            UpstreamModel(
-                adapter,
-                upstreams[name].guard(
-                    MODEL,
-                    limiters[name],
-                    has_retries=has_retries,
-                    max_wait_s=max(max_wait_s, queue_waits_s.get(name, 0.0)),
-                    max_closed_s=max_closed_s,
-                    setting="LLM_RPS",
-                ),
-                budgets.get(name),
-            )
-            for name, adapter in adapters.items()
-        ]
-    )
-
-
-def build_planner(llm: ILLMProvider | None) -> ILLMProvider | None:
-    """Return the model that plans a deep research run; equal plans at the same time are one call."""
-    return SingleFlightLLM(llm) if llm else None
+    if settings.LLM_RPS is not None:
+        return policies.router(adapters, policies.limiters)
+    calls = {
+        name: policies.limiters[name] if name in policies.waits_s else upstream.calls
+        for name, upstream in policies.upstreams.items()
+    }
+    return policies.router(adapters, calls, max_closed_s=MODEL.max_pause_s)
 
 
 def build_stage_llms(
-    settings: Settings,
-    adapters: LLMAdapters,
-    limiters: RateLimiters,
-    upstreams: UpstreamStates,
-    ordinary: ILLMProvider | None,
-    budgets: ModelBudgets,
+    settings: Settings, adapters: LLMAdapters, policies: ModelPolicies, ordinary: ILLMProvider | None
 ) -> Mapping[LLMStage, ILLMProvider]:
     """Return the provider of each report stage: the model in LLM_STAGES first, then the others in order.
 
@@ -275,8 +254,7 @@ def build_stage_llms(
         return {}
     if any(ordinary is adapter for adapter in adapters.values()):
         return dict.fromkeys(STAGES, ordinary)
-    waits = _queue_waits_s(settings)
-    router = _router(adapters, limiters, upstreams, budgets, waits, max_wait_s=MAX_REPORT_WAIT_S)
+    router = policies.router(adapters, policies.limiters, max_wait_s=MAX_REPORT_WAIT_S)
     first = {stage: name for stage, name in stage_choices(settings).items() if name in adapters}
     routers = {name: router.preferring(name) for name in set(first.values())}
     return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
@@ -320,98 +298,6 @@ def missing_llm_message(settings: Settings) -> str:
 def model_version(adapters: LLMAdapters) -> str:
     """Return the labels of all models, for keys of caches and stores."""
     return ",".join(getattr(adapter, "label", adapter.name) for adapter in adapters.values())
-
-
-def build_writer(
-    extractive: ISynthesizer,
-    llm: ILLMProvider | None,
-    context_tokens: int | ContextTokens,
-    sources_tokens: int = SOURCES_BUDGET_TOKENS,
-) -> ISynthesizer:
-    """Return the synthesizer of a model, or the extractive one without a model."""
-    if llm is None:
-        return extractive
-    from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
-
-    return LLMSynthesizer(llm, context_tokens=context_tokens, sources_tokens=sources_tokens)
-
-
-def build_synthesizer(
-    settings: Settings,
-    llm: ILLMProvider | None,
-    adapters: LLMAdapters,
-    extractive: ISynthesizer,
-    context_tokens: ContextTokens,
-    shared: SharedState,
-) -> ISynthesizer:
-    if llm is None:
-        return extractive
-    room = sources_budget_tokens(settings, adapters)
-    writer = build_writer(extractive, llm, context_tokens, room)
-    cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", research_timeout_s(settings))
-    version = f"{model_version(adapters)}/{room}"
-    return FallbackSynthesizer([SharedSynthesizer(writer, cache, settings.CACHE_TTL_S, version, lock), extractive])
-
-
-CitationJudges = Callable[[ILLMProvider | None], ICitationJudge | None]
-
-
-def build_citation_judges(context_tokens: ContextTokens) -> CitationJudges:
-    """Return a function that builds the judge for a model."""
-    from modules.llm_platform.application.research.verification import LLMCitationJudge
-
-    return lambda llm: LLMCitationJudge(llm, context_tokens=context_tokens) if llm else None
-
-
-def build_report_judge(settings: Settings, judges: CitationJudges, adapters: LLMAdapters) -> CitationJudges | None:
-    return None if judged_answers(settings, adapters) == "off" else judges
-
-
-def judged_answers(settings: Settings, among: LLMAdapters | None = None) -> Literal["off", "report", "auto", "all"]:
-    """Return which answers a model judges. `auto` resolves to `off` if the judging model is local, because small models give
-    worse verdicts than word comparison and take long on a CPU. `among` names the models of the run; None is all of them.
-    """
-    if settings.CITATION_JUDGE != "auto":
-        return settings.CITATION_JUDGE
-    connections = {each.name: each for each in llm_connections(settings) if among is None or each.name in among}
-    judge = connections.get(stage_choices(settings).get("judge") or next(iter(connections), ""))
-    return "off" if judge is not None and judge.is_local else "auto"
-
-
-def build_answer_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
-    """Return the judge of answers from documents and from given context."""
-    return build_judge(settings, judges, llm) if judged_answers(settings) == "all" else None
-
-
-def build_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
-    """Return the judge, whether it is turned on or not. LLM_STAGES may name its model."""
-    first = stage_choices(settings).get("judge")
-    return judges(llm.preferring(first) if first and isinstance(llm, LLMRouter) else llm)
-
-
-def build_research_judge(
-    settings: Settings, judges: CitationJudges, llm: ILLMProvider | None, adapters: LLMAdapters, shared: SharedState
-) -> ICitationJudge | None:
-    """Return the judge of quick and deep answers, with a cache, because their texts are cached as well."""
-    judge = build_judge(settings, judges, llm) if judged_answers(settings, adapters) in ("auto", "all") else None
-    if judge is None or settings.CACHE_TTL_S <= 0:
-        return judge
-    from modules.llm_platform.application.research.verification import CachedCitationJudge
-
-    return CachedCitationJudge(
-        judge, shared.cache("verdicts", StoredVerdicts), settings.CACHE_TTL_S, model_version(adapters)
-    )
-
-
-def build_output(
-    settings: Settings, llm: ILLMProvider | None, context_tokens: ContextTokens, price: Price | None
-) -> StructuredOutput | None:
-    """Return what fills the schema of a request; None without a model. LLM_STAGES may name its model."""
-    if llm is None:
-        return None
-    first = stage_choices(settings).get("output")
-    chosen = llm.preferring(first) if first and isinstance(llm, LLMRouter) else llm
-    return StructuredOutput(chosen, context_tokens=context_tokens, price=price)
 
 
 def build_context_tokens(settings: Settings, adapters: LLMAdapters) -> ContextTokens:

@@ -1,0 +1,46 @@
+"""What all callers of one upstream share: its circuit, its retry budget, and its limits."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard, UpstreamKind
+from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter, RetryBudget
+
+MAX_CALLS_IN_FLIGHT = 250  # to one upstream outside of reports; its HTTP client opens as many connections
+MAX_REPORT_WAIT_S = 300.0  # of a report for a rate limiter; the limits of a report end it sooner
+
+RateLimiters = Mapping[str, RateLimiter]  # by the name of the adapter
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamState:
+    """What all callers of one upstream share: its circuit, its retry budget, and the limit of concurrent calls."""
+
+    name: str
+    circuit: CircuitBreaker
+    retries: RetryBudget
+    calls: RateLimiter
+    metrics: IMetrics
+
+    def guard(self, kind: UpstreamKind, limiter: RateLimiter, *, has_retries: bool = True, **options: Any) -> UpstreamGuard:
+        """Return the guard of those callers whose calls `limiter` limits; `options` as of UpstreamGuard."""
+        retries = self.retries if has_retries else None
+        return UpstreamGuard(kind, self.name, limiter, self.circuit, retries, metrics=self.metrics, **options)
+
+
+UpstreamStates = Mapping[str, UpstreamState]  # by the name of the adapter
+
+
+def upstream_states(names: Iterable[str], metrics: IMetrics = NO_METRICS) -> UpstreamStates:
+    return {
+        name: UpstreamState(
+            name,
+            CircuitBreaker(name, metrics=metrics),
+            RetryBudget(name=name, metrics=metrics),
+            RateLimiter(None, max_concurrent=MAX_CALLS_IN_FLIGHT),
+            metrics,
+        )
+        for name in names
+    }

@@ -1,0 +1,154 @@
+"""The search provider of the settings: the adapters, their limits and caches, as one chain."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchResponse
+from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
+from modules.llm_platform.infrastructure.cache.from_settings import SharedState
+from modules.llm_platform.infrastructure.limits.upstream_guard import SEARCH, UpstreamGuard
+from modules.llm_platform.infrastructure.limits.upstream_limits import MINUTE_S, THE_LIMIT, RateLimiter
+from modules.llm_platform.infrastructure.limits.upstream_states import (
+    MAX_REPORT_WAIT_S,
+    RateLimiters,
+    UpstreamStates,
+    upstream_states,
+)
+from modules.llm_platform.infrastructure.resources import Resources, has_documents
+from modules.llm_platform.infrastructure.search import web_search_chain as web_search
+from modules.llm_platform.infrastructure.search.from_settings.providers import (
+    SEARXNG,
+    SearchParts,
+    search_order,
+    spec_of,
+)
+from modules.llm_platform.infrastructure.unconfigured import Unconfigured, unconfigured_web_search
+from shared.config import Settings
+
+NOTHING_OFFLINE = (
+    "Offline mode: only documents can be searched. Set DOCUMENTS_DIR, pass --documents DIR, or run `llm-platform index`"
+)
+
+MAX_SHARED_SEARCH_S = 15.0  # to wait for the same search of another process
+
+SearchAdapters = Mapping[str, IWebSearchProvider]
+
+
+def search_adapters(
+    settings: Settings, resources: Resources, documents: Callable[[], IWebSearchProvider]
+) -> SearchAdapters:
+    """Return the adapters by name, in order. Existing documents are always included, for `sources: [documents]`."""
+    names = search_order(settings)
+    if not names:
+        return {"offline": unconfigured_web_search("offline", NOTHING_OFFLINE)}
+    if has_documents(settings) and DOCUMENTS not in names:
+        names = (*names, DOCUMENTS)
+    parts = SearchParts(settings, resources, documents)
+    return {provider.name: provider for spec in map(spec_of, names) if spec for provider in spec.build(parts)}
+
+
+def source_kinds(adapters: SearchAdapters) -> dict[str, tuple[SourceKind, ...]]:
+    """Return the sources that each configured adapter supports; an adapter of the caller is one for the web."""
+    configured = (name for name, adapter in adapters.items() if not isinstance(adapter, Unconfigured))
+    return {name: spec.source_kinds if (spec := spec_of(name)) else ("web",) for name in configured}
+
+
+def searchable_kinds(settings: Settings, adapters: SearchAdapters) -> tuple[SourceKind, ...]:
+    """Return the sources that can be searched; documents if there are any."""
+    served = {kind for kinds in source_kinds(adapters).values() for kind in kinds}
+    if not has_documents(settings):
+        served.discard(DOCUMENTS)
+    return tuple(kind for kind in get_args(SourceKind) if kind in served)
+
+
+def searxng_names(adapters: SearchAdapters) -> list[str]:
+    """Return the adapters that are instances of SearXNG."""
+    return [name for name in adapters if (spec := spec_of(name)) and spec.name == SEARXNG]
+
+
+def search_rate_limiters(settings: Settings, adapters: SearchAdapters) -> RateLimiters:
+    """Return the rate limiters that all callers of an adapter share."""
+    return {
+        name: RateLimiter(_rpm(name, settings)[0] or _report_rpm(name), MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
+        for name in adapters
+        if name != DOCUMENTS
+    }
+
+
+def search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamStates:
+    """Return the circuits, retry budgets and call limits of all providers but the documents."""
+    return upstream_states((name for name in adapters if name != DOCUMENTS), metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPolicies:
+    """What the chains of searches and of reports share. `caches`: None without caching."""
+
+    limiters: RateLimiters
+    upstreams: UpstreamStates
+    caches: web_search.SearchCaches | None
+
+
+def build_search_policies(
+    settings: Settings, limiters: RateLimiters, upstreams: UpstreamStates, shared: SharedState
+) -> SearchPolicies:
+    caches = web_search.SearchCaches(
+        settings.CACHE_TTL_S,
+        shared.cache("search", WebSearchResponse),
+        shared.cache("stale", web_search.StoredSearch),
+        shared.lock("search", MAX_SHARED_SEARCH_S),
+    )
+    return SearchPolicies(limiters, upstreams, caches if settings.CACHE_TTL_S > 0 else None)
+
+
+def web_search_provider(settings: Settings, adapters: SearchAdapters, policies: SearchPolicies) -> IWebSearchProvider:
+    """Return the adapters with their policies as one provider that selects the adapter by source."""
+
+    def guard(name: str) -> UpstreamGuard:
+        upstream, (rpm, setting) = policies.upstreams[name], _rpm(name, settings)
+        if rpm is not None:
+            return upstream.guard(SEARCH, policies.limiters[name], setting=setting)
+        return upstream.guard(SEARCH, upstream.calls, max_closed_s=SEARCH.max_pause_s)
+
+    return _search_chain(settings, adapters, policies, guard)
+
+
+def report_search_provider(
+    settings: Settings, adapters: SearchAdapters, policies: SearchPolicies, ordinary: IWebSearchProvider
+) -> IWebSearchProvider:
+    """Return the same provider with the rate limits of reports, or `ordinary` if that replaces all adapters."""
+
+    def guard(name: str) -> UpstreamGuard:
+        limiter, (_, setting) = policies.limiters[name], _rpm(name, settings)
+        return policies.upstreams[name].guard(SEARCH, limiter, max_wait_s=MAX_REPORT_WAIT_S, setting=setting)
+
+    overridden = any(ordinary is adapter for adapter in adapters.values())
+    return ordinary if overridden else _search_chain(settings, adapters, policies, guard)
+
+
+def _rpm(provider: str, settings: Settings) -> tuple[float | None, str]:
+    """Return the maximum of searches per minute, and the setting that raises it."""
+    spec = spec_of(provider)
+    if spec is None or spec.rpm_setting is None:
+        return None, THE_LIMIT
+    return getattr(settings, spec.rpm_setting), spec.rpm_setting
+
+
+def _report_rpm(provider: str) -> float | None:
+    spec = spec_of(provider)
+    return spec.report_rpm if spec else None
+
+
+def _search_chain(
+    settings: Settings, adapters: SearchAdapters, policies: SearchPolicies, guard: Callable[[str], UpstreamGuard]
+) -> IWebSearchProvider:
+    documents = adapters.get(DOCUMENTS)
+    web = [
+        web_search.SearchUpstream(adapter, None if adapter is documents else guard(name))
+        for name, adapter in adapters.items()
+        if adapter is not documents or DOCUMENTS in search_order(settings)
+    ]
+    only_documents = [upstream.provider for upstream in web] == [documents]
+    return web_search.WebSearchChain(() if only_documents else web, documents, policies.caches)

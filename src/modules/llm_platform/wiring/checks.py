@@ -1,0 +1,25 @@
+"""What must hold of the settings before a process serves."""
+
+from modules.llm_platform.infrastructure.cache.from_settings import uses_redis
+from modules.llm_platform.infrastructure.limits.from_settings import check_rate_limits
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import stage_choices
+from modules.llm_platform.infrastructure.models.from_settings.daily_budgets import check_daily_budget
+from modules.llm_platform.infrastructure.search.from_settings.providers import check_providers
+from modules.llm_platform.infrastructure.stores.from_settings import check_database
+from shared.config import Settings
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise SettingsError where the first call that needs a part would."""
+    stage_choices(settings)
+    check_providers(settings)
+    check_daily_budget(settings)
+    uses_redis(settings)
+    check_database(settings)
+
+
+def check_server_settings(settings: Settings) -> None:
+    """Raise SettingsError, or ModuleNotFoundError for a package that servers need, before the first request would."""
+    check_providers(settings)
+    check_daily_budget(settings)
+    check_rate_limits(settings)
