@@ -124,7 +124,7 @@ def test_streams_name_every_event() -> None:
     document = json.loads(text_of("docs/reference/openapi.json"))
     response = document["paths"]["/research"]["post"]["responses"]["200"]
     assert ", ".join(EVENT_TYPES) in response["description"]
-    variants = response["content"]["text/event-stream"]["itemSchema"]["anyOf"]
+    variants = response["content"]["text/event-stream"]["x-itemSchema"]["anyOf"]
     schemas = {
         variant["properties"]["event"]["const"]: variant["properties"]["data"]["contentSchema"]["$ref"].rpartition("/")[2]
         for variant in variants[:-1]

@@ -63,6 +63,11 @@ def _need_query_or_message(schema: dict[str, Any]) -> None:
     schema["oneOf"] = [{"required": ["query"]}, {"required": ["message"]}]
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    """Leave out a default that is shorter than what a client may send."""
+    del schema["default"]
+
+
 class MessageRequest(BaseModel):
     """A request that takes a `message` in the place of `query`: a text that may be longer than a question and contains one.
 
@@ -73,7 +78,7 @@ class MessageRequest(BaseModel):
 
     message: Annotated[
         str, StringConstraints(strip_whitespace=True, min_length=MIN_QUESTION_CHARS, max_length=MAX_MESSAGE_CHARS)
-    ] = Field(default="", exclude=True)
+    ] = Field(default="", exclude=True, json_schema_extra=_without_default)
 
     @model_validator(mode="before")
     @classmethod

@@ -20,8 +20,10 @@ CATEGORY_CHECKBOX = "category_"  # of the search form of SearXNG: category_news=
 NAMES = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
 TIME_RANGE: Mapping[str, Any] = {"enum": ["", "day", "week", "month", "year"]}
 TIME_RANGE_OR_NULL = WithJsonSchema({"enum": [*TIME_RANGE["enum"], None]})
-SAFESEARCH: Mapping[str, Any] = {"enum": ["", 0, 1, 2]}
-SAFESEARCH_OR_NULL: dict[str, Any] = {"enum": [*SAFESEARCH["enum"], None]}
+# Generators of clients refuse an enumeration of several types.
+_LEVELS: list[dict[str, Any]] = [{"type": "integer", "enum": [0, 1, 2]}, {"type": "string", "maxLength": 0}]
+SAFESEARCH: Mapping[str, Any] = {"anyOf": _LEVELS}
+SAFESEARCH_OR_NULL: dict[str, Any] = {"anyOf": [*_LEVELS, {"type": "null"}]}
 DOCUMENT_SCHEMES = frozenset({"http", "https", "doc"})
 SAFE_SCHEMES: Mapping[str, frozenset[str]] = {"magnetlink": DOCUMENT_SCHEMES | {"magnet"}}
 SCRIPT_SCHEMES = frozenset({"javascript", "vbscript"})

@@ -159,7 +159,7 @@ def test_stream_example_is_a_valid_stream(path: str) -> None:
         dict(line.split(": ", 1) for line in each.splitlines()) for each in stream["example"].strip().split("\n\n")
     ]
     for number, frame in enumerate(frames, 1):
-        validator_of(stream["itemSchema"]).validate(frame)
+        validator_of(stream["x-itemSchema"]).validate(frame)
         assert frame["id"] == str(number)
         assert json.loads(frame["data"])["type"] == frame["event"]
         assert frame["event"] in answer["description"]
@@ -225,3 +225,38 @@ def test_route_without_an_example_is_named() -> None:
     """Whoever adds a route learns where its example belongs."""
     with pytest.raises(LookupError, match=r"GET /new needs an example: add a row to EXAMPLES in .*examples"):
         add_examples("get", "/new", {})
+
+
+def nodes(value: Any) -> Iterator[Node]:
+    """Every object of the document but those of examples."""
+    if isinstance(value, dict):
+        yield value
+        for name, item in value.items():
+            if name not in ("example", "examples"):
+                yield from nodes(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from nodes(item)
+
+
+def test_generators_of_clients_read_the_document() -> None:
+    """What OpenAPI 3.1 does not know, and what generators refuse, is not in it: enumerations of several types, parameters
+    whose names are one name in a program, defaults that their own schema refuses.
+    """
+    for node in nodes(described()):
+        assert "itemSchema" not in node
+        values = node.get("enum") if isinstance(node.get("enum"), list) else []
+        assert len({type(value) for value in values or [] if value is not None}) <= 1, node
+        if isinstance(node.get("default"), str) and isinstance(node.get("minLength"), int):
+            assert len(node["default"]) >= node["minLength"], node
+        parameters = node.get("parameters") if isinstance(node.get("parameters"), list) else []
+        names = [re.sub(r"\W", "", parameter["name"]) for parameter in parameters or []]
+        assert len(names) == len(set(names)), names
+
+
+def test_operations_have_names_for_functions() -> None:
+    """They are the method and the path in words, each once."""
+    names = [operation["operationId"] for methods in described()["paths"].values() for operation in methods.values()]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"(?:get|post|patch|delete)_[a-z0-9_]+", name) and "__" not in name for name in names), names
+    assert {"post_tavily_search", "get_research_by_request_id", "post_llm_platform_web_search"} <= set(names)

@@ -14,6 +14,7 @@ from modules.llm_platform.presentation.rest.http.problems import Problem, Valida
 from modules.llm_platform.presentation.rest.http.responses import JSON
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
 
+ITEM_SCHEMA = "x-itemSchema"  # of a stream: OpenAPI 3.2 has it as itemSchema, and few generators read 3.2
 REFERENCE = "#/components/schemas/{model}"
 BODY_NOTE = (
     "A JSON object of at most 1 MiB. The media type `application/x-www-form-urlencoded`, which `curl -d` sends, is accepted "
@@ -59,14 +60,14 @@ def event_stream_response(*events: type[BaseModel]) -> dict[int | str, dict[str,
         "anyOf": [*variants, {"properties": {"event": {"not": {"enum": types}}}}],
     }
     description = f"The answer; as a stream, events of these types (more may come): {', '.join(types)}"
-    return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": item}}}}
+    return {200: {"description": description, "content": {MEDIA_TYPE: {ITEM_SCHEMA: item}}}}
 
 
 def data_stream_response(description: str) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route whose stream has events with JSON data and, at most, a type."""
     text = {"type": "string"}
     event = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
-    return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": event}}}}
+    return {200: {"description": description, "content": {MEDIA_TYPE: {ITEM_SCHEMA: event}}}}
 
 
 def query_of(**parameters: tuple[Mapping[str, Any], bool, str]) -> dict[str, Any]:
@@ -90,6 +91,16 @@ def _form_schema(parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _operation_id(path: str, method: str, operation: Mapping[str, Any]) -> str:
+    """Return a name for a function of a generated client, such as `post_tavily_search` or `get_research_by_request_id`."""
+    segments = [
+        f"by_{segment[1:].partition(':')[0].rstrip('}')}" if segment.startswith("{") else segment.replace("-", "_")
+        for segment in path.split("/")
+        if segment
+    ]
+    return "_".join([method, *segments]).replace(".", "_")
+
+
 def openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, Any]], None]) -> dict[str, Any]:
     """Return the document, built once. `add_examples` receives method, path and operation."""
     if app.openapi_schema is None:
@@ -107,6 +118,7 @@ def openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, A
         components["securitySchemes"] = dict(KEYS)
         for path, operations in schema["paths"].items():
             for method, operation in operations.items():
+                operation["operationId"] = _operation_id(path, method, operation)
                 add_examples(method, path, operation)
                 operation["security"] = [{}] if path in PROBE_PATHS else [{}, {"bearer": []}, {"header": []}]
         app.openapi_schema = schema

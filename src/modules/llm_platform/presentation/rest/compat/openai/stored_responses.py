@@ -22,7 +22,8 @@ STREAM: Final = "The response as it is now; with `stream`, its events after `sta
 
 # The client of the vendor sends lists with brackets.
 Includes = Annotated[list[str], Query(alias="include[]", max_length=MAX_INCLUDES, description="As in POST /v1/responses")]
-PlainIncludes = Annotated[list[str], Query(alias="include", max_length=MAX_INCLUDES, description="The same without brackets")]
+# Not in the OpenAPI document: in the languages of generated clients both have one name.
+PlainIncludes = Annotated[list[str], Query(alias="include", max_length=MAX_INCLUDES, include_in_schema=False)]
 
 
 class DeletedOpenaiResponse(BaseModel):
