@@ -377,6 +377,15 @@ class Settings(BaseSettings):
         "you rank with a cheap model and write with a strong one",
         example='{"rank": "cheap-model", "write": "strong-model"}',
     )
+    ANTHROPIC_MODELS: Annotated[
+        dict[types.ModelPattern, types.ModelPattern], Field(max_length=100), NoDecode, BeforeValidator(types.parse_json)
+    ] = setting(
+        {},
+        "JSON object, pattern of model names that clients of /anthropic send, such as claude-*, to the model that answers "
+        "for them: one of GET /anthropic/v1/models. The first pattern that fits counts",
+        "you use Claude Code, or another program that names its models itself",
+        example='{"claude-haiku-*": "ollama/qwen3", "claude-*": "openai/gpt-4o"}',
+    )
     CITATION_JUDGE: Literal["auto", "off", "report", "all"] = setting(
         "auto",
         "Which answers have their citations verified by the language model, after the "

@@ -51,6 +51,9 @@ def _split_providers(value: Any) -> Any:
     return () if value == "auto" else _split_lower(value)
 
 
+ModelPattern = Annotated[str, Field(min_length=1, max_length=320)]
+
+
 def parse_json(value: Any) -> Any:
     try:
         return json.loads(value) if isinstance(value, str) else value

@@ -123,6 +123,23 @@ def language_model():
         assert ANSWER in stream.get_final_text()
 
 
+@check("a language model with a tool of one's own, by its runner of tools")
+def runner():
+    called = []
+
+    @anthropic.beta_tool
+    def today() -> str:
+        """Return the date."""
+        called.append("today")
+        return ""
+
+    last = client.beta.messages.tool_runner(model=LLM, max_tokens=500, messages=MESSAGES, tools=[today]).until_done()
+    assert ANSWER in text_of(last), last
+    assert called == ["today"]
+    with client.messages.stream(model=LLM, max_tokens=500, messages=MESSAGES, tools=[RECORD]) as stream:
+        assert stream.get_final_message().content[0].name == "record"
+
+
 @check("count_tokens")
 def tokens():
     assert client.messages.count_tokens(model="research-deep", messages=MESSAGES).input_tokens > 0

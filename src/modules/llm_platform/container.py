@@ -193,6 +193,7 @@ class Container(ProviderContainer):
         providers.Singleton(chat_models.missing_llm_message, settings),
         providers.Singleton(chat_models.configured_models, llm_adapters),
         providers.Singleton(MemoryCache, KEPT_CONVERSATIONS),
+        settings.provided.ANTHROPIC_MODELS,
     )
     quick_research = providers.Singleton(
         QuickResearch,

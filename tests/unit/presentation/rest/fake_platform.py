@@ -125,6 +125,7 @@ class FakeServices:
         self.degraded: tuple[Degraded, ...] = ()
         self.models: tuple[ConfiguredModel, ...] = (MODEL,)
         self.tool_calls: tuple[dict[str, Any], ...] = ()  # of the language model
+        self.replacements: dict[str, str] = {}  # ANTHROPIC_MODELS
         self.llm_tokens: tuple[LLMToken, ...] = ()  # of a stream, in the place of the answer
         self.llm_fields: dict[str, Any] = {}  # of its whole answer
         self.planning = Spending()
@@ -286,6 +287,7 @@ class _LLMService:
         self._services = services
         self.generate, self.stream = services.generate, services.stream_chat
         real = LLMService(None, turns=MemoryCache(10))
+        self.replacements = services.replacements
         self.keep_turns, self.kept_turns = real.keep_turns, real.kept_turns
 
     @property

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -35,15 +35,18 @@ class LLMService:
         missing: str = NOT_CONFIGURED,
         models: Sequence[ConfiguredModel] = (),
         turns: ICache[KeptTurns] | None = None,
+        replacements: Mapping[str, str] | None = None,
     ) -> None:
         """Create the service. If `provider` is None, every call raises LLMConfigError with the message `missing`.
 
         `models` lists what requests can select, in failover order. `turns` keeps conversations; None: none is kept.
+        `replacements` are models that answer for names of another vendor's, by patterns of these in their order.
         """
         self._provider = provider
         self.models = tuple(models)
         self._missing = missing
         self._turns = turns
+        self.replacements = dict(replacements or {})
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """The complete answer. Raises an LLMException if no model answers."""

@@ -171,11 +171,22 @@ async def test_stream_begins_before_the_first_word(
 ) -> None:
     """The head goes out while the model reads, with a sign of life; an error after it is a part of the stream."""
     monkeypatch.setattr(sse, "FIRST_EVENT_S", 0.01)
-    monkeypatch.setattr(sse, "HEARTBEAT_S", 0.02)
+    monkeypatch.setattr(sse, "HEARTBEAT_S", 0.01)
+    beats: list[bytes] = []
+    has_beaten = asyncio.Event()
+    send_part = sse._send_part
+
+    async def counted(send: Any, body: bytes, *, is_last: bool = False) -> None:
+        await send_part(send, body, is_last=is_last)
+        beats.extend([body] if body == sse.HEARTBEAT else [])
+        if len(beats) == 2:
+            has_beaten.set()
+
+    monkeypatch.setattr(sse, "_send_part", counted)
     services.gate.clear()
     body = {"model": LLM, "messages": HELLO, "stream": True}
     asked = asyncio.create_task(client.post(CHAT, json=body))
-    await asyncio.sleep(0.1)
+    await has_beaten.wait()
     services.error = LLMUnavailableError("The model is away")
     services.gate.set()
     response = await asked
@@ -196,9 +207,10 @@ async def test_client_that_leaves_before_the_first_word_ends_the_call(
             asked = asyncio.create_task(client.post(CHAT, json={"model": LLM, "messages": HELLO, "stream": True}))
             while not services.requests:
                 await asyncio.sleep(0.01)
-            await asyncio.sleep(0.05)
             asked.cancel()
             await asked
+        while not services.cancelled:
+            await asyncio.sleep(0.01)
     assert services.cancelled == 1
 
 

@@ -10,8 +10,11 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any, Final, assert_never
 
+from pydantic_core import from_json
+
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.canonical_url import canonical_url
+from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
@@ -106,6 +109,31 @@ class MessageBlocks:
                 for each in results
             ],
         }
+
+
+def model_blocks(answer: LLMResponse, request_id: str, *, shows_thinking: bool) -> Iterator[Block]:
+    """Yield the blocks of a language model's answer: what it thought, its text, its calls of tools."""
+    if shows_thinking and answer.reasoning:
+        yield {"type": "thinking", "thinking": answer.reasoning, "signature": ""}
+    if answer.content:
+        yield {"type": "text", "text": answer.content}
+    for number, call in enumerate(answer.tool_calls):
+        function = call["function"]
+        yield {**call_block(request_id, number, call.get("id"), function["name"]), "input": arguments_of(function["arguments"])}
+
+
+def call_block(request_id: str, number: int, call_id: str | None, name: str) -> Block:
+    """A call of a tool of the client, as it begins a stream."""
+    return {"type": "tool_use", "id": call_id or f"toolu_{request_id}_{number}", "name": name, "input": {}}
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """The arguments of a call; none of those that are no JSON object, which the tool then misses."""
+    try:
+        value = from_json(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _sentences(response: ResearchResponse) -> Iterator[tuple[int, int, list[Citation]]]:

@@ -1,12 +1,15 @@
 """The models of the Anthropic dialect: research runs of each depth, and the configured language models."""
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
+from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
 from modules.llm_platform.presentation.rest.compat.openai.models import DEPTHS, RELEASED, ModelNotFoundError, llm_name
 from modules.llm_platform.presentation.rest.http.responses import services
@@ -49,9 +52,24 @@ async def list_models(request: Request) -> Response:
     responses=error_responses(404),
 )
 async def get_model(request: Request, model: str) -> Response:
-    if model not in _names(services(request)):
-        raise ModelNotFoundError
+    find(services(request), model)
     return json_content(_model(model))
+
+
+def find(platform: LLMPlatform, name: str) -> Depth | ConfiguredModel:
+    """Return what answers for a model: a research run of a depth, or a language model. Raises ModelNotFoundError.
+
+    A name of the vendor's is replaced as ANTHROPIC_MODELS says.
+    """
+    known: dict[str, Depth | ConfiguredModel] = {**DEPTHS, **{llm_name(model): model for model in platform.llm.models}}
+    wanted = name if name in known else next(
+        (model for pattern, model in platform.llm.replacements.items() if fnmatchcase(name, pattern)), ""
+    )
+    if wanted and wanted not in known:
+        raise ModelNotFoundError("ANTHROPIC_MODELS names a model that this server does not have: GET /anthropic/v1/models")
+    if not wanted:
+        raise ModelNotFoundError
+    return known[wanted]
 
 
 def _names(platform: LLMPlatform) -> Iterator[str]:

@@ -6,18 +6,18 @@ Reference of the vendor: https://docs.anthropic.com/en/docs/build-with-claude/st
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 from starlette.types import Scope
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Token
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions
-from modules.llm_platform.presentation.rest.compat.anthropic.blocks import Block, MessageBlocks
+from modules.llm_platform.presentation.rest.compat.anthropic.blocks import Block, MessageBlocks, call_block
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_object
 from shared.exceptions import AppException
 
@@ -30,7 +30,9 @@ ERROR_TYPES: Final[Mapping[int, str]] = {  # by status; any other below 500 is a
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
     HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
 }
-STOP_REASONS: Final[Mapping[str, str]] = {"length": "max_tokens", "content_filter": "refusal"}  # of a language model
+STOP_REASONS: Final[Mapping[str, str]] = {  # of a language model
+    "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,12 @@ def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
 
 
 def llm_end(answer: LLMResponse) -> MessageEnd:
-    """Return the end of a text by a language model."""
-    usage = {"input_tokens": answer.usage.prompt_tokens, "output_tokens": answer.usage.completion_tokens}
+    """Return the end of an answer of a language model."""
+    counted = answer.usage
+    cached = counted.cached_tokens or 0  # which the vendor does not count as input
+    usage = {"input_tokens": max(0, counted.prompt_tokens - cached), "output_tokens": counted.completion_tokens}
+    if cached:
+        usage["cache_read_input_tokens"] = cached
     return MessageEnd(STOP_REASONS.get(answer.finish_reason, "end_turn"), usage, {})
 
 
@@ -156,24 +162,89 @@ class ResearchStream(_MessageStream):
 
 
 class ChatStream(_MessageStream):
-    """The text of a language model as it is written, in one block."""
+    """The answer of a language model as it is written: thinking, text and calls of tools, one block after the other.
 
-    def __init__(self, head: MessageHead) -> None:
+    A block ends before the next one begins. So where a service sends the parts of several calls by turns, a call that begins
+    while another one is incomplete is sent at the end.
+    """
+
+    def __init__(self, head: MessageHead, *, shows_thinking: bool = False) -> None:
         super().__init__(head)
-        self._is_open = False
+        self._shows_thinking = shows_thinking
+        self._kind = ""  # of the open block
+        self._call = -1  # the number of the open call
+        self._arguments = ""  # of the open call
+        self._waiting: dict[int, dict[str, Any]] = {}  # calls that are sent at the end, by their number
 
     def encode(self, event: ChatEvent) -> bytes:
-        if isinstance(event, Token):
-            return self._open_text() + self.delta({"type": "text_delta", "text": event.text})
-        if isinstance(event, ChatDone):
-            return self._open_text() + self.close() + self.end(llm_end(event.response))
-        return b""
+        match event:
+            case Token():
+                return self._text(event.text)
+            case ModelPart():
+                part = event.part
+                thinking = self._think(part.reasoning) if part.reasoning and self._shows_thinking else b""
+                text = self._text(part.text) if part.text else b""
+                return thinking + text + b"".join(map(self._call_part, part.tool_calls))
+            case ChatDone():
+                return self._close() + self._late_calls() + self.end(llm_end(event.response))
+            case _:
+                assert_never(event)
 
-    def _open_text(self) -> bytes:
-        if self._is_open:
+    def _think(self, text: str) -> bytes:
+        opened = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        return opened + self.delta({"type": "thinking_delta", "thinking": text})
+
+    def _text(self, text: str) -> bytes:
+        return self._open("text", {"type": "text", "text": ""}) + self.delta({"type": "text_delta", "text": text})
+
+    def _call_part(self, part: Mapping[str, Any]) -> bytes:
+        number, function = part["index"], part["function"]
+        if number == self._call:
+            return self._fill(function.get("arguments", ""))
+        if number in self._waiting or (self._call >= 0 and not _is_complete(self._arguments)):
+            known = self._waiting.setdefault(number, {"id": part.get("id"), "name": "", "arguments": ""})
+            for name in ("name", "arguments"):
+                known[name] += function.get(name, "")
             return b""
-        self._is_open = True
-        return self.open({"type": "text", "text": ""})
+        opened = self._open_call(number, part.get("id"), function.get("name", ""))
+        return opened + self._fill(function.get("arguments", ""))
+
+    def _late_calls(self) -> bytes:
+        sent = b""
+        for number, call in sorted(self._waiting.items()):
+            sent += self._open_call(number, call["id"], call["name"]) + self._fill(call["arguments"]) + self._close()
+        return sent
+
+    def _open_call(self, number: int, call_id: str | None, name: str) -> bytes:
+        closed = self._close()
+        self._kind, self._call, self._arguments = "call", number, ""
+        return closed + self.open(call_block(self._head.request_id, number, call_id, name))
+
+    def _fill(self, arguments: str) -> bytes:
+        self._arguments += arguments
+        return self.delta({"type": "input_json_delta", "partial_json": arguments}) if arguments else b""
+
+    def _open(self, kind: str, block: Block) -> bytes:
+        if self._kind == kind:
+            return b""
+        closed = self._close()
+        self._kind = kind
+        return closed + self.open(block)
+
+    def _close(self) -> bytes:
+        if not self._kind:
+            return b""
+        signature = self.delta({"type": "signature_delta", "signature": ""}) if self._kind == "thinking" else b""
+        self._kind, self._call = "", -1
+        return signature + self.close()
+
+
+def _is_complete(arguments: str) -> bool:
+    try:
+        from_json(arguments)
+    except ValueError:
+        return False
+    return True
 
 
 def _parts_of(block: Block) -> tuple[Block, list[dict[str, Any]]]:

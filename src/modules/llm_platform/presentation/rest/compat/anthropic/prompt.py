@@ -1,0 +1,202 @@
+"""A conversation of the Messages API as the prompt of a configured language model, in the form of chat completions.
+
+Reference of the vendor: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/implement-tool-use
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, ConfiguredModel, LLMRequest
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.presentation.rest.compat import chat_completions, structured
+from modules.llm_platform.presentation.rest.compat.anthropic.request import (
+    AnthropicMessagesRequest,
+    AnthropicTokensRequest,
+    AnthropicTool,
+    AnthropicToolChoice,
+    ContentBlock,
+)
+from modules.llm_platform.presentation.rest.http.body import validate
+
+MEDIA_TOKENS: Final = 1600  # of an image or a page of a file, about: the vendor's own estimate of a large image
+NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
+FORWARDED: Final = ("top_p", "top_k")
+CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
+
+NO_TOOL: Final = "a language model takes functions of the client alone, and only the research models search: leave it out"
+UNKNOWN_TOOL: Final = "names no function of tools: name one of them, or leave it out"
+NO_CHOICE: Final = "must have the type auto, any, tool or none"
+NO_BLOCK: Final = "a language model takes text, images, documents, and tools with their results"
+NO_ADDRESS: Final = "must bring its data: send base64, and no address or id of a file"
+
+Turn = dict[str, Any]
+
+
+def llm_request(model: ConfiguredModel, body: AnthropicTokensRequest) -> LLMRequest:
+    """Return the prompt. Raises InvalidRequestError that names what a language model cannot get."""
+    values: Turn = {
+        "messages": list(_turns(body)),
+        "provider": model.provider,
+        "model": model.model,
+        "extra": dict(_extra_fields(body)),
+        "as_it_comes": True,
+    }
+    if isinstance(body, AnthropicMessagesRequest):
+        values["max_tokens"] = min(body.max_tokens, MAX_ANSWER_TOKENS)
+        if body.temperature is not None:
+            values["temperature"] = float(body.temperature)
+    return validate(LLMRequest, values, "body")
+
+
+def prompt_tokens(prompt: LLMRequest) -> int:
+    """The tokens of a prompt with its tools, as this server counts them."""
+    said = [text for turn in prompt.messages for text in (turn.content, turn.reasoning)]
+    calls = [json.dumps(turn.tool_calls) for turn in prompt.messages if turn.tool_calls]
+    tools = [json.dumps(prompt.extra["tools"])] if "tools" in prompt.extra else []
+    media = sum(1 for turn in prompt.messages for part in turn.parts if part["type"] != "text")
+    return sum(map(count_tokens, [*said, *calls, *tools])) + MEDIA_TOKENS * media
+
+
+def _turns(body: AnthropicTokensRequest) -> Iterator[Turn]:
+    if body.system:
+        yield {"role": "system", "content": _text(body.system, "system")}
+    for place, turn in enumerate(body.messages):
+        field = f"messages.{place}.content"
+        if turn.role == "system":
+            yield {"role": "system", "content": _text(turn.content, field)}
+        elif isinstance(turn.content, str):
+            yield {"role": turn.role, "content": turn.content}
+        elif turn.role == "assistant":
+            yield _said(turn.content)
+        else:
+            yield from _asked(turn.content, field)
+
+
+def _text(content: str | Sequence[ContentBlock], field: str) -> str:
+    if isinstance(content, str):
+        return content
+    for place, block in enumerate(content):
+        if block.type != "text":
+            raise chat_completions.refused(f"{field}.{place}", NO_BLOCK)
+    return "\n".join(block.text or "" for block in content)
+
+
+def _said(blocks: Sequence[ContentBlock]) -> Turn:
+    """What the model said: text, calls of tools, and its thoughts. Searches of a research model are in its text."""
+    calls = [
+        {
+            "id": _string(block, "id"),
+            "type": "function",
+            "function": {"name": _string(block, "name"), "arguments": json.dumps(_more(block).get("input") or {})},
+        }
+        for block in blocks
+        if block.type == "tool_use" and _string(block, "name")
+    ]
+    return {
+        "role": "assistant",
+        "content": "".join(block.text or "" for block in blocks if block.type == "text"),
+        "reasoning": "\n".join(_string(block, "thinking") for block in blocks if block.type == "thinking"),
+        "tool_calls": calls,
+    }
+
+
+def _asked(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
+    """The results of tools, each a turn of its own right behind the calls, then what the user says and shows."""
+    parts: list[Turn] = []
+    for place, block in enumerate(blocks):
+        if block.type != "tool_result":
+            parts.append(_part(block, f"{field}.{place}"))
+            continue
+        content = _more(block).get("content")
+        inner = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
+        shown = [_part(found, f"{field}.{place}.content") for found in map(_block, inner)]
+        texts = [part["text"] for part in shown if part["type"] == "text"]
+        yield {"role": "tool", "content": "\n".join(texts), "tool_call_id": _string(block, "tool_use_id")}
+        parts.extend(part for part in shown if part["type"] != "text")  # services take texts alone from a tool
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    if len(texts) < len(parts):
+        yield {"role": "user", "content": "\n".join(texts), "parts": parts}
+    elif parts or not blocks:
+        yield {"role": "user", "content": "\n".join(texts)}
+
+
+def _block(value: object) -> ContentBlock:
+    return validate(ContentBlock, value if isinstance(value, dict) else {"type": "text", "text": str(value)}, "body")
+
+
+def _part(block: ContentBlock, field: str) -> Turn:
+    """A block as a part of chat completions. Raises InvalidRequestError for one without its data."""
+    more = _more(block)
+    if block.type == "text":
+        return {"type": "text", "text": block.text or ""}
+    if block.type == "search_result":
+        inner = more.get("content")
+        texts = [_string(_block(each), "text") for each in inner] if isinstance(inner, list) else []
+        return {"type": "text", "text": "\n".join([_string(block, "title"), _string(block, "source"), *texts])}
+    if block.type not in ("image", "document"):
+        raise chat_completions.refused(field, NO_BLOCK)
+    source = more.get("source")
+    known: Mapping[str, Any] = source if isinstance(source, dict) else {}
+    data, media_type = known.get("data"), known.get("media_type")
+    if known.get("type") == "text" and isinstance(data, str):
+        return {"type": "text", "text": data}
+    if known.get("type") != "base64" or not isinstance(data, str) or not isinstance(media_type, str):
+        raise chat_completions.refused(field, NO_ADDRESS)
+    url = f"data:{media_type};base64,{data}"
+    if block.type == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": _string(block, "title") or "document", "file_data": url}}
+
+
+def _more(block: ContentBlock) -> Mapping[str, Any]:
+    return block.model_extra or {}
+
+
+def _string(block: ContentBlock, name: str) -> str:
+    value = getattr(block, name, None)
+    return value if isinstance(value, str) else ""
+
+
+def _extra_fields(body: AnthropicTokensRequest) -> Iterator[tuple[str, Any]]:
+    """Yield the fields that the service gets, in the form of chat completions."""
+    functions = [_function(tool, place) for place, tool in enumerate(body.tools or ())]
+    if functions:
+        yield "tools", functions
+    if not isinstance(body, AnthropicMessagesRequest):
+        return
+    if body.tool_choice is not None and functions:
+        yield "tool_choice", _choice(body.tool_choice, {function["function"]["name"] for function in functions})
+        if (body.tool_choice.model_extra or {}).get("disable_parallel_tool_use") is True:
+            yield "parallel_tool_calls", False
+    if body.stop_sequences:
+        yield "stop", list(body.stop_sequences)
+    for name in FORWARDED:
+        if (value := getattr(body, name)) is not None:
+            yield name, value
+    answer_format, _ = body.answer_format
+    if answer_format is not None:
+        is_schema = structured.is_schema(answer_format)
+        yield "response_format", structured.for_chat(answer_format) if is_schema else answer_format
+
+
+def _function(tool: Any, place: int) -> Turn:
+    more: Mapping[str, Any] = getattr(tool, "model_extra", None) or {}
+    if not isinstance(tool, AnthropicTool) or tool.type not in (None, "custom") or not tool.name:
+        raise chat_completions.refused(f"tools.{place}", NO_TOOL)
+    described = {"description": more["description"]} if isinstance(more.get("description"), str) else {}
+    parameters = more.get("input_schema")
+    return {
+        "type": "function",
+        "function": {"name": tool.name, **described, "parameters": NO_PARAMETERS if parameters is None else parameters},
+    }
+
+
+def _choice(choice: AnthropicToolChoice, names: set[str]) -> str | Turn:
+    if choice.type == "tool":
+        if choice.name not in names:
+            raise chat_completions.refused("tool_choice", UNKNOWN_TOOL)
+        return {"type": "function", "function": {"name": choice.name}}
+    if choice.type not in CHOICES:
+        raise chat_completions.refused("tool_choice", NO_CHOICE)
+    return CHOICES[choice.type]
