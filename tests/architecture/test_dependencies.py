@@ -52,7 +52,7 @@ def imported() -> frozenset[str]:
                 roots |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 roots.add(node.module.split(".")[0])
-    third_party = roots - sys.stdlib_module_names - {"modules", "shared", "llm_platform_names"}
+    third_party = roots - sys.stdlib_module_names - {"modules", "shared"}
     packages = packages_distributions()
     owners = [{normal(name) for name in packages.get(root, [root])} for root in third_party]
     # Several packages share the name opentelemetry.

@@ -50,7 +50,7 @@ def test_public_names_load_no_heavy_package() -> None:
 
 def test_the_version_loads_no_command() -> None:
     """`llm-platform --version` prints a line of metadata, so it needs neither the commands nor the settings."""
-    loaded = loaded_by("import sys; sys.argv[1:] = ['--version']; from llm_platform_names import main; main()")
+    loaded = loaded_by("import sys; sys.argv[1:] = ['--version']; from modules.llm_platform.__main__ import main; main()")
     assert sorted((HEAVY | {"asyncio", "pydantic", "shared.config"}) & loaded) == []
 
 

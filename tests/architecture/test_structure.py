@@ -28,7 +28,7 @@ OUTERMOST_HANDLERS = {  # a file, and what goes on after an unexpected error in 
     f"{PACKAGE}/presentation/rest/http/middleware.py": "HTTP requests",
     f"{PACKAGE}/presentation/rest/http/opening.py": "the opening of a mounted application",
 }
-MODULES_OF_SHARED = {"__init__", "config", "exceptions", "logging", "setting_names", "setting_types"}
+MODULES_OF_SHARED = {"config", "exceptions", "logging", "setting_names", "setting_types"}
 
 
 @pytest.fixture(scope="module")

@@ -39,13 +39,14 @@ COMPLETED = {
     "--ver": "--version",
 }
 INTERRUPTED_IMPORT = """
-import sys, llm_platform_names
+import sys
+from modules.llm_platform.__main__ import main
 class Interrupted:
     def find_spec(self, name, *rest):
         if name.endswith("cli.main"):
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupted())
-llm_platform_names.main()
+main()
 """
 
 

@@ -6,16 +6,16 @@
         answer = await platform.research.research(ResearchRequest(query="What is asyncio?"))
 
 The public names are in `public_names`. Each is imported on first access (PEP 562), so importing this package takes almost no
-time. Importing raises an ImportError with both paths if a package `shared` of the
-application hides the one that belongs to this package.
+time. Importing raises an ImportError with both paths if a package `shared` of the application hides the one that belongs to
+this package.
 """
 
 from importlib import import_module
 
-from llm_platform_names import check_shared
+from modules.llm_platform.hidden_package import check_shared
 from modules.llm_platform.public_names import MODULE_OF
 
-check_shared(__file__)
+check_shared()
 
 __all__ = sorted(MODULE_OF)
 
