@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
@@ -28,6 +29,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.domain.transcript_task import TranscriptTask, answer_by_rules, transcript_task
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart, chat_events
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, content, dialect, structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import OpenaiMessage
@@ -42,7 +44,7 @@ from modules.llm_platform.presentation.rest.http.responses import (
     run_until_disconnect,
     services,
 )
-from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
+from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, EventStream, stream_research
 from shared.exceptions import AppException
 
 REASONING: Final = "reasoning_content"  # the field of DeepSeek, Kimi, vLLM and others
@@ -201,8 +203,9 @@ async def chat(request: Request) -> Response:
     body = await read_body(request, OpenaiChatRequest, limit=CONVERSATION)
     chat_completions.refuse_fields(body, REFUSED)
     if depth := models.depth_of(body.model):
-        return await _research(request, body, depth)
-    return await _chat(request, body)
+        task = transcript_task([(message.role, message.text) for message in body.messages])
+        return await (_answer_task(request, body, task) if task else _research(request, body, depth))
+    return await _chat(request, body, models.find_llm(request, body.model))
 
 
 @models.router.post("/completions", include_in_schema=False)
@@ -230,10 +233,30 @@ async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> 
     return dialect.json_answer(answer, body, *partly_served)
 
 
-async def _chat(request: Request, body: OpenaiChatRequest) -> Response:
+async def _answer_task(request: Request, body: OpenaiChatRequest, task: TranscriptTask) -> Response:
+    """Answer a task about a transcript, which needs no research run: by one call of a model, without one by rules."""
+    model = next((model for model in services(request).llm.models if model.is_complete), None)
+    if model is not None:
+        return await _chat(request, body.model_copy(update={"web_search_options": None}), model)
+    if structured.is_schema(body.response_format) and not task.key:
+        task = replace(task, key=task.product, is_list=task.product != "title")
+    completion = chat_completions.Completion(request_id(request), body.model, _describe)
+    message = {"role": "assistant", "content": answer_by_rules(task)}
+    usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    if not body.stream:
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        whole = {**completion.head("chat.completion"), "choices": [choice], "usage": usage}
+        return dialect.json_answer(whole, body, *IGNORED_BY_RESEARCH)
+    parts = [completion.chunk(message), completion.chunk({}, "stop")]
+    if body.includes_usage:
+        parts.append({**completion.head("chat.completion.chunk"), "choices": [], "usage": usage})
+    content = b"".join(map(chat_completions.data_part, parts)) + chat_completions.END_OF_STREAM
+    return dialect.report_ignored(Response(content, media_type=MEDIA_TYPE), body, *IGNORED_BY_RESEARCH)
+
+
+async def _chat(request: Request, body: OpenaiChatRequest, model: ConfiguredModel) -> Response:
     if body.web_search_options is not None:
         raise chat_completions.refused("web_search_options", "only the research models search")
-    model = models.find_llm(request, body.model)
     prompt = _prompt(model, body)
     completion = chat_completions.Completion(request_id(request), body.model, _describe)
     llm = services(request).llm
