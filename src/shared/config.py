@@ -109,11 +109,11 @@ class Settings(BaseSettings):
     RATE_LIMIT_READS_PER_MINUTE: int = setting(
         120, "Searches, extractions, embeddings and reads of what is stored of one API key per minute, which count for no "
         "other limit; 0: they count for RATE_LIMIT_PER_MINUTE, as those of callers without a key do",
-        "your agents search more often, or your search provider allows less", ge=0, le=types.MAX_RATE_LIMIT,
+        "you have agents that search more often, or your search provider allows less", ge=0, le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_READS_BURST: int = setting(
         20, "Requests that an API key may send at once before RATE_LIMIT_READS_PER_MINUTE applies",
-        "your agents search more at once", ge=1, le=types.MAX_RATE_LIMIT,
+        "you have agents that search more at once", ge=1, le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_GLOBAL_PER_HOUR: int = setting(
         1000, "Requests per hour of all limited clients together, up to 50 at once; 0: no limit",
