@@ -104,11 +104,14 @@ async def _outputs() -> list[Messages]:
         metadata=ResearchMetadata(latency_ms=0),
     )
     schema = {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]}
-    llm = FakeLLM(["{}"])
+    llm = FakeLLM(["{}"] * 4)
     structured = structured_output.StructuredOutput(llm, context_tokens=CONTEXT_TOKENS)
-    request = ResearchRequest(query=QUESTION, output_schema=schema)
     until = asyncio.get_running_loop().time() + WAIT_S
-    await structured.add_to(response, request, has_sources=True, until=until)
+    for request in (
+        ResearchRequest(query=QUESTION, output_schema=schema),
+        ResearchRequest(query=QUESTION, output_schema={"type": "object"}, instructions="One field: summary."),
+    ):
+        await structured.add_to(response, request, has_sources=True, until=until)
     return [request.messages for request in llm.requests]
 
 

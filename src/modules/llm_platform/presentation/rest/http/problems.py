@@ -208,7 +208,8 @@ def problem_response(error: AppException, scope: Scope) -> Response:
     if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
         content["errors"] = _field_errors(error, "query" if scope["method"] == "GET" else "body")
     headers = dict(error.headers) if isinstance(error, RestError) else {}
-    if error.status_code == 429 or (error.retryable and error.status_code in RETRY_STATUSES):
+    is_told = error.retryable and error.retry_after_s is not None  # an upstream said when, whatever our status is
+    if error.status_code == 429 or is_told or (error.retryable and error.status_code in RETRY_STATUSES):
         headers["Retry-After"] = str(_retry_after_s(error.retry_after_s))
     if ERROR_FORMAT in scope:
         status, body = scope[ERROR_FORMAT](error, content)

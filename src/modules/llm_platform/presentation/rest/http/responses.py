@@ -18,6 +18,7 @@ from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission
+from modules.llm_platform.presentation.rest.http.kept_answers import KeptAnswers
 from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, ClientDisconnectedError, NotServingError
 from modules.llm_platform.presentation.rest.http.shutdown import RunningRequests
 
@@ -45,6 +46,7 @@ class ServerState:
         self.researches = ResearchAdmission(max_researches)
         self.uploads = ResearchAdmission(MAX_UPLOADS, refusal=TOO_MANY_FILES)
         self.runs_over_files = ResearchAdmission(MAX_RUNS_OVER_FILES, refusal=TOO_MANY_FILES)
+        self.kept_answers = KeptAnswers()
         self.crawls = ResearchAdmission(MAX_CRAWLS, refusal=TOO_MANY_CRAWLS)
         self.streams: Counter[str] = Counter()  # open event streams of background runs, by caller
         self.calls: Counter[tuple[str, str]] = Counter()  # of APIs whose clients ask for their use: by caller and endpoint

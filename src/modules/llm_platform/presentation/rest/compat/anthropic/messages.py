@@ -4,6 +4,7 @@ Reference of the vendor: https://docs.anthropic.com/en/api/messages
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from fastapi import Request, Response
@@ -33,6 +34,7 @@ from modules.llm_platform.presentation.rest.compat.anthropic.stream import (
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
 from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
+from modules.llm_platform.presentation.rest.http.idempotency import answered_once
 from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
 
@@ -71,8 +73,8 @@ async def create_message(request: Request) -> Response:
     head = MessageHead(responses.request_id(request), body.model)
     answering = models.find(responses.services(request), body.model)
     if isinstance(answering, ConfiguredModel):
-        return await _chat(request, body, head, answering)
-    return await _research(request, body, head, body.depth_within(answering))
+        return await answered_once(request, body, partial(_chat, request, body, head, answering))
+    return await answered_once(request, body, partial(_research, request, body, head, body.depth_within(answering)))
 
 
 @models.router.post(

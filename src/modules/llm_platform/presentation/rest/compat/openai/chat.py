@@ -10,6 +10,7 @@ import struct
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
@@ -36,6 +37,7 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import Opena
 from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
+from modules.llm_platform.presentation.rest.http.idempotency import answered_once
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, NotFoundError
 from modules.llm_platform.presentation.rest.http.responses import (
     CancelOnDisconnect,
@@ -202,6 +204,10 @@ class OpenaiEmbeddings(BaseModel):
 async def chat(request: Request) -> Response:
     body = await read_body(request, OpenaiChatRequest, limit=CONVERSATION)
     chat_completions.refuse_fields(body, REFUSED)
+    return await answered_once(request, body, partial(_answer, request, body))
+
+
+async def _answer(request: Request, body: OpenaiChatRequest) -> Response:
     if depth := models.depth_of(body.model):
         task = transcript_task([(message.role, message.text) for message in body.messages])
         return await (_answer_task(request, body, task) if task else _research(request, body, depth))

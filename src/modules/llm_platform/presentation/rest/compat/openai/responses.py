@@ -3,6 +3,7 @@
 Reference of the vendor: https://platform.openai.com/docs/api-reference/responses
 """
 
+from functools import partial
 from typing import Any, Final
 
 from fastapi import Request, Response
@@ -17,6 +18,7 @@ from modules.llm_platform.presentation.rest.compat.openai.response_writer import
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.structured import schema_of
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
+from modules.llm_platform.presentation.rest.http.idempotency import answered_once
 
 API: Final = runs.ResponsesApi("openai", OpenaiResponseWriter)
 ERROR_STATUSES: Final = (404, *dialect.ERROR_STATUSES_400)
@@ -54,7 +56,9 @@ async def respond(request: Request) -> Response:
     chat_completions.refuse_fields(sent, REFUSED)
     body = sent.model_copy(update={"input": await item_references.resolve(request, sent.input)})
     depth = depth_of(body.model)
-    return await (_research(request, body, body.depth_within(depth)) if depth else response_llm.respond(request, body))
+    llm = partial(response_llm.respond, request, body)
+    answer = partial(_research, request, body, body.depth_within(depth)) if depth else llm
+    return await answered_once(request, body, answer)
 
 
 async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth) -> Response:

@@ -1,0 +1,36 @@
+"""Answers that are sent again to a client that repeats a request with the same `Idempotency-Key`.
+
+Clients repeat a request whose answer was lost on the way: the research is not run, and not paid, a second time.
+"""
+
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import Final
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.kept_answers import IDEMPOTENCY_KEY
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
+from modules.llm_platform.presentation.rest.http.responses import caller_id, server_state
+
+MAX_KEY_CHARS: Final = 255
+BAD_KEY: Final = f"must have 1 to {MAX_KEY_CHARS} visible ASCII characters"
+
+
+async def answered_once(request: Request, body: BaseModel, answer: Callable[[], Awaitable[Response]]) -> Response:
+    """Return the answer, or the kept one of the same request with the same key of the same caller."""
+    sent = request.scope[HEADERS].get(IDEMPOTENCY_KEY.lower().encode())
+    if sent is None:
+        return await answer()
+    key = sent.decode("latin-1")
+    if not 0 < len(key) <= MAX_KEY_CHARS or not key.isascii() or not key.isprintable():
+        raise InvalidRequestError.at(("header", IDEMPOTENCY_KEY), BAD_KEY)
+    kept, place = server_state(request).kept_answers, (caller_id(request), request.scope["path"], key)
+    digest = sha256(body.model_dump_json().encode()).digest()
+    if (again := kept.find(place, digest)) is not None:
+        return again
+    response = await answer()
+    kept.keep(place, digest, response)
+    return response

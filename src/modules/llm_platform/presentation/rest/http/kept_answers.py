@@ -1,0 +1,51 @@
+"""The latest answers to requests with an `Idempotency-Key`."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from fastapi import Response
+
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+REPLAYED: Final = "Idempotent-Replayed"
+MAX_ANSWERS: Final = 100
+MAX_ANSWER_BYTES: Final = 262_144
+KEPT_S: Final = 600.0
+OTHER_REQUEST: Final = "was sent with another request before: send a new key with each new request"
+
+
+class _Answer(NamedTuple):
+    digest: bytes  # of the request
+    content: bytes
+    headers: dict[str, str]
+    expires: float
+
+
+class KeptAnswers:
+    """The latest answers with a key, of this process. `clock`: seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._answers: OrderedDict[tuple[str, str, str], _Answer] = OrderedDict()
+        self._clock = clock
+
+    def find(self, place: tuple[str, str, str], digest: bytes) -> Response | None:
+        """The answer to the same request. Raises InvalidRequestError if the key belongs to another one."""
+        kept = self._answers.get(place)
+        if kept is None or kept.expires < self._clock():
+            return None
+        if kept.digest != digest:
+            raise InvalidRequestError.at(("header", IDEMPOTENCY_KEY), OTHER_REQUEST)
+        return Response(kept.content, headers={**kept.headers, REPLAYED: "true"})
+
+    def keep(self, place: tuple[str, str, str], digest: bytes, response: Response) -> None:
+        content = bytes(getattr(response, "body", b""))
+        if response.status_code != 200 or not 0 < len(content) <= MAX_ANSWER_BYTES:  # a stream has no body
+            return
+        headers = {name: value for name, value in response.headers.items() if name != "content-length"}
+        self._answers[place] = _Answer(digest, content, headers, self._clock() + KEPT_S)
+        self._answers.move_to_end(place)
+        if len(self._answers) > MAX_ANSWERS:
+            self._answers.popitem(last=False)
