@@ -42,14 +42,25 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     Source,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError, StoreError, WebSearchBlockedError
+from modules.llm_platform.domain.exceptions import (
+    PageBlockedError,
+    PageConnectionError,
+    PageError,
+    PageRequestError,
+    PageTimeoutError,
+    PreviousResearchNotFoundError,
+    StoreError,
+    WebSearchBlockedError,
+)
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.presentation.mcp.calls import Call
+from modules.llm_platform.presentation.mcp.found_texts import FoundTexts
 from modules.llm_platform.presentation.mcp.server import PROBLEM, build_mcp_server
 from modules.llm_platform.presentation.mcp.text import research_text
 from modules.llm_platform.presentation.mcp.tools import TOOLS
 from modules.llm_platform.testing.research_store import MemoryResearchStore
+from shared.exceptions import AppException
 
 ERAS = ("auto", "legacy")
 QUESTION = {"query": "What is Python asyncio?"}
@@ -554,6 +565,52 @@ async def test_a_long_page_is_read_in_parts(max_chars: int) -> None:
     assert "".join(parts) == PAGE.text
     assert [len(part) for part in parts] == [len(PAGE.text[at : at + max_chars]) for at in range(0, 25, max_chars)]
     assert part["metadata"]["total_chars"] == len(PAGE.text) == 25
+
+
+@for_each("error", [PageConnectionError, PageTimeoutError, PageBlockedError, PageError])
+async def test_a_result_whose_page_cannot_be_read_has_the_text_of_the_search(error: type[AppException]) -> None:
+    """With a warning that names the error. An address that no search of the caller found is an error, as before."""
+    services = FakeServices()
+    other = "https://other.example/"
+    async with connected(services=services) as client:
+        found = (await client.call_tool("search", {"query": "q"})).structured_content["results"][0]
+        services.error = error()
+        fetched = await client.call_tool("fetch", {"id": found["id"]})
+        part = await client.call_tool("fetch", {"id": found["id"], "start": 3, "max_chars": 4})
+        unknown = await client.call_tool("fetch", {"id": other})
+    assert not fetched.is_error
+    page = fetched.structured_content
+    text = max(found["snippet"], found["summary"] or "", key=len)
+    assert (page["id"], page["url"], page["title"], page["text"]) == (found["id"], found["url"], found["title"], text)
+    assert (page["metadata"]["reader"], error.code in page["metadata"]["warning"]) == ("search", True)
+    assert "could not be read" in text_of(fetched)
+    assert part.structured_content["text"] == text[3:7]
+    assert unknown.is_error
+
+
+async def test_an_address_that_may_not_be_read_stays_an_error() -> None:
+    """The text of a search does not stand for a page that the server refuses to read."""
+    services = FakeServices()
+    async with connected(services=services) as client:
+        found = (await client.call_tool("search", {"query": "q"})).structured_content["results"][0]
+        services.error = PageRequestError()
+        assert (await client.call_tool("fetch", {"id": found["id"]})).is_error
+
+
+def test_found_texts_are_the_callers_own_few_and_new() -> None:
+    """Another caller, a result of an hour ago and the oldest of many are not found."""
+    now = [0.0]
+    texts, error = FoundTexts(lambda: now[0]), PageError()
+    results = [WebSearchResultItem(title="t", url=f"https://a.example/{number}", snippet="s" * 9000) for number in range(2001)]
+    texts.remember("alice", results)
+    newest = results[-1].url
+    page = texts.instead_of("alice", newest, error)
+    assert page is not None
+    assert len(page.text) == 2000
+    assert texts.instead_of("bob", newest, error) is None
+    assert texts.instead_of("alice", results[0].url, error) is None
+    now[0] = 3601.0
+    assert texts.instead_of("alice", newest, error) is None
 
 
 async def test_long_snippets_are_cut() -> None:

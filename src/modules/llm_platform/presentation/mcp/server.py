@@ -25,6 +25,7 @@ from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.store_key import is_topic_name
 from modules.llm_platform.presentation.mcp.calls import Call, CallOf, ClientLeftError, run_call
+from modules.llm_platform.presentation.mcp.found_texts import FoundTexts
 from modules.llm_platform.presentation.mcp.text import research_text
 from modules.llm_platform.presentation.mcp.tools import TOOLS, Choices, ToolRun, ToolSpec
 from shared.exceptions import AppException
@@ -83,6 +84,7 @@ class _Handlers:
         self._platform = platform
         self._call_of = call_of
         self._redactor = redactor
+        self._found_texts = FoundTexts()
 
     async def translate_errors(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Turn every exception into an error with our code: the SDK would send the text of an unexpected one."""
@@ -131,7 +133,7 @@ class _Handlers:
         async def send_progress(progress: float, message: str) -> None:
             await context.session.report_progress(progress, message=self._redacted_text(message))
 
-        result = await spec.run(ToolRun(platform, call, send_progress), request)
+        result = await spec.run(ToolRun(platform, call, send_progress, self._found_texts), request)
         content = [types.TextContent(type="text", text=spec.text(result))]
         return self._redacted(
             types.CallToolResult(content=cast(Any, content), structured_content=spec.structured(result))
