@@ -27,6 +27,11 @@ def schema():
     assert ANSWER in ask(instructor.Mode.JSON_SCHEMA).answer
 
 
+@check("Mode.JSON")
+def json_without_schema():
+    assert ANSWER in ask(instructor.Mode.JSON).answer
+
+
 @check("Mode.TOOLS, its default")
 def tools():
     assert ANSWER in ask(instructor.Mode.TOOLS).answer

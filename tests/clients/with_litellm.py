@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import litellm
 from checks import ANSWER, EMBEDDER, KEY, QUESTION, URL, check, main
+from pydantic import BaseModel
 
 
 def searched(provider):
@@ -34,6 +35,20 @@ def completion():
     assert ANSWER in answer.choices[0].message.content
     chunks = list(litellm.completion(messages=messages, stream=True, **how))
     assert ANSWER in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+
+
+class Summary(BaseModel):
+    answer: str
+
+
+@check("a schema, at both addresses")
+def schema():
+    for model, base in (("openai/research-shallow", f"{URL}/v1"), ("anthropic/research-shallow", f"{URL}/anthropic")):
+        answer = litellm.completion(
+            model=model, api_base=base, api_key=KEY, messages=[{"role": "user", "content": QUESTION}],
+            response_format=Summary,
+        )
+        assert ANSWER in Summary.model_validate_json(answer.choices[0].message.content).answer
 
 
 @check("embedding")

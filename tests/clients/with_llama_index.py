@@ -7,6 +7,7 @@ from checks import ANSWER, KEY, QUESTION, URL, check, main, raised
 from llama_index.core.llms import ChatMessage
 from llama_index.llms.openai import OpenAIResponses
 from llama_index.llms.openai_like import OpenAILike
+from pydantic import BaseModel
 
 MESSAGES = [ChatMessage(role="system", content="Answer briefly."), ChatMessage(role="user", content=QUESTION)]
 
@@ -27,6 +28,18 @@ def chat():
 def completions():
     caught = raised(openai.NotFoundError, lambda: like().complete(QUESTION))
     assert "/v1/chat/completions" in str(caught), caught
+
+
+class Summary(BaseModel):
+    """A summary."""
+
+    answer: str
+
+
+@check("OpenAILike: structured output of a research model by a tool")
+def structured():
+    model = like(is_chat_model=True, is_function_calling_model=True).as_structured_llm(Summary)
+    assert ANSWER in model.complete(QUESTION).raw.answer
 
 
 @check("OpenAIResponses")

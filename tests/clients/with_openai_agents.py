@@ -66,7 +66,7 @@ async def chat():
     assert ANSWER in result.final_output
 
 
-@check("chat, a passthrough model with a tool of one's own")
+@check("chat, a passthrough model with a tool that returns nothing")
 async def own_tool():
     called = []
 
@@ -74,7 +74,7 @@ async def own_tool():
     def today() -> str:
         """Return the date."""
         called.append("today")
-        return "2026-11-21"
+        return ""
 
     model = agents.OpenAIChatCompletionsModel(model=LLM, openai_client=sdk())
     result = await agents.Runner.run(agents.Agent(name="Assistant", model=model, tools=[today]), QUESTION)

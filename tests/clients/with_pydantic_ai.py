@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checks import ANSWER, KEY, LLM, QUESTION, URL, check, main
 from pydantic import BaseModel
-from pydantic_ai import Agent, NativeOutput, messages
+from pydantic_ai import Agent, NativeOutput, PromptedOutput, messages
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -63,6 +63,12 @@ async def structured_output():
         assert ANSWER in (await agent.run(QUESTION)).output.answer
         async with agent.run_stream(QUESTION) as result:
             assert ANSWER in (await result.get_output()).answer
+
+
+@check("PromptedOutput, with a research model")
+async def prompted_output():
+    agent = Agent(OpenAIChatModel("research-shallow", provider=provider), output_type=PromptedOutput(Summary))
+    assert ANSWER in (await agent.run(QUESTION)).output.answer
 
 
 @check("a passthrough model with a tool of one's own")

@@ -69,7 +69,9 @@ async def write(exchange: Exchange) -> None:
     body = exchange.json
     text, finish, message = WRITTEN, "stop", {}
     if body.get("tools") and body["messages"][-1]["role"] != "tool":
-        called = {"name": body["tools"][0]["function"]["name"], "arguments": "{}"}
+        function = body["tools"][0]["function"]
+        arguments = dict.fromkeys(function["parameters"].get("required", ()), "What is Python asyncio?")
+        called = {"name": function["name"], "arguments": json.dumps(arguments)}
         text, finish = "", "tool_calls"
         message = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": called}]}
     elif body.get("response_format"):
