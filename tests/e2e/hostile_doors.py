@@ -17,6 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tests.e2e.hostile_requests import JSON, MARK, MIB, Case
 
 from modules.llm_platform.presentation.mcp.tools import TOOLS
+from modules.llm_platform.presentation.rest.http.body import CONVERSATION
 from modules.llm_platform.presentation.rest.research_routes import WITH_FILES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "openapi.json"
@@ -24,6 +25,13 @@ WRONG_VALUES: tuple[Any, ...] = (
     None, True, -1, 1.5, 10**30, "", "\x00", "\u200b", MARK * 200, [], [[]], [None], {}, {MARK: MARK}, [{"type": MARK}] * 300,
     "../../etc/passwd", "a\r\nSet-Cookie: a=b",
 )
+MAX_BYTES = {  # of the routes whose bodies may be larger than those of the others
+    "/research": WITH_FILES.max_bytes,
+    "/v1/chat/completions": CONVERSATION.max_bytes,
+    "/v1/responses": CONVERSATION.max_bytes,
+    "/anthropic/v1/messages": CONVERSATION.max_bytes,
+    "/anthropic/v1/messages/count_tokens": CONVERSATION.max_bytes,
+}
 NO_OBJECTS = (
     b"", b"null", b"[]", b"0", b"{", b'"' + MARK.encode() + b'"', b'{"' + MARK.encode(), b"NaN", b"\xff\xfe", b"{}{}",
     b"[" * 100_000, b'{"a":' * 50_000, b'{"a":1e999}', b'{"a":"\\ud800"}',
@@ -125,7 +133,7 @@ def door_bodies() -> Iterator[Case]:
     for route in with_bodies():
         for body in NO_OBJECTS:
             yield route.case(repr(body[:20]), body)
-        size = WITH_FILES.max_bytes if route.path == "/research" else MIB
+        size = MAX_BYTES.get(route.path, MIB)
         yield route.refused(route.case("too large", b" " * size + b'{"a":1}'), 413)
         for headers in ({"content-type": "text/plain"}, {**JSON, "content-encoding": "gzip"}):
             yield route.refused(route.case("type", dict(route.body or {}), headers), 400, 415)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
+
 MARK = "zqxvmark"
 JSON = {"content-type": "application/json"}
 RESEARCH, SEARCH, WEB, CHAT = "/research", "/search", "/llm-platform/web-search", "/llm-platform/chat"
@@ -281,7 +283,7 @@ def conversations() -> Iterator[Case]:
     wrong = [[], None, {}, "hi", [None], ["hi"], [{}], [{"role": "user"}], [{"content": "x"}]]
     wrong += [[{"role": "tool", "content": "x"}]]
     wrong += [[{"role": "user", "content": value}] for value in ("", None, 7, [{"type": "text", "text": MARK}])]
-    wrong += [[{"role": "user", "content": "x"}] * 201]
+    wrong += [[{"role": "user", "content": "x"}] * (MAX_MESSAGES + 1)]
     yield from fields(CHAT, {"messages": wrong, "max_tokens": [0, -1, "5", 1.5, True, 10**9], "stream": ["true", 1]})
     yield from fields(CHAT, {"model": ["", 1, "m" * 201], "provider": ["", []]})
     odd = {"base_url": ["http://evil.test/v1"], "provider": ["http://evil.test"], "model": ["no-such-" + MARK]}
