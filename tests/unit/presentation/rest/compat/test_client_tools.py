@@ -13,7 +13,7 @@ import httpx2
 import openai
 import pytest
 from tests.support.cases import for_each
-from tests.unit.presentation.rest.compat.test_anthropic import put_together, sent_events
+from tests.unit.presentation.rest.compat.anthropic.test_messages import put_together, sent_events
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_TOOLS
