@@ -17,10 +17,11 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.exceptions import PageTimeoutError, WebSearchConfigError, WebSearchTimeoutError
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
-from modules.llm_platform.infrastructure.documents import folder_index
+from modules.llm_platform.infrastructure.documents import folder_index, web_search
 from modules.llm_platform.infrastructure.documents.folder import Listing
 from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.documents.web_search import DEGRADED_FILES_NAMED, DocumentWebSearch
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 
 Make = Callable[..., DocumentWebSearch]
 BY_WORDS = NoneEmbedder.name  # says of each answer that it was found by words
@@ -195,8 +196,9 @@ async def test_a_folder_that_takes_long_is_read_in_the_background(
     await adapter.aclose()
 
 
-async def test_health(folder: Path, tmp_path: Path, make: Make) -> None:
+async def test_health(folder: Path, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of documents, or what is wrong with the setting."""
+    monkeypatch.setattr(web_search, "PING_S", START_TIMEOUT_S)  # a busy machine may look at the folder for seconds
     (folder / "a.md").write_text("gateway")
     adapter = make()
     await search(adapter)
