@@ -218,7 +218,7 @@ async def test_tokens_are_counted_for_callers_alone() -> None:
         client.headers["x-api-key"] = "a-long-enough-key"
         large = await client.post(TOKENS, json={**body, "system": "x" * 2**23})
         counted = await client.post(TOKENS, json=body)
-    kinds = [(each.status_code, each.json()["error"]["type"]) for each in (refused, large)]
+    kinds = [(answer.status_code, answer.json()["error"]["type"]) for answer in (refused, large)]
     assert kinds == [(401, "authentication_error"), (413, "request_too_large")]
     assert (counted.status_code, services.requests) == (200, [])
 

@@ -132,7 +132,7 @@ def _part(block: ContentBlock, field: str) -> Turn:
         return {"type": "text", "text": block.text or ""}
     if block.type == "search_result":
         inner = more.get("content")
-        texts = [_string(_block(each), "text") for each in inner] if isinstance(inner, list) else []
+        texts = [_string(_block(found), "text") for found in inner] if isinstance(inner, list) else []
         return {"type": "text", "text": "\n".join([_string(block, "title"), _string(block, "source"), *texts])}
     if block.type not in ("image", "document"):
         raise chat_completions.refused(field, NO_BLOCK)

@@ -66,14 +66,6 @@ async def _kept(
             yield event
 
 
-def llm_request(
-    model: ConfiguredModel, messages: Sequence[chat_completions.CompletionMessage], max_tokens: int | None
-) -> LLMRequest:
-    """Return the prompt of a conversation. Raises InvalidRequestError for an empty message."""
-    values = {"messages": list(map(_turn, messages)), "provider": model.provider, "model": model.model}
-    return validate(LLMRequest, {**values, "max_tokens": max_tokens, "as_it_comes": True}, "body")
-
-
 def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest, before: Sequence[ChatMessage]) -> LLMRequest:
     sent = _turns(body.input)
     instructions = ({"role": "system", "content": body.instructions},) if body.instructions else ()
