@@ -44,6 +44,7 @@ NOT_SETTINGS = {  # of compose files, of the tests
     "SEARXNG_TEST_URL", "SEARXNG_TEST_QUERY", "QDRANT_TEST_URL", "QDRANT_TEST_API_KEY",
     "LLM_TEST_BASE_URL", "LLM_TEST_MODEL", "LLM_TEST_API_KEY",
     "READ_HEADERS", "ALLOWED_HEADERS",  # names of the code
+    "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL",  # read by Anthropic's clients
 }
 MIN_FIXED_CHARS = 12  # of a format string; with fewer it would match anything
 MESSAGE_TABLES = {"docs/howto/searxng.md": 10, "docs/howto/bocha.md": 4, "docs/howto/brave.md": 6}
