@@ -17,7 +17,9 @@ SettingOrigin = Literal["argument", "environment", ".env", "default"]
 Fields = Mapping[str, FieldInfo]
 
 # First words that variables of other programs have, too: our prefix is then two words long.
-SHARED_WORDS = frozenset({"ALLOWED", "AZURE", "CORS", "DATABASE", "LOG", "MAX", "RATE", "READ", "REDIS", "UPSTREAM", "WEBHOOK"})
+SHARED_WORDS = frozenset({
+    "ALLOWED", "ANTHROPIC", "AZURE", "CORS", "DATABASE", "LOG", "MAX", "RATE", "READ", "REDIS", "UPSTREAM", "WEBHOOK",
+})  # fmt: skip
 _OPTION = "{} of KAFKA_CONFIG, which may be the path of a JSON file"
 REPLACED: Mapping[str, str] = {  # a former setting to what replaces it; the start is refused while it is set
     "KAFKA_SECURITY_PROTOCOL": _OPTION.format("security.protocol"),

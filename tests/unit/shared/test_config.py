@@ -321,7 +321,8 @@ class TestUnknownVariables:
 
     def test_variables_of_other_programs_cause_no_warning(self) -> None:
         """Words that they share with us begin many of them."""
-        seen = ["AZURE_TENANT_ID", "LOG_FILE", "LOGNAME", "CORS_ALLOW", "UPSTREAM_URL", "ALLOWED_USERS"]
+        seen = ["AZURE_TENANT_ID", "ANTHROPIC_API_KEY", "ANTHROPIC_MODEL", "LOG_FILE", "LOGNAME", "CORS_ALLOW",
+                "UPSTREAM_URL", "ALLOWED_USERS"]  # fmt: skip
         assert unknown_variables(dict.fromkeys(seen)) == []
         assert unknown_variables({"AZURE_OPENAI_KEY": None}) != []
 
