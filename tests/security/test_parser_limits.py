@@ -15,10 +15,16 @@ from tests.security.hostile_documents import DOCX, DOCX_BYTES, PAGES
 from tests.security.parser_attacks import watched
 from tests.support.cases import for_each
 
-from modules.llm_platform.infrastructure.parsing import html_limits, limits
+from modules.llm_platform.infrastructure.parsing import html_limits, html_page, limits
 from modules.llm_platform.infrastructure.parsing.article import MAX_HTML_CHARS
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
+from modules.llm_platform.infrastructure.parsing.html_limits import (
+    MAX_DEPTH,
+    TooDeepError,
+    TooManyElementsError,
+    bounded_html,
+)
+from modules.llm_platform.infrastructure.parsing.nodes import TERM_MARK, parse
 from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, Parsed, ParserProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
@@ -145,13 +151,22 @@ def _outcome(read: Callable[[], Parsed]) -> str:
         return str(error)
 
 
+@pytest.fixture
+def looks_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of few tags are looked at, too, before a parser sees them."""
+    monkeypatch.setattr(html_limits, "MAX_UNSEEN_TAGS", 0)
+
+
+@pytest.mark.usefixtures("looks_at_all")
 def test_a_page_as_deep_as_browsers_draw_is_read() -> None:
-    """Nesting is refused beyond it, before a parser has seen the page."""
+    """Nesting is refused beyond it, before a parser has seen the page, and after."""
     inner = "<p>text</p>" * 300
     page = "<div>" * (MAX_DEPTH - 2) + inner
     assert bounded_html(page) == (page, None)
-    with pytest.raises(TooDeepError):
-        bounded_html("<div>" + page + "<p><b>")
+    parse(page)
+    for read in (bounded_html, parse):
+        with pytest.raises(TooDeepError):
+            read("<div>" + page + "<p><b>")
 
 
 FLAT = [
@@ -164,25 +179,85 @@ FLAT = [
 
 
 @for_each("part", FLAT)
+@pytest.mark.usefixtures("looks_at_all")
 def test_a_long_page_is_not_taken_for_a_deep_one(part: str) -> None:
     """Tags that HTML lets authors leave out, and those that hold no others, nest nothing."""
     page = "<table><tr><td>" * 3 + part * 2000
     assert bounded_html(page) == (page, None)
 
 
+HARMLESS = ["<select><style></select><div>", "<button><p>"]  # deep by the estimate alone
 EVASIONS = [
     "<div></x>", "<div></b>", "<p><div></p>", "<!--><div>", "<b><div></b>", "<table><tr><td></b>", "<svg><style><g>",
-    "<select><style></select><div>", "<span><div></span>", "<ul><li>", "<button><p>", "<i x=#><p>", "<p><i x=#>",
+    "<span><div></span>", "<ul><li>", "<i x=#><p>", "<p><i x=#>",
+    # A tag ends where no quote is open, and a quote begins only after an equals sign.
+    '<div x="</div>">', "<div x='</div>'>", '<div x = "\n</div>">', '<div x="a>b"y="</div>">', """<p x=a"><div><p x=">""",
+    '<b x="1</b>#"><p>', f"<div {'x ' * 300}y='</div>'>", '<p ="></p><div></p y=">">', '<div x="/>"/>',
+    # Names end at HTML's white space, and only A to Z have small letters.
+    "<br\xa0>", "<lin\u212a>", f"<{'x' * 40}y></{'x' * 40}z>", "<div></div\x0b>", "<br\x0b>",
+    # No tags are in titles, text fields, comments of any kind and scripts within comments of scripts.
+    "<div><textarea></div></textarea>", "<div><title></div></title>", "<div><iframe></div></iframe>", "<div><xmp></div></xmp>",
+    "<div><!x </div>", "<div><?x </div>", "<div></ </div>", "<div><!--!></div>-->", "<div><![CDATA[</div>",
+    "<div><script><!--<script></script></div>--></script>", "<div><script></\u017fcript></div></script>",
+    "<div><textarea></textarea x='</textarea></div>'>", "<div><select><textarea></div></textarea></select>",
+    "<svg><path d=x/>", "<svg><g><![CDATA[></g>]]>",
+    # An end tag ends no element that its own rules do not reach.
+    "<span><p></span><div></div>", "<option><span>", "<td><div>", "<form><div></form>", "<tr><div></tr>",
 ]  # fmt: skip
 
 
+def deep(part: str, times: int) -> str:
+    return "".join(part.replace("#", str(number)) for number in range(times))
+
+
 @for_each("part", EVASIONS)
-def test_ends_that_end_nothing_hide_no_depth(part: str) -> None:
-    """A parser ignores such an end tag, so it is not counted here."""
+def test_no_trick_hides_a_deep_tree(part: str) -> None:
+    """A page of few tags is parsed as it is, and its tree is refused before anything else looks at it."""
+    with pytest.raises((TooDeepError, TooManyElementsError)):
+        parse(deep(part, 1500))
+    assert "error" in html_page.page_text(deep(part, 1500))
+
+
+@for_each("part", EVASIONS + HARMLESS)
+@pytest.mark.usefixtures("looks_at_all")
+def test_no_trick_hides_a_deep_page_of_many_tags(part: str) -> None:
+    """A page of many tags is refused before it is parsed, which takes quadratic time."""
     with pytest.raises(TooDeepError):
-        bounded_html("".join(part.replace("#", str(number)) for number in range(2000)))
+        bounded_html(deep(part, 2000))
 
 
+@for_each("page", [
+    deep("<b x=#><p>", 3900), deep("<p><i x=#>", 3900), deep("<i x=#>", 3900) + "<p>x" * 3900,
+    f"<p><a {deep('x# ', 9000)}>" + "<div>x</div>" * 3900,
+])  # fmt: skip
+def test_formatting_repeated_in_each_paragraph_ends_no_parser(page: str) -> None:
+    """A parser that runs out of memory says so, and reads the next page."""
+    with WatchedParser() as parser:
+        with pytest.raises(UnreadableDocument) as error:
+            parser.page(page)
+        assert str(error.value) != "its parser crashed"
+        assert parser.html("<p>next").text == "next"
+
+
+def test_a_tree_of_more_elements_than_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tags were few: a parser repeated the formatting that is open in each block."""
+    monkeypatch.setattr(html_limits, "MAX_TAGS", 3000)
+    page = "<p>" + deep("<i x=#>", 60) + "<div>x</div>" * 60
+    assert html_page.page_text(page) == {"error": "a parser makes more than 300,000 elements of it"}
+
+
+def test_the_mark_of_a_term_hides_no_tag() -> None:
+    """What the reader removes from a page, or adds to it, is so before its tags are looked at."""
+    assert "deep" in html_page.page_text(f"<{TERM_MARK}div>" * 5000)["error"]
+
+
+def test_code_without_an_end_takes_linear_time() -> None:
+    """The end is looked for once, not for each of the blocks: a parser has ten seconds, and this took minutes."""
+    with WatchedParser() as parser:
+        assert parser.html("<!--" + "<pre>" * 8000 + "x" * 4_000_000 + "--><p>text").text == "text"
+
+
+@pytest.mark.usefixtures("looks_at_all")
 def test_formatting_of_earlier_cells_hides_none() -> None:
     """A parser repeats three alike since the cell began, however many alike there were in the cells before."""
     sets = ["".join(f"<i x={kind}.{number}>" for number in range(300)) for kind in range(4)]
@@ -191,13 +266,7 @@ def test_formatting_of_earlier_cells_hides_none() -> None:
         bounded_html(f"<table><tr>{cells}<td>{''.join(sets)}")
 
 
-def test_a_page_with_few_start_tags_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page is no deeper than it has start tags, and those are counted without a look at any of them."""
-    monkeypatch.setattr(html_limits, "_TAG", None)
-    page = "<div><p>text</p></x></div>" * (MAX_DEPTH // 2)
-    assert bounded_html(page) == (page, None)
-
-
+@pytest.mark.usefixtures("looks_at_all")
 def test_a_page_of_too_many_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read is said."""
     monkeypatch.setattr(html_limits, "MAX_TAGS", 1000)

@@ -1,24 +1,42 @@
-"""Looks at a page's tags, without parsing them, so that no parser gets one whose tree takes gigabytes or minutes."""
+"""Keeps pages from a parser whose trees would take gigabytes or minutes, and its trees from what reads them slowly."""
 
 import re
 from collections import Counter
+from typing import Any
 
 MAX_DEPTH = 512  # elements within each other; Chrome nests no deeper either. Pages of the web rarely reach 60
 MAX_TAGS = 300_000  # of elements, comments and ends together; each takes about 500 bytes in the parsers' trees
+MAX_UNSEEN_TAGS = 8000  # of a page that is parsed as it is: at worst, the parser takes a second and a half for it
 MAX_ALIKE = 3  # formatting elements of equal attributes that a parser repeats, which HTML calls the Noah's Ark clause
 MAX_COMPARED_CHARS = 200  # of a tag; a longer one is like no other
 MAX_LOOK_BACK = 64  # open elements that are compared with an end tag: a tag takes the same time whatever is open
+MAX_ATTRIBUTES = 100  # that are matched at once: each takes 100 bytes until the tag ends
 
-_TAG = re.compile(r"<(?:(/?)([a-zA-Z][^\s/>]{0,30})|!--|[!?])")
+# As in HTML's section on tokenization. All of it matches: no attribute is looked at twice, whatever follows it.
+_WS = r"\t\n\f\r "
+_TAG = re.compile(rf"<(?:(/?)([a-zA-Z][^{_WS}/>]*)|!--|[!?/])")
+_ATTRIBUTE = (
+    rf"[^{_WS}/>][^{_WS}/>=]*"
+    rf"""(?:[{_WS}]*=[{_WS}]*(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^{_WS}>"'][^{_WS}>]*)?)?"""
+)
+_ATTRIBUTES = re.compile(rf"(?:[{_WS}]+|{_ATTRIBUTE}|/(?!>)){{0,{MAX_ATTRIBUTES}}}(/?>)?")
 _COMMENT_END = re.compile(r"--!?>")
+_TOO_DEEP = " > ".join(["*"] * (MAX_DEPTH + 3))  # html and body are above them
 
 
 def _names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_VOID = _names("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
-_RAW_TEXT = {name: re.compile(rf"</{name}[\s/>]", re.IGNORECASE) for name in ("script", "style")}
+_VOID = _names(
+    "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track wbr"
+)
+# Elements whose content has no tags. PLAINTEXT has no end.
+_RAW_TEXT = {
+    name: re.compile(rf"</{name}(?=[{_WS}/>])", re.ASCII | re.IGNORECASE)
+    for name in ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "plaintext")
+}
+_SCRIPT_MARK = re.compile(rf"<!(?=--)|-->|<(/?)script(?=[{_WS}/>])", re.ASCII | re.IGNORECASE)
 _TABLE_PARTS = _names("caption colgroup table tbody td tfoot th thead tr")
 _SPECIAL = _TABLE_PARTS | _names(
     "address article aside blockquote body button center dd details dir div dl dt fieldset figcaption figure footer form"
@@ -32,11 +50,7 @@ _BLOCKS = _SPECIAL - _TABLE_PARTS - _names("body button head html noscript objec
 _PARAGRAPH = _names("p")
 _FORMATTING = _names("b big code em font i nobr s small strike strong tt u")
 _FOREIGN_ROOTS = _names("svg math")
-_IMPLIED_ENDS = _names("dd dt li optgroup option p")  # these end with the element around them
-# Elements of SVG that hold no HTML, and that no HTML parser ends or takes for its own.
-_PLAIN_SVG = _names(
-    "circle clippath defs ellipse g line lineargradient mask path polygon polyline radialgradient rect stop use"
-)
+_IMPLIED_ENDS = _names("dd dt form li optgroup option p")  # these end with a form
 _ROWS = frozenset(("tbody", "thead", "tfoot"))
 _CELLS = frozenset(("td", "th"))
 _ENDED_BY = {
@@ -51,13 +65,28 @@ class TooDeepError(Exception):
     """The elements of a page are nested too deeply."""
 
 
+class TooManyElementsError(Exception):
+    """A parser makes more elements of a page than it has tags, and more than MAX_TAGS."""
+
+
+def check_tree(document: Any) -> None:
+    """Raise TooManyElementsError or TooDeepError for a tree of resiliparse that has more than MAX_TAGS or is beyond MAX_DEPTH.
+
+    What parses is fast, and what reads the tree afterwards is not: hiding one of 2,500 nested lists took a minute.
+    """
+    if len(document.query_selector_all("*")) > MAX_TAGS:
+        raise TooManyElementsError
+    if document.query_selector(_TOO_DEEP) is not None:
+        raise TooDeepError
+
+
 def bounded_html(html: str) -> tuple[str, str | None]:
     """The page up to MAX_TAGS, and a note if that is not all of it. Raises TooDeepError beyond MAX_DEPTH.
 
-    The depth is an estimate that follows the rules of HTML for tags that end others. Where a page breaks them it is rather too
-    high than too low. One pass, linear in the page's length.
+    A parser takes quadratic time for deep trees, and for a page of few tags that is little: this one is left to `check_tree`.
+    The depth is an estimate that follows the rules of HTML for tags that end others. One pass, linear in the page's length.
     """
-    if html.count("<") - html.count("</") <= MAX_DEPTH or _is_well_nested(html):  # no deeper than it has start tags
+    if html.count("<") <= MAX_UNSEEN_TAGS:
         return html, None
     elements = _OpenElements()
     at = 0
@@ -66,71 +95,70 @@ def bounded_html(html: str) -> tuple[str, str | None]:
         if tag is None:
             return html, None
         at = tag.end()
-        name = (tag[2] or "").lower()
-        if not name:
-            if tag[0] == "<!--":  # the two dashes may be those of its end: <!--> is a whole comment
-                end = _COMMENT_END.search(html, at - 2)
-                at = end.end() if end else len(html)
+        if tag[2] is None:
+            at = _comment_end(html, tag[0], at, is_foreign=elements.is_foreign)
             continue
+        name = tag[2].lower() if tag[2].isascii() else tag[2]  # HTML lowers no other letters: the Kelvin sign is no `k`
+        start, (at, ends_itself) = at, _tag_end(html, at)
         if tag[1]:
             elements.end(name)
-        elif (elements.is_foreign or name in _FOREIGN_ROOTS) and html[html.find(">", at) - 1] == "/":
-            continue
+        elif elements.is_foreign or name in _FOREIGN_ROOTS:
+            if not ends_itself:
+                elements.start(name, "")
         elif name not in _VOID:
-            attributes, is_whole, _ = html[at : at + MAX_COMPARED_CHARS].partition(">")
-            elements.start(name, attributes if is_whole else str(at))
-            if name in _RAW_TEXT and not elements.keeps_tags:
-                end = _RAW_TEXT[name].search(html, at)
-                at = end.start() if end else len(html)
+            elements.start(name, html[start:at] if at - start <= MAX_COMPARED_CHARS else str(at))
+            if name in _RAW_TEXT and elements.is_raw_text(name):
+                elements.end(name)
+                at = _raw_text_end(html, name, at)
     return html[:at], f"only its first {MAX_TAGS:,} tags were read"
 
 
-def _is_well_nested(html: str) -> bool:
-    """Whether each end tag ends the element that began last, of at most MAX_DEPTH: then no parser's tree is deeper.
+def _tag_end(html: str, at: int) -> tuple[int, bool]:
+    """Where a tag ends whose attributes begin here, and whether it ends its own element, as in SVG."""
+    if html.startswith(">", at):
+        return at + 1, False
+    while True:
+        attributes = _ATTRIBUTES.match(html, at)
+        if attributes is None or attributes.end() == at:  # the page ends within the tag
+            return len(html), False
+        at = attributes.end()
+        if attributes[1]:
+            return at, attributes[1] == "/>"
 
-    More than half of the pages are so, and are looked at in a seventh of the time that the rules of broken pages take.
-    """
-    names: list[str] = []
-    svg_at, at = -1, 0  # the place of the open SVG among the names, and in the page
-    search = _TAG.search
-    for _ in range(MAX_TAGS):
-        tag = search(html, at)
-        if tag is None:
-            return True
-        at = tag.end()
-        end, name = tag.groups()
-        if not name:
-            if tag[0] == "<!--":
-                found = _COMMENT_END.search(html, at - 2)
-                at = found.end() if found else len(html)
-            continue
-        name = name.lower()
-        if end:
-            while names and names[-1] != name and names[-1] in _IMPLIED_ENDS:
-                names.pop()
-            if not names or names.pop() != name:
-                return False
-            svg_at = -1 if len(names) == svg_at else svg_at
-        elif svg_at >= 0:
-            if name not in _PLAIN_SVG:
-                return False
-            if html[html.find(">", at) - 1] == "/":
-                continue
-            names.append(name)
-        elif name not in _VOID:
-            if name in _RAW_TEXT:
-                if "select" in names:
-                    return False
-                found = _RAW_TEXT[name].search(html, at)
-                at = found.start() if found else len(html)
-            elif name == "svg":
-                if html[html.find(">", at) - 1] == "/":
-                    continue
-                svg_at = len(names)
-            names.append(name)
-        if len(names) > MAX_DEPTH:
-            return False
-    return False
+
+def _comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> int:
+    """Where a comment ends. `<!-->` and `<!--->` are whole comments, and so is `<!x>`; SVG has CDATA."""
+    if opening == "<!--" and not html.startswith((">", "->"), at):
+        end = _COMMENT_END.search(html, at)
+        return end.end() if end else len(html)
+    mark = "]]>" if is_foreign and html.startswith("[CDATA[", at) else ">"
+    end_at = html.find(mark, at)
+    return end_at + len(mark) if end_at >= 0 else len(html)
+
+
+def _raw_text_end(html: str, name: str, at: int) -> int:
+    """Where the content of an element without tags is over, and its end tag."""
+    if name == "plaintext":
+        return len(html)
+    end = _script_end(html, at) if name == "script" else _RAW_TEXT[name].search(html, at)
+    return _tag_end(html, end.end())[0] if end else len(html)
+
+
+def _script_end(html: str, at: int) -> re.Match[str] | None:
+    """The end tag of a script. Within `<!--` a script may hold another one, whose end tag is part of it."""
+    is_comment = is_inner = False
+    for mark in _SCRIPT_MARK.finditer(html, at):
+        if mark[0] == "<!":
+            is_comment = True
+        elif mark[0] == "-->":
+            is_comment = is_inner = False
+        elif not mark[1]:
+            is_inner = is_comment
+        elif is_inner:
+            is_inner = False
+        else:
+            return mark
+    return None
 
 
 class _OpenElements:
@@ -148,15 +176,17 @@ class _OpenElements:
         count = self._counts
         return count["svg"] + count["math"] > count["foreignobject"] + count["desc"] + count["annotation-xml"]
 
-    @property
-    def keeps_tags(self) -> bool:
-        """Where `script` and `style` may hold elements, or are ignored."""
-        return bool(self._counts["svg"] or self._counts["math"] or self._counts["select"])
+    def is_raw_text(self, name: str) -> bool:
+        """Whether `script` or `style` holds no elements here. In SVG it does; a list of options ignores all but `textarea`."""
+        count = self._counts
+        return not (count["svg"] or count["math"] or (count["select"] and name != "textarea"))
 
     def start(self, name: str, attributes: str) -> None:
+        if name in _TABLE_PARTS and not (self._counts["table"] or self._counts["template"]) and name != "table":
+            return  # outside of a table they are ignored, with what they would end
         if self._counts["p"] and name in _BLOCKS:
             self._close(_PARAGRAPH, _P_SCOPES)
-        if name in _ENDED_BY:
+        if name in _ENDED_BY and (name != "option" or self._names[-1:] == ["option"]):
             self._close(_ENDED_BY[name], _STOPS[name])
         self._names.append(name)
         self._counts[name] += 1
@@ -171,8 +201,8 @@ class _OpenElements:
         if name in _FORMATTING:
             self._unclosed = max(0, self._unclosed - 1)
             self._alike.pop(name, None)
-        if not self._counts[name]:
-            return
+        if not self._counts[name] or (name == "form" and self._names[-1] not in _IMPLIED_ENDS):
+            return  # what a form holds stays open, and stays within it
         stops = _TABLE_SCOPES if name in _TABLE_PARTS else _SCOPES if name in _SPECIAL else _SPECIAL
         self._close(frozenset((name,)), stops)
 

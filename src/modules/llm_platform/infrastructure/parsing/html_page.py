@@ -7,7 +7,13 @@ from typing import Any
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, NEEDS_EXTRA, Answer
 from modules.llm_platform.infrastructure.parsing.article import MAX_HTML_CHARS, article_of, without_repeats
-from modules.llm_platform.infrastructure.parsing.html_limits import MAX_DEPTH, TooDeepError, bounded_html
+from modules.llm_platform.infrastructure.parsing.html_limits import (
+    MAX_DEPTH,
+    MAX_TAGS,
+    TooDeepError,
+    TooManyElementsError,
+    bounded_html,
+)
 from modules.llm_platform.infrastructure.parsing.nodes import TERM_MARK, char_count, elements, parse, plain_text, remove
 
 MIN_MAIN_SHARE = 0.5  # of a file's text; a main content with less was detected wrongly
@@ -75,27 +81,32 @@ def page_text(html: str) -> Answer:
 
     `extraction` is the share of the page's visible text that the text has. A page whose content is not found has all of it.
     """
-    return _read_bounded(html, lambda bounded: _page_text(bounded, lambda _: {}))
+    return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda _: {}))
 
 
 def linked_page_text(html: str) -> Answer:
     """As `page_text`, with `hyperlinks`: what the whole page links to, its menus included."""
-    return _read_bounded(html, lambda bounded: _page_text(bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)}))
+    return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)}))
 
 
 def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
-    """What `read` says of the page up to the limits of a parser."""
+    """What `read` says of the page with its structure as Markdown, up to the limits of a parser.
+
+    The structure comes first: the limits are those of what is parsed.
+    """
     try:
-        bounded, note = bounded_html(html)
+        bounded, note = bounded_html(_with_structure(html))
         return {**read(bounded), "note": note}
     except ImportError:
         return {"error": NEEDS_EXTRA}
     except TooDeepError:
         return {"error": f"its elements are nested more than {MAX_DEPTH} deep"}
+    except TooManyElementsError:
+        return {"error": f"a parser makes more than {MAX_TAGS:,} elements of it"}
 
 
-def _file_text(html: str) -> Answer:
-    tree = parse(_with_structure(html))
+def _file_text(bounded: str) -> Answer:
+    tree = parse(bounded)
     if tree.body is None:
         return _answer(tree, "")
     remove([*_hidden(tree), *elements(tree.body, _BOILERPLATE)])
@@ -103,14 +114,14 @@ def _file_text(html: str) -> Answer:
     return _answer(tree, _main_text(tree, plain_text(tree)))
 
 
-def _page_text(html: str, more_of: Callable[[Any], Answer]) -> Answer:
-    tree = parse(_with_structure(html))
+def _page_text(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Answer:
+    tree = parse(bounded)
     if tree.body is None:
         return _answer(tree, "")
     more = more_of(tree)
     page, visible_chars = _prepare_page(tree, _PAGE_BOILERPLATE)
     if len(page) < MIN_PAGE_CHARS < len(html) < MAX_REREAD_HTML_CHARS:
-        whole = parse(_with_structure(bounded_html(_NOSCRIPT.sub("", html))[0]))
+        whole = parse(bounded_html(_with_structure(_NOSCRIPT.sub("", html)))[0])
         whole_page, whole_chars = _prepare_page(whole, "")
         if len(whole_page.split()) >= MIN_PAGE_WORDS:
             tree, page, visible_chars = whole, whole_page, whole_chars
@@ -268,7 +279,9 @@ def _with_structure(html: str) -> str:
     html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", _TERM_TAG.sub(lambda tag: tag[0] + TERM_MARK, html))
     if not _ANY_CODE.search(html):
         return html
-    pieces = _CODE_BLOCK.split(html)  # every second one is a code block
+    end = max((end.end() for end in _CODE_END.finditer(html)), default=0)  # a block without an end is looked for to the end
+    pieces = _CODE_BLOCK.split(html[:end])  # every second one is a code block
+    pieces[-1] += html[end:]
     pieces[::2] = [_CODE_SPAN.sub(r"<\1\2>`\3`</\1>", piece) for piece in pieces[::2]]
     return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", "".join(pieces)))
 

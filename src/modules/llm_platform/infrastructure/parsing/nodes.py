@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from modules.llm_platform.infrastructure.parsing.answer import BLANK_LINES
+from modules.llm_platform.infrastructure.parsing.html_limits import check_tree
 
 TERM_MARK = "\ue000"  # before a defined term, until the text is complete
 
@@ -14,9 +15,15 @@ _TERMS_TOGETHER = re.compile(rf"^({TERM_MARK}[^\n]*)\n\n(?={TERM_MARK})", re.MUL
 
 
 def parse(html: str) -> Any:
-    from resiliparse.parse.html import HTMLTree
+    """The tree, whose depth and size `check_tree` has checked."""
+    from resiliparse.parse.html import HTMLParserException, HTMLTree
 
-    return HTMLTree.parse(html)
+    try:
+        tree = HTMLTree.parse(html)
+    except HTMLParserException as error:  # the parser could not have the memory for it
+        raise MemoryError from error
+    check_tree(tree.document)
+    return tree
 
 
 def elements(parent: Any, selector: str) -> list[Any]:
@@ -38,7 +45,8 @@ def plain_text(html: Any, *, main_content: bool = False) -> str:
     """The text of a tree or of HTML, with terms and definitions in lines of their own."""
     from resiliparse.extract.html2text import extract_plain_text
 
-    plain = extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False)
+    tree = parse(html) if isinstance(html, str) else html
+    plain = extract_plain_text(tree, preserve_formatting=True, main_content=main_content, alt_texts=False)
     text = _DEFINITION.sub("\n: ", BLANK_LINES.sub("\n\n", str(plain)).strip())
     if TERM_MARK in text:  # a term begins a paragraph, unless it shares its definition with the term above it
         text = _TERMS_TOGETHER.sub(r"\1\n", _TERM_START.sub(f"\n\n{TERM_MARK}", text)).replace(TERM_MARK, "")
