@@ -1,10 +1,10 @@
-"""The text of docs/reference/metrics.md, made from the table of metrics in domain/metrics.py."""
+"""The text of docs/reference/metrics.md, made from the table of metrics in domain/telemetry/metrics.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from modules.llm_platform.domain.metrics import SERVER_METRICS, WORKER_METRICS, Metric
+from modules.llm_platform.domain.telemetry.metrics import SERVER_METRICS, WORKER_METRICS, Metric
 
 HEAD = """\
 # Metrics

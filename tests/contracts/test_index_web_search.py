@@ -24,7 +24,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConfigError,
     WebSearchConnectionError,
 )
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
 from modules.llm_platform.infrastructure.documents import web_search as document_web_search

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.fakes.metrics import MemoryMetrics, MetricsContract, ReadValue
 
-from modules.llm_platform.domain.metrics import CACHE_REQUESTS, METRICS, REDIS_UP, SERVER_METRICS, Metric
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.telemetry.metrics import CACHE_REQUESTS, METRICS, REDIS_UP, SERVER_METRICS, Metric
 from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import MAX_SERIES, PrometheusMetrics
 
 

@@ -22,8 +22,8 @@ from tests.support.loopback_upstream import (
     silence,
 )
 
-from modules.llm_platform.domain import egress_log
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
+from modules.llm_platform.domain.privacy import egress_log
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.models.openai.embedder import BATCH_TEXTS, EmbeddingConnection, OpenAIEmbedder
 from shared.exceptions import AppException

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.fakes.tracing import PARENT, EndedSpan, MemoryTracer, ReadSpans, TracerContract
 
 from modules.llm_platform.domain.ports.tracing import ITracer
-from modules.llm_platform.domain.spans import REQUEST_SPAN
+from modules.llm_platform.domain.telemetry.spans import REQUEST_SPAN
 from modules.llm_platform.infrastructure.telemetry.otel_tracer import OtelTracer
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.metrics import METRICS, Metric
-from modules.llm_platform.domain.spans import OF_EVERY_SPAN, SPANS
+from modules.llm_platform.domain.telemetry.metrics import METRICS, Metric
+from modules.llm_platform.domain.telemetry.spans import OF_EVERY_SPAN, SPANS
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "llm-platform.json"

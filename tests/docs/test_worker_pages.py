@@ -13,7 +13,7 @@ from tests.docs.pages import rows_of, sessions_in, shows, text_of
 
 from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, RagQuestion
-from modules.llm_platform.domain.metrics import PREFIX, WORKER_METRICS
+from modules.llm_platform.domain.telemetry.metrics import PREFIX, WORKER_METRICS
 from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.infrastructure.index.qdrant import server as qdrant_server
 from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder

@@ -22,7 +22,7 @@ from tests.support.report_world import ReportModel, Web, World, some_pages
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.services.store_service import StoreService
-from modules.llm_platform.domain.api_key_label import api_key_label
+from modules.llm_platform.domain.callers.api_key_label import api_key_label
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, RateLimit, RateLimits
 from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter

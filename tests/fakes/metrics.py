@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pytest
 
-from modules.llm_platform.domain.metrics import CACHE_REQUESTS, REDIS_UP, RESEARCH_DURATION, Metric
 from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.telemetry.metrics import CACHE_REQUESTS, REDIS_UP, RESEARCH_DURATION, Metric
 
 
 class MemoryMetrics(IMetrics):

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urljoin
 
-from modules.llm_platform.domain.canonical_url import is_web_url
 from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage, PageLink
 from modules.llm_platform.domain.exceptions import PageError, PageRequestError
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
+from modules.llm_platform.domain.urls.canonical_url import is_web_url
 from modules.llm_platform.testing.page_reader import sample_page
 from shared.exceptions import AppException
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from modules.llm_platform.domain.metrics import OK
 from modules.llm_platform.domain.ports.tracing import (
     ISpan,
     ITracer,
@@ -19,7 +18,8 @@ from modules.llm_platform.domain.ports.tracing import (
     stage,
     traced,
 )
-from modules.llm_platform.domain.spans import REQUEST_SPAN, STAGE_SPAN, UPSTREAM, UPSTREAM_SPAN, SpanType
+from modules.llm_platform.domain.telemetry.metrics import OK
+from modules.llm_platform.domain.telemetry.spans import REQUEST_SPAN, STAGE_SPAN, UPSTREAM, UPSTREAM_SPAN, SpanType
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE_ID = PARENT.split("-")[1]

@@ -20,7 +20,7 @@ from modules.llm_platform import LLMPlatform, ResearchRequest, ResearchResponse
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
 from modules.llm_platform.domain.exceptions import BackgroundError, SourceNotHeldError, UploadedFileError
-from modules.llm_platform.domain.redaction import REDACTED, Redactor
+from modules.llm_platform.domain.privacy.redaction import REDACTED, Redactor
 from modules.llm_platform.infrastructure.documents.uploaded_files import UploadedFiles
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings

@@ -24,7 +24,7 @@ from modules.llm_platform import (
     ResearchTimeoutError,
 )
 from modules.llm_platform.container import Container, build_platform
-from modules.llm_platform.domain.metrics import BREAKER_OPEN
+from modules.llm_platform.domain.telemetry.metrics import BREAKER_OPEN
 from modules.llm_platform.infrastructure.limits.upstream_limits import COOLDOWN_S, FAILURES_TO_OPEN
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 from shared.config import Settings

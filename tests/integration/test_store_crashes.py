@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 from modules.llm_platform.testing import sample_page
 
@@ -28,7 +28,7 @@ WORKER = """
 import asyncio, sys
 from pathlib import Path
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 from modules.llm_platform.testing import sample_page
 

@@ -30,7 +30,7 @@ from tests.support.server_process import STREAM, TIMEOUT_S, Served, events_of, s
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.ports.tracing import ITracer, running
-from modules.llm_platform.domain.spans import (
+from modules.llm_platform.domain.telemetry.spans import (
     COMPLETION_TOKENS,
     MESSAGE_SPAN,
     OF_EVERY_SPAN,

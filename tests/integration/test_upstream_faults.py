@@ -42,7 +42,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchUnavailableError,
 )
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import MAX_BODY_BYTES, make_client
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S
 from modules.llm_platform.infrastructure.search.bocha import BochaWebSearchAdapter

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.metrics import WORKER_LAG
+from modules.llm_platform.domain.telemetry.metrics import WORKER_LAG
 from modules.llm_platform.infrastructure.parsing.parser_pool import POOL_BYTES
 from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS
 from shared.config import Settings, variable_names

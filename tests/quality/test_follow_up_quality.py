@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.domain.dtos.research_dtos import Turn
-from modules.llm_platform.domain.follow_up import standalone_by_rules
+from modules.llm_platform.domain.research.follow_up import standalone_by_rules
 
 ROOT = Path(__file__).parents[2]
 ROWS = [json.loads(line) for line in (ROOT / "tests/quality/follow_ups.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -77,7 +77,7 @@ def attack(name: str, read: Callable[[ParserProcess], Parsed]) -> None:
 
 async def wait_behind_an_attack() -> None:
     try:
-        from modules.llm_platform.domain.current_caller import set_current_caller
+        from modules.llm_platform.domain.callers.current_caller import set_current_caller
     except ImportError:  # of a version before turns
 
         def set_current_caller(name: str) -> None:

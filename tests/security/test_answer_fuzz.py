@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.support import fuzz
 
 from modules.llm_platform.application.research.model_output.lenient_json import read_values
-from modules.llm_platform.domain.canonical_url import is_web_url
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchError
+from modules.llm_platform.domain.urls.canonical_url import is_web_url
 from modules.llm_platform.infrastructure.http.untrusted_json import MAX_TEXT_CHARS
 from modules.llm_platform.infrastructure.search.searxng.answer import SearXNGConfig
 from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter

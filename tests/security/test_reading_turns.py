@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.support.reading_pages import PUBLIC, InProcess, fetcher, html, page
 
-from modules.llm_platform.domain.current_caller import set_current_caller
+from modules.llm_platform.domain.callers.current_caller import set_current_caller
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError, PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader

@@ -40,7 +40,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     Source,
     TextSpan,
 )
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 
 REQUEST = ResearchRequest(query=QUESTION, depth="report")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import Imported
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs import archive as archive_module
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 from modules.llm_platform.infrastructure.stores.research_runs.entry_files import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.domain.metrics import SERVER_METRICS
+from modules.llm_platform.domain.telemetry.metrics import SERVER_METRICS
 from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import PrometheusMetrics
 
 pytestmark = pytest.mark.services

@@ -23,11 +23,11 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreError
-from modules.llm_platform.domain.metrics import POSTGRES_UP
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.telemetry.metrics import POSTGRES_UP
 from modules.llm_platform.infrastructure.stores.database import migrations
 from modules.llm_platform.infrastructure.stores.database import postgres as pool
 from modules.llm_platform.infrastructure.stores.database.migrations import LATEST, check_schema, migrate

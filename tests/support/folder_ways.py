@@ -11,7 +11,7 @@ from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Filters, FoundPassage, Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
 from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts, Guard
 from modules.llm_platform.infrastructure.pages.direct import DirectPageReader, DirectSiteReader

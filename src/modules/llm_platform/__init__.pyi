@@ -153,7 +153,6 @@ from modules.llm_platform.domain.exceptions import WebSearchRequestError as WebS
 from modules.llm_platform.domain.exceptions import WebSearchTimeoutError as WebSearchTimeoutError
 from modules.llm_platform.domain.exceptions import WebSearchUnavailableError as WebSearchUnavailableError
 from modules.llm_platform.domain.exceptions import WebhookError as WebhookError
-from modules.llm_platform.domain.freshness import freshness_window as freshness_window
 from modules.llm_platform.domain.ports.cache import ICache as ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge as ICitationJudge
 from modules.llm_platform.domain.ports.embedder import IEmbedder as IEmbedder
@@ -170,6 +169,7 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer as ISynth
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest as SynthesisRequest
 from modules.llm_platform.domain.ports.vector_store import IVectorStore as IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider as IWebSearchProvider
+from modules.llm_platform.domain.search.freshness import freshness_window as freshness_window
 from modules.llm_platform.mounting import create_app as create_app
 from modules.llm_platform.mounting import research_router as research_router
 from shared.config import Settings as Settings

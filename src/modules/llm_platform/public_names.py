@@ -179,6 +179,6 @@ MODULE_OF: Final = {
     "WebhookState": "modules.llm_platform.domain.dtos.research_job_dtos",
     "build_platform": "modules.llm_platform.container",
     "create_app": "modules.llm_platform.mounting",
-    "freshness_window": "modules.llm_platform.domain.freshness",
+    "freshness_window": "modules.llm_platform.domain.search.freshness",
     "research_router": "modules.llm_platform.mounting",
 }

@@ -23,7 +23,7 @@ from tests.support.reading_pages import InProcess, Names, html
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.sent import Sent, SentKind
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
-from modules.llm_platform.domain.egress_log import open_egress_log
+from modules.llm_platform.domain.privacy.egress_log import open_egress_log
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections

@@ -10,9 +10,9 @@ import pytest
 from tests.fakes.research_job_store import HOOK, MANY, MemoryResearchJobStore, event, new_job
 from tests.support.clock import Clock
 
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
 from modules.llm_platform.domain.ports.webhook_sender import WebhookReply
-from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.infrastructure.guarded_webhook_sender import GuardedWebhookSender
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true

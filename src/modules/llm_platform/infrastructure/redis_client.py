@@ -27,9 +27,9 @@ from redis.exceptions import (
 )
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from modules.llm_platform.domain.metrics import REDIS_UP
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import database_call
+from modules.llm_platform.domain.telemetry.metrics import REDIS_UP
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from modules.llm_platform.domain.package import PACKAGE
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from shared.config import LOOPBACK_HOSTS, Settings
 
 if TYPE_CHECKING:

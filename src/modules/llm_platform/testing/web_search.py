@@ -14,9 +14,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.egress_log import record_sent
-from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.privacy.egress_log import record_sent
+from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.testing import waiting
 from shared.exceptions import AppException
 

@@ -8,8 +8,8 @@ from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEO
 from modules.llm_platform.application.research.structured_output import StructuredOutput
 from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
-from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.research_dtos import StoredVerdicts, Synthesis
+from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer

@@ -21,11 +21,11 @@ from modules.llm_platform.application.research.answer_prompt import (
     build_prompt,
 )
 from modules.llm_platform.application.research.writers.llm_synthesizer import INLINE_CHARS, LLMSynthesizer
-from modules.llm_platform.domain.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted_text import neutralised
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralised
 from modules.llm_platform.testing import FakeLLM
 
 QUESTION = "What does a pump do?"

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchResponse,
     SourceRef,
 )
-from modules.llm_platform.domain.long_message import split_message
+from modules.llm_platform.domain.research.long_message import split_message
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.testing.llm import FakeLLM
 

@@ -25,14 +25,14 @@ from modules.llm_platform.application.research.read_pages import (
     with_page,
     with_pages,
 )
-from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source
-from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.privacy.egress_log import EgressLog
 from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
 from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 ENOUGH_S = 30.0
 SOON_S = 0.2

@@ -12,7 +12,7 @@ from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.rag import answering as limits
 from modules.llm_platform.application.services.answer_service import MAX_QUESTION_CHARS, AnswerOptions
-from modules.llm_platform.domain.deadline import Deadline, set_deadline
+from modules.llm_platform.domain.concurrency.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagCitation, RagQuestion
 from modules.llm_platform.domain.exceptions import (
     LLMConfigError,

@@ -6,13 +6,13 @@ from typing import Any
 
 from tests.support.cases import for_each
 from tests.unit.application.services.test_research_service import Library, events_of, service
-from tests.unit.domain.test_long_message import AGENT
+from tests.unit.domain.research.test_long_message import AGENT
 
 from modules.llm_platform.application.research.follow_up import MAX_READ_CHARS, UNUSABLE
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Turn
 from modules.llm_platform.domain.exceptions import LLMConnectionError
-from modules.llm_platform.domain.long_message import split_message
+from modules.llm_platform.domain.research.long_message import split_message
 from modules.llm_platform.testing import BrokenStream, FakeLLM
 
 PUMPS = "Heat pumps work in cold winters by moving heat from outside air into the house."

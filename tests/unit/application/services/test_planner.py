@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from tests.support.report_world import QUESTION, ReportModel, Web, World, some_pages, store
 
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 ASKED = PlanRequest(query=QUESTION)

@@ -30,7 +30,7 @@ from modules.llm_platform.domain.exceptions import (
     StoreError,
 )
 from modules.llm_platform.domain.ports import tracing
-from modules.llm_platform.domain.spans import REQUEST_SPAN
+from modules.llm_platform.domain.telemetry.spans import REQUEST_SPAN
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
 from modules.llm_platform.testing import MemoryResearchStore

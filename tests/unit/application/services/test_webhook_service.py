@@ -20,7 +20,7 @@ from modules.llm_platform.application.services.webhook_service import (
 )
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
 from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender, WebhookReply
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 
 SIGNING_SECRET = b"0123456789abcdef"
 SECRET = "sk-0123456789abcdef"

@@ -12,7 +12,7 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
-from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.domain.search.freshness import freshness_window
 
 TODAY = date(2026, 11, 20)
 

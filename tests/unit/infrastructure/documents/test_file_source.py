@@ -13,7 +13,7 @@ import pytest
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.documents import json_lines
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource, FolderReading
 from modules.llm_platform.infrastructure.documents.folder import list_folder

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.support.folder_ways import Way, reading, searching
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
-from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.documents import reading
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, list_folder
 from modules.llm_platform.infrastructure.documents.reading import read_text

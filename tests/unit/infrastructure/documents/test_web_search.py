@@ -15,7 +15,7 @@ from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import PageTimeoutError, WebSearchConfigError, WebSearchTimeoutError
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.documents import folder_index, web_search
 from modules.llm_platform.infrastructure.documents.folder import Listing

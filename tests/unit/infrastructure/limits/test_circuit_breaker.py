@@ -34,7 +34,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchTimeoutError,
     WebSearchUnavailableError,
 )
-from modules.llm_platform.domain.metrics import BREAKER_OPEN
+from modules.llm_platform.domain.telemetry.metrics import BREAKER_OPEN
 from modules.llm_platform.infrastructure.limits.upstream_limits import (
     COOLDOWN_S,
     FAILURES_TO_OPEN,

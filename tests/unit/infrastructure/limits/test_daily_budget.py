@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.support.guards import guarded_model, router
 
-from modules.llm_platform.domain.api_key_label import set_api_key_label
+from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.dtos.llm_dtos import (
     ChatMessage,
     LLMRequest,
@@ -22,8 +22,8 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     Spending,
 )
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMUnavailableError, SpendingStoreError
-from modules.llm_platform.domain.metrics import BUDGET_REFUSALS, BUDGET_SPENT
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
+from modules.llm_platform.domain.telemetry.metrics import BUDGET_REFUSALS, BUDGET_SPENT
 from modules.llm_platform.infrastructure.limits.daily_budget import DailyBudget, DailyLimits, ModelBudget
 from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
 from modules.llm_platform.infrastructure.stores.spending.sqlite import SqliteSpendingStore

@@ -12,7 +12,7 @@ from tests.support.clock import Clock
 from tests.support.guards import guarded_model, guarded_search, retried_model
 from tests.support.turns import run_ready_tasks
 
-from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import (

@@ -12,7 +12,7 @@ from tests.support.guards import guarded_search, retried_model
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import LLMConnectionError, WebSearchConnectionError
-from modules.llm_platform.domain.metrics import RETRIES
+from modules.llm_platform.domain.telemetry.metrics import RETRIES
 from modules.llm_platform.infrastructure.limits.upstream_guard import SEARCH
 from modules.llm_platform.infrastructure.limits.upstream_limits import MIN_RETRIES, RECENT_S, RetryBudget
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch

@@ -7,7 +7,7 @@ from tests.fakes.llm_contract import collect, question
 from tests.support.cases import for_each
 from tests.support.guards import retried_model
 
-from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken, Spending
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,

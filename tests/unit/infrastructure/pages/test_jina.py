@@ -16,7 +16,7 @@ from modules.llm_platform.domain.exceptions import (
     PageError,
     PageTimeoutError,
 )
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import MAX_PATHS, make_client
 from modules.llm_platform.infrastructure.pages.jina import JinaPageReader
 from shared.exceptions import AppException

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.infrastructure.documents.folder import list_folder
 from modules.llm_platform.infrastructure.documents.reading import read_text

@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from modules.llm_platform.domain.caller_turns import CallerTurns
-from modules.llm_platform.domain.current_caller import current_caller, set_current_caller
+from modules.llm_platform.domain.callers.current_caller import current_caller, set_current_caller
+from modules.llm_platform.domain.concurrency.caller_turns import CallerTurns
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.documents.uploaded_files import opened_files
 from modules.llm_platform.infrastructure.index.sqlite_vector_store import SqliteMemoryVectorStore

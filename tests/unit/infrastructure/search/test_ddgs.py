@@ -21,7 +21,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchTimeoutError,
 )
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.search import ddgs as ddgs_web_search
 from modules.llm_platform.infrastructure.search.ddgs import MAX_THREADS, DdgsWebSearchAdapter, region_of
 from shared.exceptions import AppException

@@ -6,7 +6,7 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.guards import guarded_search
 
-from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
     WebSearchBlockedError,

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SourceRef,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.egress_log import log_sent
+from modules.llm_platform.domain.privacy.egress_log import log_sent
 from modules.llm_platform.infrastructure.search.from_settings.providers import provider_names
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.setup import Wiring

@@ -17,7 +17,7 @@ from mcp import Client, types
 from mcp.shared.exceptions import MCPError
 from tests.support.cases import for_each
 from tests.support.virtual_time import in_virtual_time
-from tests.unit.domain.test_long_message import AGENT
+from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.mcp.test_server import ANSWER, QUESTION, SCHEMA, SECRET, connected, stored_reports, text_of
 from tests.unit.presentation.rest.fake_platform import HIT, MODEL, PAGE, REF, FakeServices, platform_of
 

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from tests.support.cases import for_each
-from tests.unit.domain.test_long_message import AGENT
+from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.rest.fake_platform import MODEL, PAGE, REF, FakeServices, platform_of
 
 from modules.llm_platform.application.platform import LLMPlatform
@@ -52,8 +52,8 @@ from modules.llm_platform.domain.exceptions import (
     StoreError,
     WebSearchBlockedError,
 )
-from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.found_texts import FoundTexts
 from modules.llm_platform.presentation.mcp.server import PROBLEM, build_mcp_server

@@ -64,11 +64,11 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResultItem,
 )
 from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError, SourceNotHeldError
-from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.domain.ports.tracing import NO_TRACER
+from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 from modules.llm_platform.presentation.rest.app import create_app

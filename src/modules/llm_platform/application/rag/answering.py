@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from modules.llm_platform.application.research.writing import WrittenAnswer
-from modules.llm_platform.domain.canonical_url import canonical_url, host_of, is_openable
-from modules.llm_platform.domain.deadline import deadline_at
+from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -19,6 +18,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of, is_openable
 from shared.exceptions import AppException
 
 MAX_TITLE_CHARS: Final = 300

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import indexing_dtos as dtos
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage, Vector
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.chunking import HEADING_SEPARATOR, MAX_WORDS, split_chunks
 from modules.llm_platform.domain.retrieval.mean_centering import MAX_VECTORS, mean_vector
-from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.domain.text.language import detect
 
 MAX_PROBLEMS: Final = 1000  # in a report

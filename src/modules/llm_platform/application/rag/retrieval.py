@@ -9,8 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from modules.llm_platform.domain.canonical_url import is_openable
-from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError, VectorStoreConfigError
@@ -18,6 +17,7 @@ from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.text.tokens import first_tokens
+from modules.llm_platform.domain.urls.canonical_url import is_openable
 
 log = logging.getLogger(__name__)
 

@@ -8,19 +8,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.context_budget import (
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.llm.context_budget import (
     MIDDLE_CUT,
     SOURCES_BUDGET_TOKENS,
     fit_to_budget,
     fit_to_question,
     without_middle,
 )
-from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
-from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.language import language_name
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
 ANSWER_VERSION = "1.3"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
 REPORT_VERSION = "1.3"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.

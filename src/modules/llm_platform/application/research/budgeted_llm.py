@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modules.llm_platform.application.research.budget import Budget, Phase, Reservation
-from modules.llm_platform.domain.deadline import deadline_at
+from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.exceptions import LLMException, LLMTimeoutError

@@ -7,7 +7,7 @@ from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, Turn
-from modules.llm_platform.domain.egress_log import EgressLog
+from modules.llm_platform.domain.privacy.egress_log import EgressLog
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
 
 EmitEvent = Callable[[ResearchEvent], None]

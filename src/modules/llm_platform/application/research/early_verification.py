@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from modules.llm_platform.application.research.verification import Verification, ask_judge, claim_to_judge
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, ModelVerdict, Source
-from modules.llm_platform.domain.task_group import cancel_and_wait
 
 MAX_EARLY_CALLS = 3  # Each call repeats the rules, about 350 tokens.
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, Source, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
-from modules.llm_platform.domain.model_progress import ModelProgress
+from modules.llm_platform.domain.llm.model_progress import ModelProgress
 
 MAX_SNIPPET_CHARS = 300  # in an event
 

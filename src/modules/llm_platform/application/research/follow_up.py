@@ -14,24 +14,24 @@ from modules.llm_platform.application.research.context import EmitEvent, FollowU
 from modules.llm_platform.application.research.events import Done, Planned, ResearchEvent
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.response import add_spending
-from modules.llm_platform.domain.context_budget import MIDDLE_CUT
-from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.callers.request_id import is_request_id
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.exceptions import LLMException, PreviousResearchNotFoundError
-from modules.llm_platform.domain.follow_up import refers_to_thread, standalone_by_rules
-from modules.llm_platform.domain.long_message import is_excerpt
+from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.request_id import is_request_id
+from modules.llm_platform.domain.privacy.egress_log import EgressLog
+from modules.llm_platform.domain.research.follow_up import refers_to_thread, standalone_by_rules
+from modules.llm_platform.domain.research.long_message import is_excerpt
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_name
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
 FOLLOW_UP_TTL_S: Final = 3600.0  # for which a finished research can be followed up; a background one while it is stored
 UNDERSTAND_TIMEOUT_S: Final = 20.0

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.citations.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source
 from modules.llm_platform.domain.markdown.markers import render_markers, renumber_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
-from modules.llm_platform.domain.output_schema import output_errors
+from modules.llm_platform.domain.untrusted.output_schema import output_errors
 
 MAX_NAME_CHARS: Final = 200  # of a property that the schema does not name
 ADDRESS: Final = "{place}: only addresses of the sources are allowed"

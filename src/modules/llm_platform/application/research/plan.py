@@ -16,11 +16,11 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, cl
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.query_syntax import has_foreign_syntax
+from modules.llm_platform.domain.search.query_syntax import has_foreign_syntax
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import language_name, stop_words
 from modules.llm_platform.domain.text.tokens import words
-from modules.llm_platform.domain.untrusted_text import one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 LATE_PLAN = "timeout: the model did not plan in time; the question was split without it"
 MAX_QUESTIONS = 3

@@ -34,20 +34,20 @@ from modules.llm_platform.application.research.search import (
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
-from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.follow_up import names_something
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.store_key import store_key
+from modules.llm_platform.domain.research.follow_up import names_something
+from modules.llm_platform.domain.research.store_key import store_key
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

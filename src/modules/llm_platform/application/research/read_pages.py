@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Read
-from modules.llm_platform.domain.canonical_url import canonical_url, is_web_url
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
-from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
 from shared.exceptions import AppException
 
 READ_SHARE = 0.1  # of the time of a research run, at most

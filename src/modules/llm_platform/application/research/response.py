@@ -12,11 +12,11 @@ from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
-from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
+from modules.llm_platform.domain.privacy.egress_log import EgressLog
 from modules.llm_platform.domain.text.messages import messages_for
-from modules.llm_platform.domain.untrusted_text import neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 
 MAX_RELATED = 5  # questions that an answer suggests
 MAX_RELATED_CHARS = 200  # of one of them; engines send whole headlines

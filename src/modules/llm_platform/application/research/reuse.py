@@ -10,7 +10,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.selection import select_quotes
-from modules.llm_platform.domain.ranking import keyword_score
+from modules.llm_platform.domain.retrieval.ranking import keyword_score
 
 MAX_REUSED: Final = 5
 MIN_REUSED_SCORE: Final = 3.0  # of 10, by keywords

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from modules.llm_platform.domain.canonical_url import canonical_url, is_openable, is_web_url
-from modules.llm_platform.domain.deadline import Deadline, set_deadline
+from modules.llm_platform.domain.concurrency.deadline import Deadline, set_deadline
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source, TextKind
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
-from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
 from shared.exceptions import AppException
 
 PROVIDER_SEPARATOR = "+"  # between the names of providers of one answer

@@ -8,16 +8,16 @@ from typing import Final, Self
 from modules.llm_platform.application.research.context import EmitEvent
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
-from modules.llm_platform.domain.metrics import (
+from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.ports.tracing import NO_SPAN, traced
+from modules.llm_platform.domain.telemetry.metrics import (
     RESEARCH_DURATION,
     RESEARCH_PAGES,
     RESEARCHES,
     STAGE_DURATION,
     result_label,
 )
-from modules.llm_platform.domain.ports.metrics import IMetrics
-from modules.llm_platform.domain.ports.tracing import NO_SPAN, traced
-from modules.llm_platform.domain.spans import CACHE, COST, DEGRADED, DEPTH, REQUEST_ID, RESEARCH_SPAN, SOURCES
+from modules.llm_platform.domain.telemetry.spans import CACHE, COST, DEGRADED, DEPTH, REQUEST_ID, RESEARCH_SPAN, SOURCES
 
 # Type of an event to the stage that its first occurrence ends, in the order of the stages. The stages of a report overlap:
 # "read" is ranking, reading and summaries, from the first ranked results to the numbered sources.

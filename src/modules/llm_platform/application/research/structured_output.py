@@ -21,13 +21,13 @@ from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degrade
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, LLMResponse, Spending
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.domain.egress_log import record_sent
 from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException, OutputError
-from modules.llm_platform.domain.output_schema import InvalidSchemaError, output_errors
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.privacy.egress_log import record_sent
 from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens
-from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, output_errors
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
 OUTPUT_VERSION: Final = "2"  # raise it with every change of the prompt
 MAX_TRIES: Final = 2  # calls of the model: the second one gets the errors of the first

@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.model_output.cleaning import stri
 from modules.llm_platform.application.research.model_output.rows import Row, read_rows
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
 from modules.llm_platform.domain.citations.model_verdicts import apply_model_verdict, can_be_judged, claims_of
-from modules.llm_platform.domain.deadline import deadline_at
+from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -25,15 +25,15 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     StoredVerdicts,
 )
 from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
-from modules.llm_platform.domain.egress_log import log_cached, record_sent
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.store_key import store_key
+from modules.llm_platform.domain.privacy.egress_log import log_cached, record_sent
+from modules.llm_platform.domain.research.store_key import store_key
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 from shared.exceptions import AppException
 
 MIN_JUDGING_S: Final = 1.0  # with less time left no call is made

@@ -21,7 +21,7 @@ from modules.llm_platform.application.research.verification import (
     verify,
 )
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
-from modules.llm_platform.domain.deadline import deadline_at
+from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, Synthesis, SynthesisReset, SynthesisToken

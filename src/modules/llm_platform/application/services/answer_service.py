@@ -11,8 +11,7 @@ from modules.llm_platform.application.rag.retrieval import MAX_TOP_K
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
-from modules.llm_platform.domain.canonical_url import canonical_url
-from modules.llm_platform.domain.deadline import current_deadline, deadline_at
+from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
@@ -20,6 +19,7 @@ from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

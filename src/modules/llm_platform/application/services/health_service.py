@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.dtos import health_dtos as dtos
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
-from modules.llm_platform.domain.single_flight import SingleFlight
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.domain.untrusted_text import without_controls
+from modules.llm_platform.domain.untrusted.untrusted_text import without_controls
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

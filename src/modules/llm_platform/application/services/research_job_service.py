@@ -13,14 +13,14 @@ from modules.llm_platform.application.services.research_job_worker import JobKey
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.api_key_label import api_key_label
+from modules.llm_platform.domain.callers.api_key_label import api_key_label
+from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
-from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 
 Found = TypeVar("Found")
 

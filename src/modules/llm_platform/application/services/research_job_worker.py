@@ -12,17 +12,23 @@ from typing import Final, TypeVar
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
-from modules.llm_platform.domain.api_key_label import set_api_key_label
-from modules.llm_platform.domain.current_caller import set_current_caller
+from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
+from modules.llm_platform.domain.callers.current_caller import set_current_caller
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources, Source
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
 from modules.llm_platform.domain.exceptions import ResearchInterruptedError, StoreError
-from modules.llm_platform.domain.metrics import CANCELLED, DEGRADED_ANSWERS, OK, RESEARCH_JOBS, RESEARCH_JOBS_ENDED
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, NO_TRACER, ITracer, running
-from modules.llm_platform.domain.spans import ATTEMPT, JOB_SPAN, REQUEST_ID
-from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.domain.telemetry.metrics import (
+    CANCELLED,
+    DEGRADED_ANSWERS,
+    OK,
+    RESEARCH_JOBS,
+    RESEARCH_JOBS_ENDED,
+)
+from modules.llm_platform.domain.telemetry.spans import ATTEMPT, JOB_SPAN, REQUEST_ID
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

@@ -23,22 +23,22 @@ from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.response import short_message_response
 from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.application.research.structured_output import StructuredOutput
+from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
-from modules.llm_platform.domain.egress_log import open_egress_log
 from modules.llm_platform.domain.exceptions import (
     LLMRequestError,
     OutputSchemaError,
     SourceNotHeldError,
     UploadedFileError,
 )
-from modules.llm_platform.domain.model_progress import receive_model_progress
+from modules.llm_platform.domain.llm.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
-from modules.llm_platform.domain.request_id import is_request_id, new_request_id
-from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.domain.privacy.egress_log import open_egress_log
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_of_script
 from shared.exceptions import AppException
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from modules.llm_platform.domain.canonical_url import canonical_url
+from modules.llm_platform.domain.concurrency.task_group import gather_all
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
-from modules.llm_platform.domain.task_group import gather_all
-from modules.llm_platform.domain.url_pattern import UrlPattern
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
+from modules.llm_platform.domain.urls.url_pattern import UrlPattern
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from modules.llm_platform.domain.canonical_url import is_openable, without_userinfo
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     SourceKind,
     WebSearchRequest,
@@ -14,7 +13,8 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
-from modules.llm_platform.domain.untrusted_text import CONTROL_CHARACTERS, one_line, without_controls
+from modules.llm_platform.domain.untrusted.untrusted_text import CONTROL_CHARACTERS, one_line, without_controls
+from modules.llm_platform.domain.urls.canonical_url import is_openable, without_userinfo
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

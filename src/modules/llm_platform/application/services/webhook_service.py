@@ -13,13 +13,13 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Final
 
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_job_dtos import WebhookDelivery, WebhookStatus
 from modules.llm_platform.domain.exceptions import StoreError, WebhookError
-from modules.llm_platform.domain.metrics import WEBHOOK_DELIVERIES
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender, WebhookReply
-from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.domain.telemetry.metrics import WEBHOOK_DELIVERIES
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 
-from modules.llm_platform.domain.canonical_url import quote_url
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.claims import Claim
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
@@ -17,6 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import CellVerdict, Citation
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
+from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
 NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})

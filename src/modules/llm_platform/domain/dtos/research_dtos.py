@@ -16,14 +16,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from modules.llm_platform.domain.callers.request_id import REQUEST_ID_PATTERN
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.freshness import parse_freshness
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, UploadedFile, with_clean_names
-from modules.llm_platform.domain.output_schema import InvalidSchemaError, check_output_schema
-from modules.llm_platform.domain.request_id import REQUEST_ID_PATTERN
+from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, check_output_schema
 
 Depth = Literal["shallow", "deep", "report"]
 Verdict = Literal["supported", "partial", "unsupported", "unchecked"]

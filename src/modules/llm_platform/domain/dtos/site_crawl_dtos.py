@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.url_pattern import UrlPattern
+from modules.llm_platform.domain.urls.url_pattern import UrlPattern
 
 MAX_CRAWL_DEPTH: Final = 5
 MAX_CRAWL_BREADTH: Final = 500

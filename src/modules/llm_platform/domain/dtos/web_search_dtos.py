@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringCo
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.domain.site_names import MAX_SITES, parse_site, split_sites
+from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_site, split_sites
 
 SourceKind = Literal["web", "news", "academic", "documents"]
 TimeRange = Literal["day", "week", "month", "year"]
@@ -62,8 +62,8 @@ Domains = Annotated[
 class WebSearchRequest(BaseModel, frozen=True):
     """What to look for. A wrong field raises pydantic's ValidationError here, where the caller made the mistake.
 
-    `freshness` is oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range of dates (`domain.freshness` knows what
-    is valid; a wrong one is a WebSearchRequestError of the adapter). `domains` keeps results of these sites, or leaves out
+    `freshness` is oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range of dates (`domain.search.freshness` knows
+    what is valid; a wrong one is a WebSearchRequestError of the adapter). `domains` keeps results of these sites, or leaves out
     those that begin with a minus. `engines` names search engines of a provider that has several.
     """
 

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted_text import one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 MAX_PASSAGES = 5  # of one section
 MAX_SENTENCES = 4  # of one passage

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from modules.llm_platform.domain.canonical_url import canonical_url
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 MAX_SCHEME_CHARS = 32  # before `://`
 MAX_NAME_CHARS = 64  # of a name before `@`, and of a host before its last label

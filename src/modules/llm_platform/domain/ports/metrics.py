@@ -1,9 +1,9 @@
-"""The port of metrics: counters, gauges and histograms that are declared in `domain.metrics`."""
+"""The port of metrics: counters, gauges and histograms that are declared in `domain.telemetry.metrics`."""
 
 from abc import ABC, abstractmethod
 from typing import Final
 
-from modules.llm_platform.domain.metrics import Metric
+from modules.llm_platform.domain.telemetry.metrics import Metric
 
 
 class IMetrics(ABC):

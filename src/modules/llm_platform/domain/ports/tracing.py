@@ -1,4 +1,4 @@
-"""The port of traces: spans that are declared in `domain.spans`, and the span of the running operation.
+"""The port of traces: spans that are declared in `domain.telemetry.spans`, and the span of the running operation.
 
 A request or a message starts a trace through `ITracer`. Everything below it finds the running span in a context variable,
 which tasks inherit, and adds children. Without a running span nothing is recorded: that costs one look-up.
@@ -14,8 +14,15 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
-from modules.llm_platform.domain.metrics import DEFECT, OK, result_label
-from modules.llm_platform.domain.spans import DATABASE_SPAN, DB_OPERATION, DB_SYSTEM, STAGE, STAGE_SPAN, SpanType
+from modules.llm_platform.domain.telemetry.metrics import DEFECT, OK, result_label
+from modules.llm_platform.domain.telemetry.spans import (
+    DATABASE_SPAN,
+    DB_OPERATION,
+    DB_SYSTEM,
+    STAGE,
+    STAGE_SPAN,
+    SpanType,
+)
 
 TRACE_HEADERS: Final = ("traceparent", "tracestate")  # W3C Trace Context
 
@@ -46,7 +53,7 @@ class ISpan(ABC):
 
     @abstractmethod
     def set(self, attribute: str, value: str | int | float) -> None:
-        """Set an attribute, one that `domain.spans` declares for the type of this span."""
+        """Set an attribute, one that `domain.telemetry.spans` declares for the type of this span."""
 
     @abstractmethod
     def rename(self, name: str) -> None:

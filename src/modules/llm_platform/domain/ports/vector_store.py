@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 
+from modules.llm_platform.domain.concurrency.task_group import gather_all
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
-from modules.llm_platform.domain.task_group import gather_all
 
 
 class IVectorStore(ABC):

@@ -2,10 +2,10 @@
 
 from typing import Generic
 
-from modules.llm_platform.domain.metrics import CACHE_REQUESTS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.cache import Value as Entry
 from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.telemetry.metrics import CACHE_REQUESTS
 
 
 class MeasuredCache(ICache[Entry], Generic[Entry]):

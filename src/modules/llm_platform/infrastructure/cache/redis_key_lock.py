@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
-from modules.llm_platform.domain.single_flight import SingleFlight
 from modules.llm_platform.infrastructure import redis_client
 
 EXPIRY_S: Final = 5.0  # after the holder's death

@@ -3,7 +3,7 @@
 from typing import Final
 from urllib.parse import quote, unquote
 
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 
 SCHEME: Final = "doc:"
 _PATH_ENDS: Final = "#?"  # both are escaped in a path

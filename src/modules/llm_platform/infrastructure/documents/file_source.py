@@ -11,7 +11,7 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, FoundFile, list_folder

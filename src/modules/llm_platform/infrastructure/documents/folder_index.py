@@ -17,6 +17,7 @@ from typing import Final
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
 from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD, IndexProgress, IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, Passage
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
@@ -24,7 +25,6 @@ from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS
-from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.infrastructure.documents import file_source
 from modules.llm_platform.infrastructure.documents.folder import Listing, list_folder
 from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, FolderView

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 from uuid import UUID, uuid5
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.documents.reading import MAX_TITLE_CHARS, first_heading
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, suffix_of
 from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, decode, printable

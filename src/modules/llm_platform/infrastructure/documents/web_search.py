@@ -7,16 +7,16 @@ from typing import Final
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, SCORE_DIGITS, RetrievalService
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
 from modules.llm_platform.domain.retrieval.merge_passages import merge_passages
+from modules.llm_platform.domain.search.freshness import freshness_window
+from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex

@@ -16,10 +16,10 @@ from urllib.parse import quote_plus
 import httpx2
 
 from modules.llm_platform.domain.dtos.sent import SentKind
-from modules.llm_platform.domain.egress_log import log_not_sent, log_sent
 from modules.llm_platform.domain.package import PACKAGE, package_version
 from modules.llm_platform.domain.ports.tracing import CURRENT_SPAN
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.egress_log import log_not_sent, log_sent
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http import errors as http_errors
 from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json

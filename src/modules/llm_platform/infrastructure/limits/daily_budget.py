@@ -13,12 +13,12 @@ from typing import Final
 
 from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, prompt_tokens
-from modules.llm_platform.domain.api_key_label import api_key_label
+from modules.llm_platform.domain.callers.api_key_label import api_key_label
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, SpendingStoreError
-from modules.llm_platform.domain.metrics import BUDGET_REFUSALS, BUDGET_SPENT
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
+from modules.llm_platform.domain.telemetry.metrics import BUDGET_REFUSALS, BUDGET_SPENT
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 log = logging.getLogger(__name__)

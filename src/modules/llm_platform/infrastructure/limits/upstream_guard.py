@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.deadline import remaining_s
-from modules.llm_platform.domain.metrics import OK, UPSTREAM_DURATION, UPSTREAM_REQUESTS, result_label
+from modules.llm_platform.domain.concurrency.deadline import remaining_s
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import CURRENT_SPAN, NO_SPAN, ISpan, traced
-from modules.llm_platform.domain.spans import UPSTREAM, UPSTREAM_KIND, UPSTREAM_SPAN
+from modules.llm_platform.domain.telemetry.metrics import OK, UPSTREAM_DURATION, UPSTREAM_REQUESTS, result_label
+from modules.llm_platform.domain.telemetry.spans import UPSTREAM, UPSTREAM_KIND, UPSTREAM_SPAN
 from modules.llm_platform.infrastructure.limits import upstream_limits
 from shared.exceptions import AppException
 

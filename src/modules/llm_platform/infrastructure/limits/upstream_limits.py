@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.deadline import remaining_s
+from modules.llm_platform.domain.concurrency.deadline import remaining_s
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.metrics import BREAKER_OPEN, RETRIES
 from modules.llm_platform.domain.ports.health import CircuitState
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.telemetry.metrics import BREAKER_OPEN, RETRIES
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from urllib.parse import quote, urlsplit
 
-from modules.llm_platform.domain.canonical_url import is_web_url
+from modules.llm_platform.domain.urls.canonical_url import is_web_url
 
 DEFAULT_TIMEOUT_S = 60.0  # LLM_TIMEOUT_S
 DEFAULT_IDLE_TIMEOUT_S = 30.0  # LLM_IDLE_TIMEOUT_S

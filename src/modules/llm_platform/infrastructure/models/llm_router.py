@@ -8,7 +8,7 @@ from contextlib import aclosing
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
 from modules.llm_platform.domain.exceptions import LLMException, LLMRequestError
-from modules.llm_platform.domain.failures import Failures
+from modules.llm_platform.domain.llm.failures import Failures
 from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
 from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
 

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from functools import partial
 
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.domain.single_flight import SingleFlight
 
 
 class SingleFlightLLM(ILLMProvider):

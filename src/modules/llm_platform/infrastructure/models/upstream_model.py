@@ -5,10 +5,10 @@ from contextlib import aclosing, nullcontext
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
 from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException
-from modules.llm_platform.domain.metrics import LLM_COST, LLM_TOKENS
 from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, ISpan, run_within
-from modules.llm_platform.domain.spans import COMPLETION_TOKENS, COST, MODEL, PROMPT_TOKENS
+from modules.llm_platform.domain.telemetry.metrics import LLM_COST, LLM_TOKENS
+from modules.llm_platform.domain.telemetry.spans import COMPLETION_TOKENS, COST, MODEL, PROMPT_TOKENS
 from modules.llm_platform.infrastructure.limits.daily_budget import ModelBudget
 from modules.llm_platform.infrastructure.limits.upstream_guard import Attempt, UpstreamGuard
 

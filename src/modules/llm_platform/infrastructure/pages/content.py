@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
-from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError
 from modules.llm_platform.infrastructure.pages import bot_walls
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, PageRequest

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage, PageLin
 from modules.llm_platform.domain.exceptions import PageError, PageRequestError, PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow, parse_address
 from modules.llm_platform.infrastructure.pages.content import PAGE_REQUEST, Content, Parsers, content_of, text_hash
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, SafeFetcher

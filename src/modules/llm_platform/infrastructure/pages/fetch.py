@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import httpx2
 from cachetools import TTLCache
 
-from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
 from modules.llm_platform.infrastructure.http.client import user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s

@@ -10,7 +10,7 @@ import httpx2
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageError, PageRequestError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.guarded.errors import PAGE_ERRORS, status_error

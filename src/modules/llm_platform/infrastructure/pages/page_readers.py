@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final
 
-from modules.llm_platform.domain.caller_turns import CallerTurns
-from modules.llm_platform.domain.canonical_url import canonical_url
-from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.domain.callers.current_caller import current_caller
+from modules.llm_platform.domain.concurrency.caller_turns import CallerTurns
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage
 from modules.llm_platform.domain.exceptions import PageConfigError, PageRequestError, PageTimeoutError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
-from modules.llm_platform.domain.single_flight import SingleFlight
-from modules.llm_platform.domain.store_key import digest
+from modules.llm_platform.domain.research.store_key import digest
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.infrastructure.http.guarded.guard import Guard
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 from shared.exceptions import AppException

@@ -9,9 +9,9 @@ from typing import Final
 
 from cachetools import TTLCache
 
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.ports.icon_reader import Icon, IIconReader
-from modules.llm_platform.domain.single_flight import SingleFlight
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, parse_address
 from modules.llm_platform.infrastructure.pages.fetch import PageRequest, SafeFetcher
 from modules.llm_platform.infrastructure.pages.robots import Robots

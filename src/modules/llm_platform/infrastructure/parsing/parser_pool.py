@@ -7,8 +7,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Final, Self
 
-from modules.llm_platform.domain.caller_turns import CallerTurns
-from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.domain.callers.current_caller import current_caller
+from modules.llm_platform.domain.concurrency.caller_turns import CallerTurns
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.limits import MEMORY_BYTES
 from modules.llm_platform.infrastructure.parsing.parser_process import STOPPED, Parsed, ParserProcess

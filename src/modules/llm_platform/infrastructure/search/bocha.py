@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from modules.llm_platform.domain.canonical_url import split_domains
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.freshness import KEYWORDS, NO_LIMIT, Freshness
 from modules.llm_platform.domain.exceptions import WebSearchError
+from modules.llm_platform.domain.urls.canonical_url import split_domains
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
 from modules.llm_platform.infrastructure.search.keyed_service import Found, KeyedWebSearch

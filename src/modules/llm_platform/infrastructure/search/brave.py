@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from modules.llm_platform.domain.canonical_url import site_operators
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.urls.canonical_url import site_operators
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, Rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, dict_of, list_of, text_of

@@ -19,17 +19,17 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.canonical_url import is_web_url, site_operators
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.egress_log import current_egress_log, log_sent
-from modules.llm_platform.domain.freshness import freshness_window, is_admitted
 from modules.llm_platform.domain.ports.tracing import current_span
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.domain.spans import UPSTREAM, UPSTREAM_KIND, UPSTREAM_SPAN
+from modules.llm_platform.domain.privacy.egress_log import current_egress_log, log_sent
+from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.search.freshness import freshness_window, is_admitted
+from modules.llm_platform.domain.telemetry.spans import UPSTREAM, UPSTREAM_KIND, UPSTREAM_SPAN
 from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.urls.canonical_url import is_web_url, site_operators
 from modules.llm_platform.infrastructure.http.client import proxy_host
 from shared.exceptions import AppException
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from modules.llm_platform.domain.canonical_url import split_domains
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
+from modules.llm_platform.domain.urls.canonical_url import split_domains
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import list_of, number_of, text_of
 from modules.llm_platform.infrastructure.search import keyed_service as keyed

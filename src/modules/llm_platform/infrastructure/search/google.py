@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from modules.llm_platform.domain.canonical_url import site_operators
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.urls.canonical_url import site_operators
 from modules.llm_platform.infrastructure.search.keyed_service import territory_of
 
 MAX_QUERY_CHARS: Final = 2048

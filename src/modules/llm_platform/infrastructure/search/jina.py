@@ -6,7 +6,7 @@ from typing import Any, Final
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchError
-from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import list_of

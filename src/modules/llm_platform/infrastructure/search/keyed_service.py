@@ -12,7 +12,6 @@ from email.utils import parsedate_to_datetime
 from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from modules.llm_platform.domain.canonical_url import canonical_url, host_of, is_web_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -23,10 +22,11 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResultItem,
 )
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
-from modules.llm_platform.domain.freshness import freshness_window, is_admitted
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.search.freshness import freshness_window, is_admitted
 from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of, is_web_url
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, api_key_error
 from modules.llm_platform.infrastructure.http.errors import Rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, line_of, text_of

@@ -12,14 +12,14 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from modules.llm_platform.application.research.search import fuse_answers
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.egress_log import log_cached, record_sent
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchRequestError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.single_flight import SingleFlight
+from modules.llm_platform.domain.privacy.egress_log import log_cached, record_sent
 from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard
 from shared.exceptions import AppException
 

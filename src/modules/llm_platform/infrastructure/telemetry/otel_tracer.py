@@ -15,9 +15,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from modules.llm_platform.domain.metrics import CANCELLED, OK
 from modules.llm_platform.domain.ports.tracing import ISpan, ITracer
-from modules.llm_platform.domain.spans import ERROR_TYPE, RESULT, SpanType
+from modules.llm_platform.domain.telemetry.metrics import CANCELLED, OK
+from modules.llm_platform.domain.telemetry.spans import ERROR_TYPE, RESULT, SpanType
 
 FLUSH_S: Final = 3.0  # at the end; spans that the collector has not accepted by then are lost
 TRACER_NAME: Final = "llm-platform"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
-from modules.llm_platform.domain.untrusted_text import one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from modules.llm_platform.presentation.cli.wrapping import wrap
 from shared.logging import printable
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 import typer
 
-from modules.llm_platform.domain.metrics import OK, result_label
+from modules.llm_platform.domain.telemetry.metrics import OK, result_label
 from modules.llm_platform.presentation.cli.console import Console
 from shared.config import Settings, SettingsError
 from shared.exceptions import AppException

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, running
-from modules.llm_platform.domain.spans import COMMAND, COMMAND_SPAN
+from modules.llm_platform.domain.telemetry.spans import COMMAND, COMMAND_SPAN
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, command_result, run_async
 from shared.config import Settings, unknown_variables

@@ -22,8 +22,8 @@ from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.dtos.store_dtos import StoredTopic
 from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError, TopicNotFoundError
 from modules.llm_platform.domain.package import package_version
-from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.domain.store_key import is_topic_name
+from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.research.store_key import is_topic_name
 from modules.llm_platform.presentation.mcp.calls import Call, CallOf, ClientLeftError, run_call
 from modules.llm_platform.presentation.mcp.found_texts import FoundTexts
 from modules.llm_platform.presentation.mcp.text import research_text

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
-from modules.llm_platform.domain.untrusted_text import neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 from modules.llm_platform.presentation.mcp.results import FetchedText, FoundItems, RunState
 from shared.logging import printable
 

@@ -21,7 +21,6 @@ from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.research_dtos import (
     MAX_URL_CHARS,
     MIN_QUESTION_CHARS,
@@ -31,7 +30,13 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageError
-from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, SearchQuery, join_context, split_message
+from modules.llm_platform.domain.research.long_message import (
+    MAX_MESSAGE_CHARS,
+    SearchQuery,
+    join_context,
+    split_message,
+)
+from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.found_texts import FoundTexts
 from modules.llm_platform.presentation.mcp.results import FetchedMetadata, FetchedText, FoundItem, FoundItems, RunState

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.presentation.rest import chat_routes, docs_routes, health_routes, included
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.examples import add_examples

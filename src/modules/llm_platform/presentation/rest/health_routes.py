@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
-from modules.llm_platform.domain.metrics import HTTP_IN_PROGRESS
+from modules.llm_platform.domain.telemetry.metrics import HTTP_IN_PROGRESS
 from modules.llm_platform.presentation.rest.http.problems import NoMetricsError, NotServingError, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import json_response, server_state, services
 

@@ -26,7 +26,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES
-from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_context, split_message
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS, join_context, split_message
 from modules.llm_platform.presentation.rest.http import responses, sse
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, BodyLimit, declared_length, read_body

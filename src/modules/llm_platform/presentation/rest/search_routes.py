@@ -7,7 +7,7 @@ from pydantic import Field
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest import searxng_shape
 from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.body import read_body, validate

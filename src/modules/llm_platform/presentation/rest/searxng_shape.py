@@ -8,10 +8,10 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, WithJsonSchema
 from starlette.datastructures import QueryParams
 
-from modules.llm_platform.domain.canonical_url import without_userinfo
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
-from modules.llm_platform.domain.long_message import SearchQuery
-from modules.llm_platform.domain.untrusted_text import without_controls
+from modules.llm_platform.domain.research.long_message import SearchQuery
+from modules.llm_platform.domain.untrusted.untrusted_text import without_controls
+from modules.llm_platform.domain.urls.canonical_url import without_userinfo
 
 SOURCE_OF_CATEGORY: Mapping[str, dtos.SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4

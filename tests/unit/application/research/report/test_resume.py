@@ -20,9 +20,9 @@ from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.metrics import STORE_REQUESTS
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.telemetry.metrics import STORE_REQUESTS
 from modules.llm_platform.testing import MemoryResearchStore
 
 TTL_DAYS = 30.0

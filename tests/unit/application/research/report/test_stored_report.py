@@ -14,7 +14,7 @@ from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedSummaries
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 NEVER_S = 3600.0

@@ -26,7 +26,6 @@ from tests.support.chat_server import (
     usage_chunk,
 )
 
-from modules.llm_platform.domain import model_progress
 from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
@@ -39,7 +38,8 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from modules.llm_platform.domain.model_progress import receive_model_progress
+from modules.llm_platform.domain.llm import model_progress
+from modules.llm_platform.domain.llm.model_progress import receive_model_progress
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 from modules.llm_platform.infrastructure.models.openai import chat
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider

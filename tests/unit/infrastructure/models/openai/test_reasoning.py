@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.models.openai.reasoning import ReasoningFilter, clean
 
 KEY = "sk-0123456789abcdef"

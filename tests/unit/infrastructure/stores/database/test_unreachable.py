@@ -11,7 +11,7 @@ from tests.fakes.tracing import tracing
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreUnavailableError, TopicNotFoundError
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.database import postgres as pool
 from modules.llm_platform.infrastructure.stores.database.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.stores.database.postgres import RETRY_S, Database, DatabaseError

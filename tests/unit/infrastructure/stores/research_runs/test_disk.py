@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import Topic
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.files.private_files import MIN_FREE_BYTES
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files as files_module
 from modules.llm_platform.infrastructure.stores.research_runs.disk import (

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.unit.domain.test_long_message import AGENT
+from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.cli.fakes import ANSWER, PLAN, PLANNER, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.presentation.cli.fakes import ANSWER, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.output_schema import NO_OBJECT
+from modules.llm_platform.domain.untrusted.output_schema import NO_OBJECT
 from modules.llm_platform.presentation.cli.commands.research import MAX_SCHEMA_KB
 from modules.llm_platform.presentation.cli.main import run
 

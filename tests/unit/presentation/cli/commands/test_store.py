@@ -15,7 +15,7 @@ from tests.unit.presentation.cli.fakes import Ended, PlatformPart, part_wiring, 
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.testing import MemoryResearchStore, sample_page
 

@@ -17,7 +17,7 @@ from tests.unit.presentation.rest.compat.anthropic.test_messages import put_toge
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_TOOLS
-from modules.llm_platform.domain.output_schema import MAX_SCHEMA_DEPTH
+from modules.llm_platform.domain.untrusted.output_schema import MAX_SCHEMA_DEPTH
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"says": {"type": "string"}}, "required": ["says"]}
 QUESTION = "What is Python asyncio?"

@@ -26,8 +26,8 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.site_crawl_dtos import MAX_CRAWL_INSTRUCTION_CHARS, MAX_CRAWL_PAGES
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
-from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS
-from modules.llm_platform.domain.site_names import MAX_SITES
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
+from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat.tavily.crawl import TavilyCrawlRequest, TavilyMapRequest
 
 QUESTION = "What is asyncio?"

@@ -11,7 +11,7 @@ from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client, hits
 
 from modules.llm_platform.domain.exceptions import PageError
-from modules.llm_platform.domain.metrics import HTTP_REQUESTS
+from modules.llm_platform.domain.telemetry.metrics import HTTP_REQUESTS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.compat.dialect import MAX_CONCURRENT_READS, SNIPPET_TOKENS, Dialect
 from modules.llm_platform.presentation.rest.compat.table import DIALECTS

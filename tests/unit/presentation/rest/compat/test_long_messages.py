@@ -10,7 +10,7 @@ import pytest
 from tests.support.cases import for_each
 from tests.unit.application.services.test_follow_ups import FIRST, NOISE, PUMPS
 from tests.unit.application.services.test_research_service import Library, service
-from tests.unit.domain.test_long_message import AGENT
+from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.research_dtos import MAX_STORED_TURNS, ShortMessage

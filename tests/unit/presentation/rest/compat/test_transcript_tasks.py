@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.support.cases import for_each
-from tests.unit.domain.test_transcript_task import QUESTIONS, TASKS, TITLE
+from tests.unit.domain.research.test_transcript_task import QUESTIONS, TASKS, TITLE
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest

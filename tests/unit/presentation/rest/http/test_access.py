@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
-from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
+from modules.llm_platform.domain.telemetry.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest.http.access import AccessPolicy
 from shared.config import Settings

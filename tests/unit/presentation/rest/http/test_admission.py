@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
+from modules.llm_platform.domain.telemetry.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
 from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError
 

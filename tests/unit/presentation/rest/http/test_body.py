@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from starlette.types import Message
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
-from modules.llm_platform.domain.current_caller import set_current_caller
+from modules.llm_platform.domain.callers.current_caller import set_current_caller
 from modules.llm_platform.presentation.rest.http import body as body_module
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError

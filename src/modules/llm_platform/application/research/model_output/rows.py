@@ -12,7 +12,7 @@ from typing import Final
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescaped
-from modules.llm_platform.domain.ranking import TOP_SCORE
+from modules.llm_platform.domain.retrieval.ranking import TOP_SCORE
 from modules.llm_platform.domain.text.numbers import number_words
 
 MAX_NUMBER_CHARS: Final = 80  # a longer text is not a number

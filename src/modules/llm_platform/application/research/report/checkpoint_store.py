@@ -9,10 +9,10 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage, Topic
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.metrics import OK, STORE_REQUESTS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_store import IResearchStore
-from modules.llm_platform.domain.store_key import store_key
+from modules.llm_platform.domain.research.store_key import store_key
+from modules.llm_platform.domain.telemetry.metrics import OK, STORE_REQUESTS
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)

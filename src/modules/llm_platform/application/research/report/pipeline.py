@@ -28,15 +28,15 @@ from modules.llm_platform.application.research.writing import (
     WrittenAnswer,
     write,
 )
-from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis, RankedCandidate, RankedSummaries, Summary
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source, StoredVerdicts
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
-from modules.llm_platform.domain.ranking import pick_top
+from modules.llm_platform.domain.retrieval.ranking import pick_top
 from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 FINAL_PAGES = 5  # pages whose full text the writer gets, unless the request names more addresses
 SPARE_PAGES = 10  # further results that are read when better ones cannot be read

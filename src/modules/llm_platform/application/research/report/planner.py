@@ -12,11 +12,11 @@ from modules.llm_platform.application.research.plan import (
 )
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.run import NO_MODEL, ReportTools
-from modules.llm_platform.domain.deadline import deadline_in
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
-from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.domain.text.language import language_of
 
 PLAN_TIMEOUT_S = 60.0

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.language import detect, language_name, stop_words
 from modules.llm_platform.domain.text.tokens import words
-from modules.llm_platform.domain.untrusted_text import one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 QUERIES_VERSION = "2"  # part of store keys: raise it when the prompt changes
 QUERIES_MAX_TOKENS = 1024  # room for a model that thinks before it lists a few lines

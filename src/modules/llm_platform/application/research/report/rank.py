@@ -16,7 +16,6 @@ from modules.llm_platform.application.research.model_output.lists import object_
 from modules.llm_platform.application.research.model_output.rows import read_rows
 from modules.llm_platform.application.research.report.rank_rows import match_rows_to_results, parse_ranked_rows
 from modules.llm_platform.application.research.report.run import ReportRun
-from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, RankedBatch, RankedCandidate, Score, Summary
@@ -24,10 +23,11 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, 
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.ranking import MIN_USABLE_SCORE, keyword_score, mean
-from modules.llm_platform.domain.store_key import KEY_CHARS
+from modules.llm_platform.domain.research.store_key import KEY_CHARS
+from modules.llm_platform.domain.retrieval.ranking import MIN_USABLE_SCORE, keyword_score, mean
 from modules.llm_platform.domain.text.language import language_of
-from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from shared.exceptions import AppException
 
 RANK_VERSION = "1"  # part of store keys: raise it when the prompt changes

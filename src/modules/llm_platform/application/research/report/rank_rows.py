@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from modules.llm_platform.application.research.model_output.rows import Row, read_number
-from modules.llm_platform.domain.ranking import TOP_SCORE
+from modules.llm_platform.domain.retrieval.ranking import TOP_SCORE
 from modules.llm_platform.domain.text.tokens import fold
 
 NO_MATCH, SIMILAR, CONTAINS, PREFIX, EQUAL = range(5)  # levels of a title match, best last

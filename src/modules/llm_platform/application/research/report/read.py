@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from modules.llm_platform.application.research.events import Read, Summarized
 from modules.llm_platform.application.research.report.run import ReportRun
 from modules.llm_platform.application.research.report.summarize import SUMMARY_MAX_TOKENS, SUMMARY_VERSION, summarize
-from modules.llm_platform.domain.canonical_url import canonical_url, host_of
-from modules.llm_platform.domain.deadline import Deadline, set_deadline
+from modules.llm_platform.domain.concurrency.deadline import Deadline, set_deadline
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Summary
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of
 from shared.exceptions import AppException
 
 READ_VERSION = "1"  # of stored pages

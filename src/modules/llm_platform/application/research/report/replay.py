@@ -17,7 +17,6 @@ from modules.llm_platform.application.research.report.sources import MAX_SOURCE_
 from modules.llm_platform.application.research.report.summarize import SUMMARY_VERSION
 from modules.llm_platform.application.research.response import related_questions
 from modules.llm_platform.application.research.search import MAX_RESULT_CHARS, MAX_TITLE_CHARS
-from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.model_verdicts import within_limits
 from modules.llm_platform.domain.dtos import research_dtos as dtos
@@ -26,8 +25,9 @@ from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
-from modules.llm_platform.domain.store_key import store_key
-from modules.llm_platform.domain.untrusted_text import without_controls
+from modules.llm_platform.domain.research.store_key import store_key
+from modules.llm_platform.domain.untrusted.untrusted_text import without_controls
+from modules.llm_platform.domain.urls.canonical_url import is_openable
 
 # A stored report may have been imported from another machine, so a replay applies the same rules as a new report.
 # They change nothing in a report that was made here.

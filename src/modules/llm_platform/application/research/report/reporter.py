@@ -16,13 +16,13 @@ from modules.llm_platform.application.research.report.pipeline import make_repor
 from modules.llm_platform.application.research.report.planner import Planner
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
 from modules.llm_platform.application.research.structured_output import output_seconds
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
-from modules.llm_platform.domain.model_progress import receive_model_progress
+from modules.llm_platform.domain.llm.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
-from modules.llm_platform.domain.single_flight import SingleFlight
-from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.domain.research.store_key import topic_of
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
-from modules.llm_platform.domain.context_budget import fit_to_budget
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -20,13 +19,14 @@ from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.extractive.sentences import Sentence, read_sentences
+from modules.llm_platform.domain.llm.context_budget import fit_to_budget
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.language import detect, language_name, language_of
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
 SENTENCES = 5  # of a short page
 POINTS = 8  # of a long one

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMTimeoutError
-from modules.llm_platform.domain.failures import Failures
+from modules.llm_platform.domain.llm.failures import Failures
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
 from shared.exceptions import AppException
 

@@ -12,11 +12,11 @@ from modules.llm_platform.application.research.answer_prompt import (
     build_prompt,
 )
 from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
-from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
+from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.synthesizer import StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import messages_for

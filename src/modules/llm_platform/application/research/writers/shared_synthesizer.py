@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from functools import partial
 
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight, emit_all
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
-from modules.llm_platform.domain.egress_log import EgressLog, current_egress_log, log_cached, record_sent_by
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
-from modules.llm_platform.domain.single_flight import SingleFlight, emit_all
-from modules.llm_platform.domain.store_key import digest
+from modules.llm_platform.domain.privacy.egress_log import EgressLog, current_egress_log, log_cached, record_sent_by
+from modules.llm_platform.domain.research.store_key import digest
 
 
 class SharedSynthesizer(StreamingSynthesizer):

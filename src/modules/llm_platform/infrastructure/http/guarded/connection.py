@@ -8,8 +8,8 @@ from typing import Any, Final
 import httpcore2
 import httpx2
 
-from modules.llm_platform.domain.egress_log import log_not_sent, log_sent
 from modules.llm_platform.domain.exceptions import PageConnectionError
+from modules.llm_platform.domain.privacy.egress_log import log_not_sent, log_sent
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
 

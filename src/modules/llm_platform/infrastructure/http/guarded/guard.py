@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Protocol
 
-from modules.llm_platform.domain.caller_turns import CallerTurns
-from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.domain.callers.current_caller import current_caller
+from modules.llm_platform.domain.concurrency.caller_turns import CallerTurns
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageRequestError
 from modules.llm_platform.infrastructure.http.guarded.url import (
     IPAddress,

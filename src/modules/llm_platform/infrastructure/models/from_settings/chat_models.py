@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from pydantic import SecretStr
 
-from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
+from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ContextTokens, IContextWindow, ILLMProvider
 from modules.llm_platform.infrastructure.limits.daily_budget import ModelBudget
 from modules.llm_platform.infrastructure.limits.upstream_guard import MODEL

@@ -9,9 +9,9 @@ import httpx2
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMStreamPart
-from modules.llm_platform.domain.model_progress import watch_model
+from modules.llm_platform.domain.llm.model_progress import watch_model
 from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMRegistry
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, configuration_error

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import httpx2
 
+from modules.llm_platform.domain.concurrency.task_group import gather_all
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.embeddable import beginnings
 from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
-from modules.llm_platform.domain.task_group import gather_all
 from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 
 
 async def gather_steps(steps: AsyncGenerator[None], seconds: float) -> AsyncGenerator[None]:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from modules.llm_platform.domain.redaction import MIN_SECRET_CHARS, Redactor
+from modules.llm_platform.domain.privacy.redaction import MIN_SECRET_CHARS, Redactor
 
 MAX_TAG_CHARS: Final = 60  # longer text in angle brackets is no reasoning tag
 

@@ -14,8 +14,8 @@ from pydantic_core import from_json
 
 from modules.llm_platform.domain.dtos import llm_dtos as dtos
 from modules.llm_platform.domain.exceptions import LLMProviderException
-from modules.llm_platform.domain.model_progress import ModelProgress
-from modules.llm_platform.domain.redaction import MIN_SECRET_CHARS, Redactor
+from modules.llm_platform.domain.llm.model_progress import ModelProgress
+from modules.llm_platform.domain.privacy.redaction import MIN_SECRET_CHARS, Redactor
 from modules.llm_platform.domain.text.repetition import RepetitionDetector
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection

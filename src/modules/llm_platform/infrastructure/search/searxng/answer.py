@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from modules.llm_platform.domain.canonical_url import host_of, is_web_url
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
+from modules.llm_platform.domain.urls.canonical_url import host_of, is_web_url
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, line_of, list_of, number_of, text_of
 from modules.llm_platform.infrastructure.search.searxng.form import CATEGORIES
 

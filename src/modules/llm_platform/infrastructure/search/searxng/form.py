@@ -12,11 +12,11 @@ from itertools import chain
 from operator import itemgetter
 from typing import Final
 
-from modules.llm_platform.domain.canonical_url import site_operators
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.urls.canonical_url import site_operators
 
 DEFAULT_ENGINES: Final[Mapping[SourceKind, Sequence[str]]] = {
     "web": ("google", "bing", "duckduckgo"),

@@ -16,14 +16,14 @@ from urllib.parse import quote_plus
 import httpx2
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.canonical_url import admits_host, host_of
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.freshness import Freshness
-from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.search.freshness import freshness_window
+from modules.llm_platform.domain.urls.canonical_url import admits_host, host_of
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, has_credentials
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.search.searxng import refusals

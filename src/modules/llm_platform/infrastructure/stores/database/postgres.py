@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from modules.llm_platform.domain.metrics import POSTGRES_UP
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import DatabaseCall, database_call
+from modules.llm_platform.domain.telemetry.metrics import POSTGRES_UP
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection

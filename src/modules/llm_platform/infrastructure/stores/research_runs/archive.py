@@ -16,7 +16,7 @@ from typing import IO, Final
 from pydantic import BaseModel, ValidationError
 
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name, topic_of
+from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name, topic_of
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, SUFFIX
 

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos import store_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.domain.store_key import is_topic_name
+from modules.llm_platform.domain.research.store_key import is_topic_name
 from modules.llm_platform.infrastructure.files.private_files import require_free_space
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 from modules.llm_platform.infrastructure.stores.research_runs.folder import StoredFile, StoreFolder

@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
 from modules.llm_platform.domain.ports.research_store import Value
-from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name
+from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name
 
 MAX_ENTRY_BYTES: Final = 32 * 1024 * 1024  # a report stores the pages that it cites, of at most 5 MB each
 MAX_HEAD_BYTES: Final = 8 * 1024  # a query has at most 500 characters of twelve bytes

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
-from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name
+from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import typer
 
-from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.setup import KEYLESS, command_context, load_settings, run_with_platform

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest, ResearchPlan
-from modules.llm_platform.domain.egress_log import EgressLog, open_egress_log
+from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import INTERRUPTED, CommandError, run_async

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from modules.llm_platform.domain.canonical_url import is_openable
+from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
 from modules.llm_platform.presentation.cli.render.document import page_html, page_markdown

@@ -17,7 +17,7 @@ from modules.llm_platform.application.research.events import Done, Failed, Resea
 from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES, UploadedFile
 from modules.llm_platform.domain.exceptions import OutputError
-from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, split_message
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS, split_message
 from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.commands.plan import PlanReview, print_plan, read_plan, store_accepted_plan
 from modules.llm_platform.presentation.cli.console import Console, Line

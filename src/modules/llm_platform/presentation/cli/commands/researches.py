@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from modules.llm_platform.application.research.events import ResearchEvent, parse_event
-from modules.llm_platform.domain.api_key_label import owner_of_label
+from modules.llm_platform.domain.callers.api_key_label import owner_of_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJob
 from modules.llm_platform.presentation.cli import options

@@ -9,7 +9,7 @@ import typer
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
-from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.options import build_request, reject, split_list
 from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from modules.llm_platform.domain.citation_styles import date_parts
+from modules.llm_platform.domain.citations.styles import date_parts
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.text.language import detect

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, assert_never
 
 from modules.llm_platform.application.research import events
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
-from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.render.terminal import display_url, plural, shorten
 from shared.logging import printable

@@ -15,13 +15,21 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from modules.llm_platform.domain.deadline import deadline_in, remaining_s
+from modules.llm_platform.domain.concurrency.deadline import deadline_in, remaining_s
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.domain.metrics import CANCELLED
 from modules.llm_platform.domain.ports import tracing
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.domain.spans import MESSAGE_SPAN, OFFSET, OPERATION, PARTITION, REQUEST_ID, SYSTEM, TOPIC
+from modules.llm_platform.domain.telemetry.metrics import CANCELLED
+from modules.llm_platform.domain.telemetry.spans import (
+    MESSAGE_SPAN,
+    OFFSET,
+    OPERATION,
+    PARTITION,
+    REQUEST_ID,
+    SYSTEM,
+    TOPIC,
+)
 from modules.llm_platform.presentation.kafka.contract import requests
 from modules.llm_platform.presentation.kafka.contract.outcomes import (
     OUTCOME_TOO_LARGE,

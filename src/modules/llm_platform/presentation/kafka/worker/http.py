@@ -13,8 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from modules.llm_platform.domain import metrics
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.telemetry import metrics
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerCounters
 from modules.llm_platform.presentation.kafka.worker.worker import Worker
 from modules.llm_platform.presentation.request_head import is_safe_from_rebinding, refused_status

@@ -29,7 +29,12 @@ from modules.llm_platform.application.research.events import (
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, MAX_TOOLS
 from modules.llm_platform.domain.exceptions import OutputError, PreviousResearchNotFoundError
-from modules.llm_platform.domain.long_message import MAX_MESSAGE_CHARS, join_context, question_of, split_message
+from modules.llm_platform.domain.research.long_message import (
+    MAX_MESSAGE_CHARS,
+    join_context,
+    question_of,
+    split_message,
+)
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.content import Content, require_text, text_of
 from modules.llm_platform.presentation.rest.http.body import validate

@@ -29,7 +29,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
-from modules.llm_platform.domain.site_names import MAX_SITES, parse_unsigned_site, split_sites
+from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_unsigned_site, split_sites
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.openapi import body_of, data_stream_response

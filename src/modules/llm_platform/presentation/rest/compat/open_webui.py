@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, WebSearchRequest
-from modules.llm_platform.domain.long_message import SearchQuery
+from modules.llm_platform.domain.research.long_message import SearchQuery
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.search_routes import search_web

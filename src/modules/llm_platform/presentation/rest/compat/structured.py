@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.markers import render_markers
-from modules.llm_platform.domain.output_schema import InvalidSchemaError, check_output_schema
+from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, check_output_schema
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.responses import services
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope
 
-from modules.llm_platform.domain.api_key_label import owner_of_label
+from modules.llm_platform.domain.callers.api_key_label import owner_of_label
 from modules.llm_platform.presentation.request_head import host_name, is_safe_from_rebinding
 from modules.llm_platform.presentation.rest.http import problems
 from shared.config import LOOPBACK_HOSTS, Settings

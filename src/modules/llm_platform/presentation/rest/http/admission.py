@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, TypeVar
 
-from modules.llm_platform.domain.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
 from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.telemetry.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError
 
 Event = TypeVar("Event")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.types import Receive
 
-from modules.llm_platform.domain.current_caller import current_caller
+from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.validation_messages import field_location, validation_message

@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from modules.llm_platform.domain.request_id import new_request_id
+from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.presentation import request_head
 from modules.llm_platform.presentation.rest.http import problems
 

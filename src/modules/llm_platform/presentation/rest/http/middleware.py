@@ -14,12 +14,12 @@ from fastapi import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from modules.llm_platform.domain.api_key_label import set_api_key_label
-from modules.llm_platform.domain.current_caller import set_current_caller
-from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
+from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
+from modules.llm_platform.domain.callers.current_caller import set_current_caller
+from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.domain.ports.rate_limiter import RateLimitDecision
-from modules.llm_platform.domain.request_id import is_request_id, new_request_id
+from modules.llm_platform.domain.telemetry.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.presentation.rest.http import access as http_access
 from modules.llm_platform.presentation.rest.http import problems, rate_limits
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog

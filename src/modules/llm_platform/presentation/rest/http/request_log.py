@@ -16,10 +16,17 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.domain.metrics import CANCELLED, DEGRADED_ANSWERS, HTTP_DURATION, HTTP_REQUESTS, OK, OTHER
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import TRACE_HEADERS, ISpan, ITracer, running
-from modules.llm_platform.domain.spans import METHOD, REQUEST_ID, REQUEST_SPAN, ROUTE, STATUS
+from modules.llm_platform.domain.telemetry.metrics import (
+    CANCELLED,
+    DEGRADED_ANSWERS,
+    HTTP_DURATION,
+    HTTP_REQUESTS,
+    OK,
+    OTHER,
+)
+from modules.llm_platform.domain.telemetry.spans import METHOD, REQUEST_ID, REQUEST_SPAN, ROUTE, STATUS
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import route_path
 from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState

@@ -29,8 +29,8 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 )
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
+from modules.llm_platform.domain.research.transcript_task import TranscriptTask, answer_by_rules, transcript_task
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.transcript_task import TranscriptTask, answer_by_rules, transcript_task
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart, chat_events
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, content, dialect, structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import OpenaiMessage

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, MAX_URLS, Depth, PreviousId, ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import Language
-from modules.llm_platform.domain.site_names import MAX_SITES
+from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
 from modules.llm_platform.presentation.rest.compat.perplexity.agent_writer import AgentResponseWriter
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters

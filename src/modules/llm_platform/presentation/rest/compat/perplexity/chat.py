@@ -15,7 +15,7 @@ from modules.llm_platform.application.research.response import add_spending
 from modules.llm_platform.domain.dtos import research_dtos, web_search_dtos
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_TOOLS
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.long_message import SearchQuery
+from modules.llm_platform.domain.research.long_message import SearchQuery
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, router

@@ -24,7 +24,7 @@ from modules.llm_platform.application.research.events import (
     SourcesNumbered,
     Token,
 )
-from modules.llm_platform.domain.citation_styles import CitationStyle, cited_text, reference_list
+from modules.llm_platform.domain.citations.styles import CitationStyle, cited_text, reference_list
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect

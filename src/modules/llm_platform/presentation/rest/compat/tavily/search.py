@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.freshness import days_between
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, MIN_QUESTION_CHARS, ResearchRequest, ShortMessage
-from modules.llm_platform.domain.long_message import LongQuery, question_of, split_message
+from modules.llm_platform.domain.research.long_message import LongQuery, question_of, split_message
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import (
     TavilyBody,

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from modules.llm_platform.domain.site_names import MAX_SITES
+from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.responses import caller_id, request_id, server_state
 

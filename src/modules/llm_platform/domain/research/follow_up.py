@@ -1,0 +1,260 @@
+"""Understand a follow-up question by rules: an elliptic question gets the topic terms of its thread.
+
+A question is elliptic if it continues the conversation (`And in Norway?`), refers to something that it does not name
+(`How loud are they?`, `What is the reaction?`), or names only a side of something (`What are the disadvantages?`). Every
+other question stands by itself: a wrong topic does more harm than a missing one.
+
+The topic terms are the heaviest of the earlier questions and the last answer: a recent question, the first question, a name
+and an answer that repeats a term add to its weight.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.extractive.question import (
+    MIN_STEM,
+    NAME_WEIGHT,
+    WEAK_WEIGHT,
+    Term,
+    TermMatcher,
+    read_question,
+)
+from modules.llm_platform.domain.search.query_syntax import has_foreign_syntax
+from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.scripts import UNSPACED
+from modules.llm_platform.domain.text.tokens import fold, words
+
+MAX_TOPIC_TERMS: Final = 4
+MAX_TOPIC_CHARS: Final = 120
+MIN_TOPIC_SHARE: Final = 0.6  # of the weight of the heaviest term
+DECAY: Final = 0.6  # of the weight that a question gives its terms, for each question after it
+NAME_BONUS: Final = 0.8  # of the weight of a mention, for a capitalized word
+FIRST_WEIGHT: Final = 1.2  # for the terms of the first question, which opens the topic
+FIRST_TERMS: Final = 3  # a first question of more terms spreads the weight of so many over them
+ANSWER_WEIGHT: Final = 3.0  # at most, for a term that the last answer repeats
+ANSWER_MENTIONS: Final = 6  # that give the whole weight
+MIN_MENTIONS: Final = 3  # of a term in the last answer that no question has
+
+MAX_SHORT_TERMS: Final = 3  # a question of more terms names what it is about
+MAX_DEFINITE_TERMS: Final = 2  # of a question such as `What is the reaction?`
+MAX_REFERRING_TERMS: Final = 4  # a question of more terms than these has what its pronoun refers to
+MAX_HISTORY_CHARS: Final = 20_000  # in which the terms of a short question are looked up
+MAX_ANSWER_CHARS: Final = 3000  # in which terms are counted
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_CHUNK = re.compile(rf"[{UNSPACED}]+|[^\W_]\S*")
+_POSSESSIVE = re.compile(r"['’]s$")
+_PUNCTUATION = "\"'“”„«»()¿¡?？.!,;:。！，；："
+_CAPITALIZES_NOUNS: Final = frozenset({"de"})
+_AND: Final = frozenset(["and", "und", "et", "y", "e", "ed", "en", "i", "и", "й", "та", "і"])
+
+
+def standalone_by_rules(question: str, turns: Sequence[Turn], language: str) -> str:
+    """The question, with the topic terms of the turns in front of it if it is elliptic."""
+    if not turns or not is_elliptic(question, turns, language):
+        return question
+    topic = topic_terms(question, turns, language)
+    if not topic:
+        return question
+    return f"{topic}: {question}"[:MAX_QUERY_CHARS]
+
+
+def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
+    """Whether the question is understood only after the turns."""
+    if refers_to_thread(question, turns, language):
+        return True
+    own = _terms(question, language)
+    if _is_definite(question, own, language):
+        return True
+    is_thing = len(own) == 1 and own[0].weight < NAME_WEIGHT and not read_question(question, language).asks_what
+    if is_thing and len(turns) > 1:
+        return True  # within a thread: `Does freezing work?`, but not `What is photosynthesis?`
+    topic = _known(own, turns[-1].question)
+    return not topic and len(own) <= MAX_SHORT_TERMS and _known(own, _text_of(turns)) == {term.word for term in own}
+
+
+def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> bool:
+    """Whether the words of the question say that it belongs to what was asked before: `And …`, `they`, nothing named."""
+    primary = language.partition("-")[0].lower()
+    own = _terms(question, language)
+    if not own:
+        return True
+    text = _without(_rules(primary).opening, question)
+    if text != question or _rules(primary).is_closing(question):
+        return not _is_new_clause(text, own, turns, primary)
+    return _refers_back(question, primary)
+
+
+def names_something(question: str, language: str, terms: int = 1) -> bool:
+    """Whether the question has so many content words of its own."""
+    return len(_terms(question, language)) >= terms
+
+
+def topic_terms(question: str, turns: Sequence[Turn], language: str) -> str:
+    """The heaviest terms of the turns that the question lacks, and the names of the last question, in order of mention."""
+    own = TermMatcher(_terms(question, language))
+    terms = [
+        term for term in _weighed(turns, language) if not own.matches(term.word) and not own.matches(fold(term.written))
+    ]
+    ranked = sorted(terms, key=lambda term: -term.weight)
+    least = ranked[0].weight * MIN_TOPIC_SHARE if ranked else 0.0
+    best = {term.word for term in ranked[:MAX_TOPIC_TERMS] if term.weight >= least}
+    topic = " ".join(term.written for term in terms if term.is_new_name or term.word in best)
+    return topic if len(topic) <= MAX_TOPIC_CHARS else topic[:MAX_TOPIC_CHARS].rpartition(" ")[0]
+
+
+@dataclass(slots=True)
+class _TopicTerm:
+    """A term of the thread in the singular, as written first, and how much it says about the topic."""
+
+    word: str
+    written: str
+    weight: float = 0.0
+    is_new_name: bool = False  # capitalized in the last question
+
+
+def _weighed(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
+    """The terms of the questions, then those that the last answer repeats, in the order of their first mention."""
+    found: dict[str, _TopicTerm] = {}
+    for number, turn in enumerate(turns):
+        age = len(turns) - 1 - number
+        asked = _written_terms(turn.question, language)
+        opening = 0.0 if number else FIRST_WEIGHT * min(1.0, FIRST_TERMS / max(1, len(asked)))
+        for word, written in asked.items():
+            is_name = written[0].isupper()
+            term = found.setdefault(word, _TopicTerm(word, written))
+            term.weight += DECAY**age * (1.0 + NAME_BONUS * is_name) + opening
+            term.is_new_name = is_name and not age and len(turns) > 1
+    answer = turns[-1].answer[:MAX_ANSWER_CHARS]
+    counts = Counter(map(_singular, words(answer)))
+    wanted = {word for word, count in counts.items() if word in found or count >= MIN_MENTIONS}
+    asked_before = [turn.question for turn in turns]
+    for word, written in _written_terms(answer, language, wanted).items():
+        if has_foreign_syntax(written, asked_before):  # an answer repeats what pages want searched
+            continue
+        term = found.setdefault(word, _TopicTerm(word, written))
+        term.weight += ANSWER_WEIGHT * min(1.0, math.log1p(counts[word]) / math.log1p(ANSWER_MENTIONS))
+    return list(found.values())
+
+
+def _written_terms(text: str, language: str, wanted: Collection[str] | None = None) -> dict[str, str]:
+    """The terms of a text in the singular, those of `wanted` alone if it is given, and each as written first."""
+    found: dict[str, str] = {}
+    for chunk in _CHUNK.findall(_apart(text, language)):
+        written = _POSSESSIVE.sub("", chunk.strip(_PUNCTUATION))
+        word = _singular(fold(written))
+        if written and word not in found and (wanted is None or word in wanted) and _terms(written, language):
+            found[word] = written
+    return found
+
+
+def _singular(word: str) -> str:
+    """Remove the `s` of an English plural, so that two forms of a term count as one."""
+    return word[:-1] if len(word) >= MIN_STEM and word.endswith("s") else word
+
+
+def _apart(question: str, language: str) -> str:
+    """The question with blanks instead of the function words of a script without blanks."""
+    rules = _rules(language.partition("-")[0].lower())
+    return rules.function_words.sub(" ", question) if rules.function_words else question
+
+
+def _terms(text: str, language: str) -> list[Term]:
+    """The terms that name something; pieces of a script without blanks are those between its function words."""
+    terms = read_question(_apart(text, language), language).terms
+    return [
+        term for term in terms if term.weight > WEAK_WEIGHT and term.word not in load_words("follow_up", "attributes")
+    ]
+
+
+def _known(terms: Sequence[Term], text: str) -> set[str]:
+    """The terms that occur in the text, in any inflection."""
+    matcher = TermMatcher(terms)
+    return {terms[number].word for word in words(text) for number, _ in matcher.matches(word)}
+
+
+def _text_of(turns: Sequence[Turn]) -> str:
+    return " ".join(f"{turn.question} {turn.answer}" for turn in turns)[-MAX_HISTORY_CHARS:]
+
+
+def _is_new_clause(text: str, own: Sequence[Term], turns: Sequence[Turn], primary: str) -> bool:
+    """Whether the text behind `And` is a whole question about something that the turns do not mention."""
+    first = next(iter(words(text)), "")
+    is_clause = first in stop_words(primary) and len(own) > 1 and not _refers_back(text, primary)
+    return is_clause and len(own) >= MAX_SHORT_TERMS and not _known(own, _text_of(turns))
+
+
+def _is_definite(question: str, own: Sequence[Term], language: str) -> bool:
+    """Whether the question asks for `the` thing of a few words, without a name and without saying of what."""
+    definite = _rules(language.partition("-")[0].lower()).definite
+    is_short = len(own) <= MAX_DEFINITE_TERMS and not any(term.weight >= NAME_WEIGHT for term in own)
+    return definite is not None and is_short and bool(definite.search(question))
+
+
+def _refers_back(question: str, primary: str) -> bool:
+    """Whether a pronoun refers to something that the question itself does not name before it."""
+    rules = _rules(primary)
+    if rules.unspaced_pronouns.search(question):
+        return True
+    if rules.expletives.search(question):
+        return False
+    before, found = 0, 0
+    names = {term.word for term in read_question(question, primary).terms if term.weight >= NAME_WEIGHT}
+    has_pronoun = False
+    for place, match in enumerate(_WORD.finditer(question)):
+        word = fold(match.group())
+        is_polite = primary in _CAPITALIZES_NOUNS and place and match.group()[0].isupper()
+        if word in rules.pronouns and not is_polite:
+            has_pronoun = has_pronoun or before <= 1
+        elif word in _AND and found:
+            return has_pronoun  # what follows may refer to what was named
+        elif _terms(match.group(), primary):
+            found += 1
+            is_name = place and word in names and primary not in _CAPITALIZES_NOUNS
+            before += 2 if is_name else 1
+    return has_pronoun and found <= MAX_REFERRING_TERMS
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    opening: re.Pattern[str]
+    closing: re.Pattern[str] | None
+    pronouns: Collection[str]
+    unspaced_pronouns: re.Pattern[str]
+    expletives: re.Pattern[str]
+    definite: re.Pattern[str] | None
+    function_words: re.Pattern[str] | None
+
+    def is_closing(self, question: str) -> bool:
+        return self.closing is not None and bool(self.closing.search(question))
+
+
+@cache
+def _rules(primary: str) -> _Rules:
+    data = load_data("follow_up")
+    opening, closing, definite = (data[key].get(primary, "") for key in ("openings", "closings", "definite"))
+    is_unspaced = primary in {"zh", "ja"}
+    end = "" if is_unspaced else r"\b"
+    functions = sorted(stop_words(primary), key=len, reverse=True) if is_unspaced else []
+    return _Rules(
+        opening=re.compile(rf"\s*(?:{opening}){end}[\s,，、]*" if opening else r"(?!)", re.IGNORECASE),
+        closing=re.compile(rf"(?:{closing})\s*[?？]?\s*$") if closing else None,
+        pronouns=frozenset(data["pronouns"].get(primary, "").split()),
+        unspaced_pronouns=re.compile(data["pronouns_unspaced"] if is_unspaced else r"(?!)"),
+        expletives=re.compile(data["expletives"], re.IGNORECASE),
+        definite=re.compile(definite, re.IGNORECASE) if definite else None,
+        function_words=re.compile("|".join(map(re.escape, functions))) if functions else None,
+    )
+
+
+def _without(opening: re.Pattern[str], question: str) -> str:
+    found = opening.match(question)
+    return question[found.end() :] if found else question

@@ -1,0 +1,198 @@
+"""A message that is longer than a question: the question in it, found by rules, and the text around it.
+
+A language model may find a better question later (`application/research/follow_up.py`).
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, StringConstraints
+
+from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, MIN_QUESTION_CHARS
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
+from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
+from modules.llm_platform.domain.research.follow_up import names_something, refers_to_thread
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
+from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, sentence_spans
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
+
+MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # of a message whose question is searched for
+MAX_WEIGHED: Final = 200  # questions of a message
+PARAGRAPH: Final = "\n\n"  # between the parts of a context
+NAMED_TERMS: Final = (2, 1)  # `Any ideas?` names one thing: such a question is taken if no other one is there
+
+LongQuery = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MESSAGE_CHARS),
+    AfterValidator(clean_query),
+]
+
+# Words before a question that is marked as one, as the prompts of agents do: `Research task: …`, `<user_query>…`.
+_MARKS: Final = (
+    "question|query|task|topic|frage|aufgabe|thema|sujet|tâche|pregunta|tarea|tema|вопрос|задача|задание|тема"
+    "|(?:用户)?问题|任务|主题|質問|課題"
+)
+_KEYS: Final = ("question", "query", "task", "topic")  # of a JSON object
+_FORMS: Final = tuple(
+    re.compile(form, re.IGNORECASE | re.MULTILINE | re.DOTALL)
+    for form in (
+        # the task: "…"
+        rf"(?:{_MARKS})[*_]*\s?[:：]\s*[\"“”„«]{{1,3}}(?P<question>[^\"“”»]{{3,1000}})[\"“”»]",
+        # <user_query>…</user_query>
+        rf"<(?P<tag>(?:user_)?(?:{_MARKS}))>(?P<question>[^<]*(?:<(?!/?(?P=tag)>)[^<]*)*)</(?P=tag)>",
+        # **Research task:** …, at the end
+        rf"^(?:[^\S\n]|[>#*_•-])*(?:\w{{1,20}} ){{0,2}}(?:{_MARKS})[*_]*\s?(?:[:：]|$)[\s*_]*(?P<question>[^\s*_][^\n]*)\Z",
+    )
+)
+_ELSEWHERE = re.compile(r"\b(?:above|below|following)\b", re.IGNORECASE)  # `Task: Answer the question above.`
+_OBJECT = re.compile(r"(?:```\w*\s*)?(?P<object>\{.*\})(?:\s*```)?", re.DOTALL)
+_EMPTY_LABEL = re.compile(r"\W*|\W*[^\W\d_]{2,20}(?: [^\W\d_]{2,20})?[*_]*[:：]\W*")  # `Answer:`, for a model to go on
+_TAG = re.compile(r"^[^\S\n]*<[a-z][\w-]*>|</[a-z][\w-]*>[^\S\n]*$", re.IGNORECASE | re.MULTILINE)
+_CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_DECORATION = re.compile(r"^(?:[\s>#*_•-]|\d{1,2}[.)]\s)+")  # of a line in Markdown
+_LABEL = re.compile(r"[^\W\d_]{2,20}:[\s*_]+")  # `Task: `
+_ENDS: Final = ".!?:;。！？：；"  # of a line that ends a sentence
+
+
+def split_message(text: str) -> tuple[str, str | None]:
+    """The question of a message, and the whole message if it is longer than a question."""
+    message = text.strip()
+    if len(message) <= MAX_QUERY_CHARS:
+        return message, None
+    return question_of(message), join_context(message)
+
+
+def question_of(text: str) -> str:
+    """The text that is marked as the question, else the last question of the text, else its last instruction, else its
+    first line; at most MAX_QUERY_CHARS characters.
+    """
+    text = text.strip()
+    if len(text) <= MAX_QUERY_CHARS:
+        return text
+    return _shortened(_asking_part(_marked_question(text) or text))
+
+
+SearchQuery = Annotated[LongQuery, AfterValidator(question_of)]  # the question in a long query
+
+
+def join_context(message: str | None, other: str | None = None) -> str | None:
+    """The `context` of a research run, at most MAX_CONTEXT_CHARS: the message behind the other text. None without any.
+
+    What is too long lacks its middle: of the other text first, since the message is what the user wrote.
+    """
+    own, before = (each.replace("\x00", "").strip() if each else "" for each in (message, other))
+    if own and before:
+        before = _without_middle(before, max(len(MIDDLE_CUT), MAX_CONTEXT_CHARS - len(own) - len(PARAGRAPH)))
+    return _without_middle(PARAGRAPH.join(filter(None, (before, own))), MAX_CONTEXT_CHARS) or None
+
+
+def is_excerpt(question: str, context: str) -> bool:
+    """Whether the question stands in the context word for word, so that it was taken from there."""
+    return one_line(question) in one_line(context)
+
+
+def _marked_question(text: str) -> str | None:
+    """The text that a key of a JSON object marks as the question, else the last quotation, tag or last line that does."""
+    fields = _fields(text)
+    marked = [fields[key] for key in _KEYS if isinstance(fields.get(key), str)]
+    bare = _without_end_labels(_CODE.sub("\n\n", text))
+    found = sorted((match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question"))
+    last_asked = max(map(bare.rfind, QUESTION_MARKS))  # behind a quotation: what is asked about it
+    marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
+    named = (each for each in marked if names_something(each, detect(each) or DEFAULT_LANGUAGE))
+    return next((each.strip() for each in named if not _ELSEWHERE.search(each)), None)
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """The fields of a message that is a JSON object."""
+    wrapped = _OBJECT.fullmatch(text)
+    try:
+        value = json.loads(wrapped["object"], strict=False) if wrapped else None
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _without_end_labels(text: str) -> str:
+    lines = text.splitlines()
+    while lines and _EMPTY_LABEL.fullmatch(lines[-1]):
+        lines.pop()
+    return "\n".join(lines)
+
+
+def _asking_part(text: str) -> str:
+    """The last question of the text, else its last instruction, else its first line; a short text is its own question."""
+    if len(text) <= MAX_QUERY_CHARS:
+        return text
+    language = detect(text) or DEFAULT_LANGUAGE
+    sentences = list(_sentences(text, language))
+    return _last_question(sentences, language) or _last_instruction(sentences, language) or next(iter(sentences), text)
+
+
+def _last_question(sentences: list[str], language: str) -> str | None:
+    """The last question that is understood by itself, else the last one that names something."""
+    questions = [each for each in reversed(sentences) if is_question(each)][:MAX_WEIGHED]
+    whole = [each for each in questions if not refers_to_thread(each, (), language)]
+    tries = ((each, terms) for few in (whole, questions) for terms in NAMED_TERMS for each in few)
+    return next((each for each, terms in tries if names_something(each, language, terms)), None)
+
+
+def _last_instruction(sentences: list[str], language: str) -> str | None:
+    begins = _instruction(language.partition("-")[0].lower())
+    return next((each for each in reversed(sentences) if begins.match(each)), None)
+
+
+@cache
+def _instruction(primary: str) -> re.Pattern[str]:
+    """What the instructions of a language begin with."""
+    data = load_data("instructions").get(primary)
+    if data is None:
+        return re.compile(r"(?!)")
+    end = "" if primary in {"zh", "ja"} else r"\b"
+    return re.compile(rf"(?:{_LABEL.pattern})?(?:(?:{data['polite']}){end}[\s,，]*)?(?:{data['verbs']}){end}", re.IGNORECASE)
+
+
+def _sentences(text: str, language: str) -> Iterator[str]:
+    """The sentences outside code, without tags around them and the signs of a list or a heading in front."""
+    for line in _lines(_TAG.sub("\n", _CODE.sub("\n\n", text))):
+        for start, end in sentence_spans(line, language):
+            if end - start >= MIN_QUESTION_CHARS:
+                yield line[start:end]
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines, those of a wrapped sentence as one. The time is linear."""
+    wrapped: list[str] = []
+    for line in text.splitlines():
+        bare = line.strip()
+        if wrapped and bare[:1].islower() and wrapped[-1][-1] not in _ENDS:
+            wrapped.append(bare)
+            continue
+        if wrapped:
+            yield " ".join(wrapped)
+        begun = _DECORATION.sub("", bare)
+        wrapped = [begun] if begun else []
+    if wrapped:
+        yield " ".join(wrapped)
+
+
+def _without_middle(text: str, max_chars: int) -> str:
+    """The text, or its beginning and its end with a mark between them."""
+    if len(text) <= max_chars:
+        return text
+    kept = max_chars - len(MIDDLE_CUT)
+    end = kept // 2
+    return f"{text[: kept - end]}{MIDDLE_CUT}{text[len(text) - end :]}"
+
+
+def _shortened(text: str) -> str:
+    """The text on one line, cut between words."""
+    line = one_line(text)
+    if len(line) <= MAX_QUERY_CHARS:
+        return line
+    head = line[:MAX_QUERY_CHARS]
+    return head.rpartition(" ")[0] or head

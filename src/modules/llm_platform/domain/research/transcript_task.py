@@ -1,0 +1,194 @@
+"""Tasks about a transcript, which chat programs send beside the questions of a person: titles, tags, follow-ups, queries.
+
+They are recognised by their form, not by the program that sends them: a transcript that is marked as one, and outside of it an
+order for a product of the conversation, without a question. They need no sources. A language model answers them in one call;
+`answer_by_rules` answers them without one.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.research.follow_up import standalone_by_rules
+from modules.llm_platform.domain.text.language import language_of, stop_words
+
+Product = Literal["title", "tags", "follow_ups", "queries", "other"]
+
+MAX_TASK_CHARS: Final = 200_000  # of a message; a longer one is no task
+MAX_ORDER_CHARS: Final = 8000  # what stands around a transcript
+MAX_ASKED_CHARS: Final = 600  # of an order about the turns before it
+MAX_TITLE_WORDS: Final = 6
+MAX_TITLE_CHARS: Final = 60
+MAX_TAGS: Final = 3
+NO_TAG: Final = "General"
+
+_ROLES: Final = r"(?P<role>user|human|assistant|ai|bot|model)"
+_ROLE_LINE = re.compile(rf"^[ \t>*_#\[-]{{0,6}}{_ROLES}[\]*_ \t]{{0,4}}[:：]", re.IGNORECASE | re.MULTILINE)
+_OPENINGS = re.compile(
+    r"<(?P<tag>chat_?history|conversation|transcript)>|^-{2,10} ?(?P<line>BEGIN CONVERSATION) ?-{2,10}$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CLOSING_LINE: Final = r"^-{2,10} ?END CONVERSATION ?-{2,10}$"
+_LABEL = re.compile(r"^[ \t#*]{0,6}(?:conversation|chat history|transcript)[ \t*]{0,4}[:：]\s*\Z", re.IGNORECASE | re.MULTILINE)
+# Without marks around the transcript the order has to say that it is about the conversation as a whole.
+_IT: Final = (
+    r"(?:the|this|our) (?:above |whole |current )?(?:conversation|chat|dialogue|discussion)\b"
+    r"(?! (?:about|between|from|group|in the|of|on|over|with))"
+)
+_OF_CONVERSATION = re.compile(
+    rf"\b(?:titles?|tags?|follow[-_ ]?up (?:questions|messages))\b[^.?\n]{{0,40}}?\b(?:for|of|summarizing|categorizing) {_IT}"
+    rf"|\bsummari[sz]e {_IT} in \d{{1,2}} words\b",
+    re.IGNORECASE,
+)
+_BRIEF_TITLE = re.compile(r"\b(?:concise|short|brief|\d{1,2}[- ]word[\w-]*)\b[^.?\n]{0,60}\btitle\b", re.IGNORECASE)
+_CONVERSATION = re.compile(r"\b(?:conversation|chat|dialogue|discussion|transcript)\b", re.IGNORECASE)
+_PRODUCTS: Final[Mapping[Product, re.Pattern[str]]] = {
+    "tags": re.compile(r"\btags?\b", re.IGNORECASE),
+    "follow_ups": re.compile(r"\bfollow[-_ ]?ups\b|\bfollow[-_ ]?up (?:questions|messages|prompts)\b", re.IGNORECASE),
+    "queries": re.compile(
+        r"\bsearch quer(?:y|ies)\b|\bqueries\b|\bstandalone (?:question|query)\b", re.IGNORECASE
+    ),
+    "title": re.compile(r"\btitles?\b|\bin \d{1,2} words or (?:fewer|less)\b", re.IGNORECASE),
+}
+# A verb of making before the product: `Generate a concise title`, `provide: 1. the language 2. a title`.
+_ORDER = re.compile(
+    r"\b(?:generate|create|write|provide|give|return|suggest|predict|produce|output|summari[sz]e|categori[sz]\w+|analy[sz]e"
+    r"|rephrase|name)\b",
+    re.IGNORECASE,
+)
+_OBJECT = re.compile(r"\{\s*\"(?P<key>[A-Za-z_]{1,40})\"\s*:\s*(?P<value>[\"\[])")
+_QUOTED = re.compile(r"\"[^\"\n]{0,500}\"|`[^`\n]{0,500}`|\([^()\n]{0,300}\)")
+_QUESTION = re.compile(r"[?？؟](?:\s|$)")
+_NO_WORD = re.compile(r"[\s*_#`>\"“”«»]+")
+_WORD = re.compile(r"[^\W\d_][\w'-]{2,30}")
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptTask:
+    """What is asked for, and the turns of the transcript. `key` is that of the JSON object to return; empty for plain text."""
+
+    product: Product
+    turns: tuple[tuple[str, str], ...]
+    key: str = ""
+    is_list: bool = False
+
+
+def transcript_task(messages: Sequence[tuple[str, str]]) -> TranscriptTask | None:
+    """Return the task of a conversation of roles and texts; None for everything else, also where it is not clear."""
+    if not messages or messages[-1][0] != "user" or sum(len(text) for _, text in messages) > MAX_TASK_CHARS:
+        return None
+    system = "\n".join(text for role, text in messages if role in ("system", "developer"))
+    earlier = [(role, text) for role, text in messages[:-1] if role in ("user", "assistant")]
+    last = messages[-1][1].strip()
+    whole = f"{system}\n{last}"
+    if marked := _marked(whole):
+        begin, end = marked
+        order, turns, is_marked = whole[: begin.start()] + whole[end.end() :], _turns_of(whole[begin.end() : end.start()]), True
+    elif any(role == "assistant" for role, _ in earlier) and len(last) <= MAX_ASKED_CHARS:
+        order, turns, is_marked = last, tuple(earlier), False
+        if not _OF_CONVERSATION.search(order):
+            return None
+    else:
+        order, turns = _labelled(system, last)
+        is_marked = False
+        if not _OF_CONVERSATION.search(order) and not (_BRIEF_TITLE.search(order) and _CONVERSATION.search(order)):
+            return None
+    return _task(order, turns, is_marked=is_marked) if turns and len(order) <= MAX_ORDER_CHARS else None
+
+
+def _marked(text: str) -> tuple[re.Match[str], re.Match[str]] | None:
+    """The marks around the first transcript that is marked. Each mark is searched once, so the time is linear."""
+    begin = _OPENINGS.search(text)
+    if begin is None:
+        return None
+    closing = rf"</{begin['tag']}>" if begin["tag"] else _CLOSING_LINE
+    end = re.compile(closing, re.IGNORECASE | re.MULTILINE).search(text, begin.end())
+    return (begin, end) if end else None
+
+
+def _task(order: str, turns: tuple[tuple[str, str], ...], *, is_marked: bool) -> TranscriptTask | None:
+    found = _OBJECT.search(order)
+    said = _QUOTED.sub(" ", order)
+    if _QUESTION.search(said) or not _ORDER.search(said):
+        return None
+    product = _product_of(said, found["key"] if found else "")
+    if product is None and not (is_marked and found and re.search(r"\bJSON\b", order)):
+        return None
+    return TranscriptTask(product or "other", turns, found["key"] if found else "", bool(found and found["value"] == "["))
+
+
+def _product_of(order: str, key: str) -> Product | None:
+    """The product that the key names, else the first one in the order."""
+    by_key = next((product for product, form in _PRODUCTS.items() if key and form.search(key.replace("_", "-"))), None)
+    if key:
+        return by_key
+    places = [(found.start(), product) for product, form in _PRODUCTS.items() if (found := form.search(order))]
+    return min(places)[1] if places else None
+
+
+def _labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The order and the turns of a message that ends with lines of roles. Both roles must speak, unless a label is before."""
+    first = _ROLE_LINE.search(last)
+    if first is None:
+        return "", ()
+    order = f"{system}\n{last[: first.start()]}"
+    turns = _turns_of(last[first.start() :])
+    speak = {role for role, _ in turns}
+    return (order, turns) if speak == {"user", "assistant"} or _LABEL.search(order) else ("", ())
+
+
+def _turns_of(transcript: str) -> tuple[tuple[str, str], ...]:
+    """The turns by their lines of roles; one turn of the user without them."""
+    lines = list(_ROLE_LINE.finditer(transcript))
+    if not lines:
+        return (("user", transcript.strip()),) if transcript.strip() else ()
+    ends = [line.start() for line in lines[1:]] + [len(transcript)]
+    return tuple(
+        ("user" if line["role"].lower() in ("user", "human") else "assistant", transcript[line.end() : end].strip())
+        for line, end in zip(lines, ends, strict=True)
+    )
+
+
+def answer_by_rules(task: TranscriptTask) -> str:
+    """Return what can be made of the transcript without a language model, in the form that the task names."""
+    made = _made(task)
+    if not task.key:
+        return "\n".join(made)
+    value: object = made if task.is_list else " ".join(made[:1])
+    return json.dumps({task.key: value}, ensure_ascii=False)
+
+
+def _made(task: TranscriptTask) -> list[str]:
+    asked = [text for role, text in task.turns if role == "user" and text] or [task.turns[0][1]]
+    language = language_of(" ".join(asked)[:2000])
+    if task.product == "title":
+        return [_title(asked[0])]
+    if task.product == "tags":
+        return _tags(asked, language)
+    if task.product == "queries":
+        earlier = [Turn(question=text[:MAX_QUERY_CHARS], answer="") for text in asked[:-1] if len(text) >= 3]
+        return [standalone_by_rules(_line(asked[-1])[:MAX_QUERY_CHARS], earlier, language)]
+    return []
+
+
+def _title(text: str) -> str:
+    words = _line(text).split()[:MAX_TITLE_WORDS]
+    return " ".join(words)[:MAX_TITLE_CHARS].rstrip(" .,:;!?？。！…-")
+
+
+def _line(text: str) -> str:
+    return _NO_WORD.sub(" ", text).strip()
+
+
+def _tags(asked: Sequence[str], language: str) -> list[str]:
+    """The words that are said most, or first, without those that say nothing."""
+    stops = stop_words(language)
+    words = [word for text in asked for word in _WORD.findall(text[:2000]) if word.lower() not in stops]
+    written = {word.lower(): word for word in reversed(words)}
+    common = Counter(word.lower() for word in words).most_common(MAX_TAGS)
+    return [written[word][:1].upper() + written[word][1:] for word, _ in common] or [NO_TAG]

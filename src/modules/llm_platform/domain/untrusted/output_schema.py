@@ -1,0 +1,204 @@
+"""The JSON Schema of a structured answer: what a caller may send, and the errors of a value against it.
+
+A schema is untrusted: it may be huge, name other documents, refer to itself without end, or hold a pattern that takes for
+ever. What cannot be bounded is refused (docs/adr/0046-json-schema-of-structured-answers.md).
+"""
+
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import unquote
+
+from pydantic_core import to_json
+
+from modules.llm_platform.domain.untrusted.bounded_pattern import NO_EXPRESSION, BoundedPattern, pattern_size
+
+MAX_SCHEMA_BYTES: Final = 16_384  # as compact JSON; it is a part of the prompt
+MAX_SCHEMA_DEPTH: Final = 32  # levels of JSON; an object within an object takes two
+MAX_SCHEMA_PROPERTIES: Final = 200  # of all objects together
+MAX_REFERENCES: Final = 2000  # that are followed to compare one value
+FREE_FRAMES: Final = 300  # of the stack, left where a reference is followed: enough for all levels of the schema
+MAX_OUTPUT_ERRORS: Final = 8  # that are returned
+MAX_PLACE_CHARS: Final = 120  # of the path in an error
+MAX_RULE_CHARS: Final = 120  # of what the schema says
+MAX_PATTERNS: Final = 16  # different ones of a schema
+MAX_PATTERN_SIZE: Final = 2000  # of all patterns together, with their counted repeats written out: 5 MB in the worst case
+
+# The library compares these with Python's regular expressions, or follows references for them that nobody counts.
+UNSUPPORTED: Final = (
+    "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "patternProperties", "unevaluatedItems",
+    "unevaluatedProperties",
+)
+# The keywords that hold schemas: by name, in a list, and one. Whatever else a schema has is data of its author.
+_BY_NAME: Final = frozenset({"$defs", "definitions", "dependentSchemas", "properties"})
+_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SINGLE: Final = frozenset({
+    "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
+})
+# Of these, the ones that apply to the value itself and not to a part of it.
+_IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "dependentSchemas", "if", "then", "else", "not")
+
+TOO_LARGE: Final = f"has more than {MAX_SCHEMA_BYTES} bytes: describe less"
+TOO_DEEP: Final = f"has more than {MAX_SCHEMA_DEPTH} levels: describe a flatter object"
+TOO_MANY_PROPERTIES: Final = f"has more than {MAX_SCHEMA_PROPERTIES} properties: describe less"
+NO_OBJECT: Final = "must be the schema of an object: put a list or a text into a property"
+BAD_REFERENCE: Final = "may refer to parts of its own alone: $ref must be # or begin with #/, and name such a part"
+CIRCULAR: Final = "refers to itself for the same value, without an end: put the $ref into properties or items"
+TOO_COMPLEX: Final = "refers to itself too often to compare a value with it: use fewer $ref"
+BAD_PATTERN: Final = f"has a pattern that {NO_EXPRESSION}: leave it out"
+TOO_MANY_PATTERNS: Final = f"has more than {MAX_PATTERNS} different patterns: leave some out"
+LARGE_PATTERNS: Final = (
+    "has patterns with counted repeats such as {1,5000} or many classes such as \\w, which take much memory: use * or +, "
+    "minLength and maxLength"
+)
+
+
+class InvalidSchemaError(ValueError):
+    """The schema cannot be used. The message continues a sentence that begins with the name of the field."""
+
+
+def check_output_schema(schema: Mapping[str, Any]) -> None:
+    """Raise InvalidSchemaError if the schema is too large, no JSON Schema, or not that of an object."""
+    _check_depth(schema, 1)
+    if len(to_json(schema)) > MAX_SCHEMA_BYTES:
+        raise InvalidSchemaError(TOO_LARGE)
+    if schema.get("type", "object") != "object":
+        raise InvalidSchemaError(NO_OBJECT)
+    from jsonschema import Draft202012Validator
+
+    invalid = next(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema), None)
+    if invalid is not None:
+        raise InvalidSchemaError(f"is not a JSON Schema: {_place(invalid.absolute_path)} is not valid there")
+    parts = dict(_parts(schema, "#"))
+    if sum(len(part.get("properties", ())) for part in parts.values()) > MAX_SCHEMA_PROPERTIES:
+        raise InvalidSchemaError(TOO_MANY_PROPERTIES)
+    for pointer, part in parts.items():
+        _check_part(pointer, part, parts)
+    try:
+        TopologicalSorter({pointer: _applied_in_place(pointer, part) for pointer, part in parts.items()}).prepare()
+    except CycleError:
+        raise InvalidSchemaError(CIRCULAR) from None
+    _check_patterns({part["pattern"] for part in parts.values() if "pattern" in part})
+    output_errors(schema, {})  # raises for references that multiply
+
+
+def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
+    """The first errors of a value: where, and what the checked schema says there; empty if it is valid.
+
+    Raises InvalidSchemaError if the schema refers to itself too often.
+    """
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError as Violation
+    from jsonschema.validators import extend
+    from referencing import Registry
+
+    follow, count = Draft202012Validator.VALIDATORS["$ref"], iter(range(MAX_REFERENCES))
+
+    def reference(validator: Any, target: Any, instance: Any, part: Any) -> Iterator[Any]:
+        if next(count, None) is None or _is_stack_nearly_full():
+            raise InvalidSchemaError(TOO_COMPLEX)
+        yield from follow(validator, target, instance, part)
+
+    def pattern(validator: Any, expression: str, instance: Any, part: Any) -> Iterator[Any]:
+        if isinstance(instance, str) and not _pattern(expression).matches(instance):
+            yield Violation("does not match")
+
+    bounded = extend(Draft202012Validator, {"$ref": reference, "pattern": pattern})
+    try:
+        errors = bounded(schema, registry=Registry()).iter_errors(value)  # an empty registry fetches nothing
+        return [_described(each) for each in islice(errors, MAX_OUTPUT_ERRORS)]
+    except (RecursionError, ArithmeticError):
+        raise InvalidSchemaError(TOO_COMPLEX) from None
+
+
+def _is_stack_nearly_full() -> bool:
+    """Whether fewer frames than FREE_FRAMES are left. At the end of the stack the library panics in Rust, past `except`."""
+    try:
+        sys._getframe(sys.getrecursionlimit() - FREE_FRAMES)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_depth(value: object, depth: int) -> None:
+    """Recursion is safe: it ends at the limit."""
+    if depth > MAX_SCHEMA_DEPTH:
+        raise InvalidSchemaError(TOO_DEEP)
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            _check_depth(each, depth + 1)
+
+
+def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The schema and the schemas within it, by their JSON pointers."""
+    if not isinstance(value, Mapping):
+        return
+    yield pointer, value
+    for name, each in value.items():
+        below = f"{pointer}/{_escaped(name)}"
+        if name in _SINGLE:
+            yield from _parts(each, below)
+        elif name in _BY_NAME:
+            for key, schema in each.items():
+                yield from _parts(schema, f"{below}/{_escaped(key)}")
+        elif name in _LISTS:
+            for place, schema in enumerate(each):
+                yield from _parts(schema, f"{below}/{place}")
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _check_part(pointer: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+    unsupported = [*(name for name in UNSUPPORTED if name in part), *(["$id"] if "$id" in part and pointer != "#" else [])]
+    if unsupported:
+        raise InvalidSchemaError(f"uses {unsupported[0]}, which is not supported: leave it out")
+    if "$ref" in part and unquote(part["$ref"]) not in parts:
+        raise InvalidSchemaError(BAD_REFERENCE)
+
+
+def _applied_in_place(pointer: str, part: Mapping[str, Any]) -> Iterator[str]:
+    """The pointers of the schemas that are compared with the same value as this one."""
+    if "$ref" in part:
+        yield unquote(part["$ref"])
+    for name in _IN_PLACE:
+        if name in part:
+            below = f"{pointer}/{name}"
+            if name in _SINGLE:
+                yield below
+            else:
+                places = part[name] if name in _BY_NAME else map(str, range(len(part[name])))
+                yield from (f"{below}/{_escaped(place)}" for place in places)
+
+
+def _check_patterns(patterns: Collection[str]) -> None:
+    """Compile the patterns if they are few and small."""
+    if len(patterns) > MAX_PATTERNS:
+        raise InvalidSchemaError(TOO_MANY_PATTERNS)
+    if sum(map(pattern_size, patterns)) > MAX_PATTERN_SIZE:
+        raise InvalidSchemaError(LARGE_PATTERNS)
+    for each in patterns:
+        try:
+            _pattern(each)
+        except ValueError:
+            raise InvalidSchemaError(BAD_PATTERN) from None
+
+
+_pattern = lru_cache(MAX_PATTERNS)(BoundedPattern)
+
+
+def _described(error: Any) -> str:
+    """The place, the keyword, and what the schema says there; never the value."""
+    rule = to_json(error.validator_value).decode()[:MAX_RULE_CHARS]
+    return f"{_place(error.absolute_path)}: {error.validator} {rule}"
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """The JSON path of an error, in characters that are safe in a log and in a prompt."""
+    text = "$" + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+    return re.sub(r"[^\w$.\[\]-]", "_", text)[:MAX_PLACE_CHARS]

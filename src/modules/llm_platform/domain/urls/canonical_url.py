@@ -1,0 +1,156 @@
+"""Validate the URLs of sources, and compare two of them. Strings only, no look-ups."""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+from urllib.parse import SplitResult, quote_plus, urlsplit
+
+from modules.llm_platform.domain.urls.site_names import ascii_host
+
+MAX_URL_CHARS: Final = 4000
+MAX_OPERATORS: Final = 20  # of one query
+
+# Blank, invisible or surrogate characters, and those that end an attribute or a Markdown link; the backslash, since parsers
+# disagree about the host of `http://127.0.0.1\@example.org`.
+_BAD = r"\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff<>\"\\"
+_WEB_URL = re.compile(
+    rf"https?://(?:[^{_BAD}/?#@]*@)?(\[[0-9a-fA-F:.]+\]|[^{_BAD}/?#@:\[\]]+)(?::[0-9]{{0,5}})?(?:[/?#][^{_BAD}]*)?",
+    re.IGNORECASE,
+)
+# A faster pattern for plain URLs; the one above matches all of them too.
+_PLAIN_URL = re.compile(r"https?://([A-Za-z0-9.-]+)(?:/[!#-;=?-\[\]-~]*)?")
+_DOC_URL = re.compile(rf"doc:[^{_BAD}]+")
+# Parameters that do not change the page.
+_TRACKING = re.compile(
+    r"(?:utm_\w+|ga_\w+|pk_\w+|mtm_\w+|hsa_\w+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|ysclid|twclid|ttclid"
+    r"|igshid|igsh|li_fat_id|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok|oly_anon_id|oly_enc_id|vero_id|srsltid|spm|scid"
+    r"|ref_src|ref_url|wt_mc|cmpid|rb_clickid|s_cid|_openstat)",
+    re.IGNORECASE,
+)
+MAX_FRAGMENT_WORDS: Final = 12  # of a quote that is named whole; of a longer one the ends are named
+FRAGMENT_END_WORDS: Final = 4
+_MARKUP = re.compile(r"[*_`#~]+|^[\s>•:-]+", re.MULTILINE)  # of our text, not of the page
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+def is_web_url(url: str) -> bool:
+    """Whether this is an http or https URL with a host and without white space or control characters."""
+    return _web_url(url) is not None
+
+
+def is_openable(url: str) -> bool:
+    """Whether a source may have this URL: http, https, or `doc:` and a path, without white space."""
+    return _web_url(url) is not None or (len(url) <= MAX_URL_CHARS and _DOC_URL.fullmatch(url) is not None)
+
+
+def host_of(url: str) -> str:
+    """The host of a web URL in lower case, without user and port; empty for any other string."""
+    match = _web_url(url)
+    return match[1].lower().rstrip(".") if match else ""
+
+
+def without_userinfo(url: str) -> str:
+    """The web URL without `user:password@`, which is no part of where a page is; any other string unchanged."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or "@" not in rest or not is_web_url(url):
+        return url
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{authority.rpartition('@')[2]}{rest[len(authority):]}"
+
+
+def split_domains(domains: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The included domains and, without their leading minus, the excluded ones."""
+    return [each for each in domains if not each.startswith("-")], [each[1:] for each in domains if each.startswith("-")]
+
+
+def admits_host(host: str, domains: Sequence[str]) -> bool:
+    """Whether a host belongs to one of the included domains, if there are any, and to no excluded one.
+
+    Subdomains belong to their domain. Domains are in ASCII, as `site_names` returns them.
+    """
+    with suppress(ValueError):
+        host = ascii_host(host)
+    included, excluded = split_domains(domains)
+    is_included = not included or any(_within(host, domain) for domain in included)
+    return is_included and not any(_within(host, domain) for domain in excluded)
+
+
+def site_operators(domains: Sequence[str], *, parentheses: bool = False) -> str:
+    """The domains as operators of a search engine: `site:a.org OR site:b.org -site:c.org`.
+
+    More than MAX_OPERATORS, which engines cut or refuse, are left to the filter of the results: empty then.
+    """
+    if len(domains) > MAX_OPERATORS:
+        return ""
+    included, excluded = split_domains(domains)
+    sites = " OR ".join(f"site:{domain}" for domain in included)
+    if parentheses and len(included) > 1:
+        sites = f"({sites})"
+    return " ".join(filter(None, (sites, *(f"-site:{domain}" for domain in excluded))))
+
+
+def _within(host: str, domain: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")
+
+
+def _web_url(url: str) -> re.Match[str] | None:
+    """The match whose first group is the host."""
+    if len(url) > MAX_URL_CHARS:
+        return None
+    return _PLAIN_URL.fullmatch(url) or _WEB_URL.fullmatch(url)
+
+
+def canonical_url(url: str) -> str:
+    """A key that is equal for URLs of the same page; to compare, not to open.
+
+    It ignores http or https, `www.`, a default port, the fragment (unless it is a route: `#/…`, `#!…`), tracking parameters,
+    the order of the others, and a trailing slash. A URL of another scheme is returned unchanged.
+    """
+    parts = _split(url.strip())
+    if parts is None or parts.scheme not in _DEFAULT_PORTS or not parts.netloc:
+        return url.strip()
+    query = _clean_query(parts.query)
+    route = parts.fragment if parts.fragment.startswith(("/", "!")) else ""
+    return f"//{_host(parts)}{parts.path.rstrip('/')}{'?' + query if query else ''}{'#' + route if route else ''}"
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:  # unbalanced brackets, characters that turn into others under NFKC
+        return None
+
+
+def _host(parts: SplitResult) -> str:
+    host = parts.netloc.rpartition("@")[2].lower().removesuffix(_DEFAULT_PORTS[parts.scheme]).removesuffix(":")
+    return host.rstrip(".").removeprefix("www.")
+
+
+def _clean_query(query: str) -> str:
+    if not query:
+        return ""
+    parts = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
+    return "&".join(sorted(parts))
+
+
+def quote_url(url: str, quote: str) -> str | None:
+    """The address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL.
+
+    See https://wicg.github.io/scroll-to-text-fragment/. A quote over several lines is named by its first line: other lines are
+    other elements of the page. So are the cells of a table row, of which the first and the last are named.
+    """
+    lines = ([cell for part in line.split("|") if (cell := part.split())] for line in _MARKUP.sub(" ", quote).splitlines())
+    cells = next((line for line in lines if line), [])
+    if not cells or not is_web_url(url):
+        return None
+    first, last = cells[0], cells[-1]
+    is_one = len(cells) == 1 and len(first) <= MAX_FRAGMENT_WORDS
+    ends = [first] if is_one else [first[:FRAGMENT_END_WORDS], last[-FRAGMENT_END_WORDS:]]
+    named = ",".join(_fragment_part(" ".join(end)) for end in ends)
+    return f"{url}{'' if '#' in url else '#'}:~:text={named}"
+
+
+def _fragment_part(words: str) -> str:
+    """Percent-encoded, with the hyphen, which has a meaning in a text fragment."""
+    return quote_plus(words.encode("utf-8", "replace"), safe="").replace("+", "%20").replace("-", "%2D")

@@ -1,0 +1,159 @@
+"""Sources are cut to a budget fairly, deterministically and at ends of sentences."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.support.cases import for_each
+from tests.support.growth import is_linear
+
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget, fit_to_question
+from modules.llm_platform.domain.retrieval.excerpt import GAP
+from modules.llm_platform.domain.text.scripts import UNSPACED
+from modules.llm_platform.domain.text.sentences import WIDE_STOPS, sentence_spans
+from modules.llm_platform.domain.text.tokens import count_tokens
+
+LONG = "Every sentence of this long source has about the same length. " * 200
+TEXTS = st.lists(st.text(alphabet="abz АЖя 中文字。 .!?\n19_é-ไท", max_size=200), max_size=6)
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+BUDGETS = st.integers(min_value=0, max_value=120)
+
+
+def sources(*texts: str) -> list[Source]:
+    return [
+        Source(index=number, title=f"T{number}", url=f"https://example.org/{number}", text=text)
+        for number, text in enumerate(texts, 1)
+    ]
+
+
+def tokens(packed_sources: tuple[Source, ...]) -> list[int]:
+    return [count_tokens(source.text) for source in packed_sources]
+
+
+@given(TEXTS, BUDGETS)
+def test_never_over_budget_and_the_rest_is_reported(texts: list[str], budget: int) -> None:
+    """What is kept fits the budget; what was cut is reported, token by token; kept texts are beginnings."""
+    given_sources = sources(*texts)
+    packed = fit_to_budget(given_sources, budget)
+    used = sum(tokens(packed.sources))
+    assert used <= budget
+    assert used + packed.truncated_tokens == sum(map(count_tokens, texts))
+    assert [source.index for source in packed.sources] == [source.index for source in given_sources]
+    for kept, whole in zip(packed.sources, given_sources, strict=True):
+        assert whole.text.startswith(kept.text)
+
+
+@given(TEXTS, BUDGETS)
+def test_no_budget_is_unused_while_a_source_is_cut(texts: list[str], budget: int) -> None:
+    """What is left over would not hold the next sentence of any source that was cut."""
+    given_sources = sources(*texts)
+    packed = fit_to_budget(given_sources, budget)
+    left = budget - sum(tokens(packed.sources))
+    for kept, whole in zip(packed.sources, given_sources, strict=True):
+        following = next((end for _, end in sentence_spans(whole.text) if end > len(kept.text)), None)
+        if following is not None:
+            assert count_tokens(whole.text[len(kept.text) : following]) > left
+
+
+@given(TEXTS, BUDGETS)
+def test_packing_is_deterministic(texts: list[str], budget: int) -> None:
+    """The same sources and budget give the same cut: a cached answer and a fresh one saw the same."""
+    assert fit_to_budget(sources(*texts), budget) == fit_to_budget(sources(*texts), budget)
+
+
+def test_short_sources_stay_whole_and_long_ones_share_the_rest() -> None:
+    """A long source does not push out a short one, and two equally long ones get equally much."""
+    packed = fit_to_budget(sources(LONG, "A short one.", LONG), 400)
+    first, short, second = packed.sources
+    assert short.text == "A short one."
+    assert (
+        abs(count_tokens(first.text) - count_tokens(second.text))
+        <= count_tokens("Every sentence of this long source has it. ") * 2
+    )
+    assert min(tokens(packed.sources)) > 0
+
+
+def test_cuts_stand_at_ends_of_sentences() -> None:
+    """A text is cut behind a full stop where a sentence fits."""
+    packed = fit_to_budget(sources(LONG, LONG), 300)
+    assert all(source.text.endswith("length.") for source in packed.sources)
+
+
+def test_a_sentence_longer_than_its_share_is_cut_between_words() -> None:
+    """Better half a sentence than nothing of a source."""
+    packed = fit_to_budget(sources("word " * 500), 50)
+    assert packed.sources[0].text.split() == ["word"] * 50
+    assert packed.truncated_tokens == 450
+
+
+def test_text_without_spaces_is_cut_within_its_share() -> None:
+    """Chinese has no words to cut between: characters are what counts."""
+    packed = fit_to_budget(sources("光合作用是植物利用阳光的过程" * 100), 60)
+    assert count_tokens(packed.sources[0].text) == 60
+
+
+def test_sources_within_the_budget_are_unchanged() -> None:
+    """Below the budget the very same sources come back."""
+    given_sources = sources("One.", "Two.")
+    packed = fit_to_budget(given_sources)
+    assert packed.sources == tuple(given_sources)
+    assert packed.truncated_tokens == 0
+    assert SOURCES_BUDGET_TOKENS == 4000
+
+
+def is_in_a_word(text: str, at: int) -> bool:
+    """Whether a cut before the character `at` parts a word; scripts without blanks are cut anywhere."""
+    if not 0 < at < len(text):
+        return False
+    before, behind = text[at - 1], text[at]
+    if before.isspace() or before in WIDE_STOPS or UNSPACED_CHARACTER.match(before):
+        return False
+    return behind.islower() or (before.isalnum() and behind.isalnum() and not UNSPACED_CHARACTER.match(behind))
+
+
+def is_passage(part: str, whole: str) -> bool:
+    """Whether the part stands in the text so that no word is cut at its beginning or its end."""
+    starts = (found.start() for found in re.finditer(f"(?={re.escape(part)})", whole))
+    return any(not is_in_a_word(whole, start) and not is_in_a_word(whole, start + len(part)) for start in starts)
+
+
+@given(TEXTS, BUDGETS, st.text(alphabet="abz АЖя 中文。 19_é-ไท", max_size=40))
+@example(texts=["1?", "1?1?1?", " 1?1??1?é"], budget=15, question="")
+def test_passages_for_a_question_fit_the_budget(texts: list[str], budget: int, question: str) -> None:
+    """Whatever the question: never over budget, every source in its place, what was cut is counted, nothing is invented, and
+    no word is cut.
+    """
+    given_sources = sources(*texts)
+    packed = fit_to_question(given_sources, question, budget)
+    used = sum(tokens(packed.sources))
+    assert used <= budget
+    assert used + packed.truncated_tokens == sum(map(count_tokens, texts))
+    assert [source.index for source in packed.sources] == [source.index for source in given_sources]
+    for kept, whole in zip(packed.sources, given_sources, strict=True):
+        assert all(is_passage(part, whole.text) for part in kept.text.split(GAP))
+
+
+def test_the_passage_that_fits_the_question_is_kept() -> None:
+    """It may stand at the end of a long source; the beginning gives way to it."""
+    text = f"{LONG}\n\nThe pump listens on port 4949.\n\n{LONG}"
+    packed = fit_to_question(sources(LONG, text), "On which port does the pump listen?", 400)
+    assert "port 4949" in packed.sources[1].text
+    assert packed.truncated_tokens > 0
+
+
+def test_better_ranked_sources_get_more_room() -> None:
+    """The second of two long sources gets about half of what the first one gets."""
+    first, second = tokens(fit_to_question(sources(LONG, LONG), "Why?", 1200).sources)
+    assert 1.5 < first / second < 2.5
+
+
+@for_each("unit", ["`", "![", "-", "[1", "\n", "字"])
+def test_hostile_texts_take_linear_time(unit: str) -> None:
+    """A page made to be slow to read is packed in a moment."""
+    small, large = (sources(unit * (size // len(unit)), "Short.") for size in (20_000, 200_000))
+    for fit in (fit_to_budget, partial(fit_to_question, question="What moves water?")):
+        assert is_linear(lambda fit=fit: fit(small), lambda fit=fit: fit(large), 10)

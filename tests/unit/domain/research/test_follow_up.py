@@ -1,0 +1,65 @@
+"""A follow-up gets the topic of its thread, not only the words of the question before it."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.domain.research.follow_up import standalone_by_rules
+
+BULBS = Turn(question="How are tulip bulbs stored?", answer="Tulip bulbs are kept dry and cool.")
+THREAD = [
+    BULBS,
+    Turn(question="How deep are they planted?", answer=""),
+    Turn(question="When do they need water?", answer=""),
+]
+
+
+def understood(question: str, *turns: Turn) -> str:
+    return standalone_by_rules(question, turns or THREAD, "en")
+
+
+def test_topic_is_that_of_the_thread() -> None:
+    """The first question opens the topic; what lies between weighs less, and an own word is not repeated."""
+    topic = understood("Do they spread?").split(":")[0]
+    assert topic.startswith("tulip bulbs")
+    assert "planted" not in topic
+    assert understood("How long do the bulbs live?").startswith("tulip")
+
+
+def test_name_of_the_last_question_is_kept() -> None:
+    """A new name is what the next pronoun refers to, even if the thread repeats its topic more often."""
+    found = understood("What is it famous for?", *THREAD, Turn(question="Where is Keukenhof?", answer="")).split(":")[0]
+    assert "Keukenhof" in found
+
+
+def test_answer_names_the_topic() -> None:
+    """A term that the last answer repeats becomes a topic although no question has it; one that it says once does not."""
+    answer = "Botrytis spreads in wet soil. Botrytis spots leaves. Botrytis survives on debris. Fungicide helps."
+    found = understood("How do I prevent it?", BULBS, Turn(question="Which disease is frequent?", answer=answer)).split(
+        ":"
+    )[0]
+    assert "Botrytis" in found
+    assert "Fungicide" not in found
+
+
+@for_each(
+    "question", ["What are the disadvantages?", "How was the harvest?", "What was its response to rivals?"]
+)
+def test_question_without_a_thing_of_its_own_gets_the_topic(question: str) -> None:
+    """A side of something, a definite thing that nothing names, and a pronoun belong to the thread."""
+    assert understood(question, BULBS) == f"tulip bulbs stored: {question}"
+
+
+@for_each(
+    "question",
+    [
+        "What is photosynthesis?",
+        "What is the capital of Peru?",
+        "How is the harvest of olives done?",
+        "Who won Wimbledon?",
+    ],
+)
+def test_question_that_names_its_thing_is_left_alone(question: str) -> None:
+    """Also within a thread of some turns."""
+    assert understood(question) == question
