@@ -81,7 +81,7 @@ def engine_s(shard: Any, facts: Collection, text: str, vector: Any) -> float:
     request = edge.QueryRequest(
         limit=TOP_K * PASSAGES_PER_DOCUMENT,
         query=edge.Fusion.Dbsf(),
-        prefetches=[edge.Prefetch(limit=CANDIDATES, query=each) for each in lists],
+        prefetches=[edge.Prefetch(limit=CANDIDATES, query=list_) for list_ in lists],
         with_payload=True,
     )
     began = time.perf_counter()

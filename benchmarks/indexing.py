@@ -38,9 +38,13 @@ def write_documents(folder: Path, copies: int = COPIES) -> Path:
 
 def passages_of(folder: Path) -> tuple[int, list[str]]:
     """How many documents there are, and what an embedder is given of them."""
-    found = [each for each in FileDocumentSource().walk([folder]) if isinstance(each, FoundDocument)]
-    read = [(each, text) for each in found if isinstance(text := each.read(), DocumentText)]
-    return len(read), [passage for each, text in read for passage in chunk_document(each.doc_id, each.digest, text).to_embed]
+    found = [document for document in FileDocumentSource().walk([folder]) if isinstance(document, FoundDocument)]
+    read = [(document, text) for document in found if isinstance(text := document.read(), DocumentText)]
+    return len(read), [
+        passage
+        for document, text in read
+        for passage in chunk_document(document.doc_id, document.digest, text).to_embed
+    ]
 
 
 async def embedding_s(embedder: WordllamaEmbedder, texts: list[str]) -> float:

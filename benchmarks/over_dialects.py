@@ -47,8 +47,8 @@ async def main() -> None:
                 cpu_ms[name] = (cpu_ns(pid) - began) / len(load.walls) / 1e6
                 errors += load.errors
             rounds.append(cpu_ms)
-    ratio = median([each["chat"] / each["research"] for each in rounds])
-    figures = {f"{name}_ms": median([each[name] for each in rounds]) for name in rounds[0]}
+    ratio = median([round_["chat"] / round_["research"] for round_ in rounds])
+    figures = {f"{name}_ms": median([round_[name] for round_ in rounds]) for name in rounds[0]}
     print(json.dumps({**figures, "ratio": ratio, "errors": errors}))
 
 

@@ -114,14 +114,14 @@ async def main() -> None:
             {name: await loaded(upstream, app, path, body, clients) for name, app in SERVERS.items()}
             for _ in range(ROUNDS[clients])
         ]
-        result[clients][route] = {name: _median([each[name] for each in told]) for name in SERVERS}
+        result[clients][route] = {name: _median([figures[name] for figures in told]) for name in SERVERS}
     print(json.dumps(result))
 
 
 def _median(rounds: list[dict[str, float]]) -> dict[str, float]:
     """The median of each figure, and all errors."""
     return {
-        name: (sum if name == "errors" else median)(each[name] for each in rounds) for name in rounds[0]
+        name: (sum if name == "errors" else median)(round_[name] for round_ in rounds) for name in rounds[0]
     }
 
 

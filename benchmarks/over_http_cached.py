@@ -79,7 +79,7 @@ async def load(port: int, request: bytes, seconds: float) -> tuple[int, int, flo
 def processes(pid: int) -> list[int]:
     """A process and its children (Linux)."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in processes(int(child)))]
+    return [pid, *(process for child in children for process in processes(int(child)))]
 
 
 def loaded(app: str, request: bytes, env: dict[str, str], workers: int = 1) -> dict[str, float]:

@@ -104,7 +104,7 @@ async def cpu_by_process_s(browser: Browser) -> Figures:
     session = await browser.new_browser_cdp_session()
     found = await session.send("SystemInfo.getProcessInfo")
     await session.detach()
-    return {str(each["id"]): each["cpuTime"] for each in found["processInfo"]}
+    return {str(process["id"]): process["cpuTime"] for process in found["processInfo"]}
 
 
 async def painted(browser: Browser, address: str, server_pid: int | None) -> Figures:
@@ -134,19 +134,19 @@ async def paints(browser: Browser, base: str, pid: int) -> dict[str, dict[str, F
 
 
 def _medians(visits: list[Figures]) -> Figures:
-    return {figure: median([each[figure] for each in visits]) for figure in visits[0]}
+    return {figure: median([visit[figure] for visit in visits]) for figure in visits[0]}
 
 
 def longest_task_ms(trace: bytes) -> float:
     """The time of the processor that the longest task of the page's main thread took."""
     events = json.loads(trace)["traceEvents"]
     threads = {
-        (each["pid"], each["tid"])
-        for each in events
-        if each["name"] == "thread_name" and each["args"]["name"] == "CrRendererMain"
+        (event["pid"], event["tid"])
+        for event in events
+        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
-    tasks = [each for each in events if each["name"].endswith("RunTask") and (each["pid"], each["tid"]) in threads]
-    return max(float(each.get("tdur", 0)) for each in tasks) / 1000
+    tasks = [event for event in events if event["name"].endswith("RunTask") and (event["pid"], event["tid"]) in threads]
+    return max(float(task.get("tdur", 0)) for task in tasks) / 1000
 
 
 @asynccontextmanager

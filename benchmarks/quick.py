@@ -190,10 +190,12 @@ async def with_pages(upstream: str) -> list[bool]:
             held.append(row(f"{depth}, {CROWD} clients, answers a second", *rates, CROWD_RATE, "/s", least=True))
             held.append(row(f"{depth}, {CROWD} clients, p99", crowd["floor"].p99_s, crowd["ours"].p99_s, CROWD_P99, "s"))
             held.append(crowd["ours"].errors == 0)
-            each = (memory.server - before) / CROWD
+            client_mb = (memory.server - before) / CROWD
             bars = f"<= {CLIENT_MB} and {PARSERS_MB}"
-            print(f"{depth}, {CROWD} clients: {each:.2f} MB a client, parsers {memory.parsers:.0f} MB together ({bars})")
-            held += [each <= CLIENT_MB, memory.parsers <= PARSERS_MB]
+            print(
+                f"{depth}, {CROWD} clients: {client_mb:.2f} MB a client, parsers {memory.parsers:.0f} MB together ({bars})"
+            )
+            held += [client_mb <= CLIENT_MB, memory.parsers <= PARSERS_MB]
     return held
 
 

@@ -60,8 +60,8 @@ async def main() -> None:
                 cpu_ms[name] = (cpu_ns(pid) - began) / len(load.walls) / 1e6
                 errors += load.errors
             rounds.append(cpu_ms)
-    ratio = median([each["with"] / each["without"] for each in rounds])
-    figures = {f"{name}_ms": median([each[name] for each in rounds]) for name in SERVERS}
+    ratio = median([round_["with"] / round_["without"] for round_ in rounds])
+    figures = {f"{name}_ms": median([round_[name] for round_ in rounds]) for name in SERVERS}
     print(json.dumps({**figures, "ratio": ratio, "errors": errors}))
 
 

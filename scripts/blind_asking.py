@@ -95,7 +95,7 @@ def _with_model(name: str) -> dict[str, Any]:
     """The settings with which this model answers alone, so that failover does not swap the two."""
     configured = Settings.load()
     if configured.LLM_PROVIDERS:
-        chosen = tuple(each for each in configured.LLM_PROVIDERS if name in (each.name, each.model))
+        chosen = tuple(provider for provider in configured.LLM_PROVIDERS if name in (provider.name, provider.model))
         if not chosen:
             raise VariantError(f"model={name}: LLM_PROVIDERS lists no provider and no model of this name")
         return {"LLM_PROVIDERS": chosen}

@@ -110,7 +110,7 @@ def _pins(environment: str) -> Iterator[tuple[str, str]]:
 
 def table() -> str:
     rows = ["| client | version | what passed |", "|---|---|---|"]
-    rows += [f"| {each.package} | {each.version} | {'; '.join(each.checks)} |" for each in CLIENTS]
+    rows += [f"| {client.package} | {client.version} | {'; '.join(client.checks)} |" for client in CLIENTS]
     return "\n".join(rows) + "\n"
 
 

@@ -33,8 +33,8 @@ from modules.llm_platform.infrastructure.models.wordllama_embedder import Wordll
 def write(asked: FaqSet, folder: Path) -> None:
     """A file for each section, named by its place."""
     folder.mkdir()
-    for place, each in enumerate(asked.sections):
-        (folder / f"{place}.md").write_text(each.markdown, encoding="utf-8")
+    for place, section in enumerate(asked.sections):
+        (folder / f"{place}.md").write_text(section.markdown, encoding="utf-8")
 
 
 async def compare(asked: FaqSet, folder: Path) -> tuple[Figures, Figures]:
@@ -45,8 +45,8 @@ async def compare(asked: FaqSet, folder: Path) -> tuple[Figures, Figures]:
         indexing = IndexingService(FileDocumentSource(), embedder, store, COLLECTION)
         async for _ in indexing.index([folder / "sections"]):
             pass
-        services = [RetrievalService(each, store, COLLECTION, top_k=RANKED) for each in (NoneEmbedder(), embedder)]
-        words, hybrid = [await measure(each, asked) for each in services]
+        services = [RetrievalService(model, store, COLLECTION, top_k=RANKED) for model in (NoneEmbedder(), embedder)]
+        words, hybrid = [await measure(service, asked) for service in services]
     finally:
         await store.aclose()
     return words, hybrid
@@ -74,7 +74,7 @@ def main(words: list[str]) -> None:
         asked = build(Path(words[0]), source)
         with tempfile.TemporaryDirectory() as folder:
             figures = asyncio.run(compare(asked, Path(folder)))
-        told = " | ".join(f"{each.ndcg:.2f}, {each.recall:.2f}" for each in figures)
+        told = " | ".join(f"{row.ndcg:.2f}, {row.recall:.2f}" for row in figures)
         print(f"| {name}, {len(asked.questions)} | {len(asked.sections):,} | {told} |", flush=True)
 
 

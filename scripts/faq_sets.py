@@ -116,9 +116,9 @@ def build(folder: Path, source: Source) -> FaqSet:
         if len(made.sections) < SECTIONS:
             for _, text in _sections(page.text, None, asks=False):
                 _add(made, page.title, _unlisted(text, known), None)
-    answered = [each for each, places in made.questions.items() if _words(made, places) >= LEAST_ANSWER]
+    answered = [question for question, places in made.questions.items() if _words(made, places) >= LEAST_ANSWER]
     chosen = chance.sample(answered, min(QUESTIONS, len(answered)))
-    made.questions = {each: made.questions[each] for each in chosen}
+    made.questions = {question: made.questions[question] for question in chosen}
     return made
 
 
@@ -129,13 +129,13 @@ def _pages(folder: Path, source: Source) -> Iterator[tuple[str, DocumentText]]:
         raise SystemExit(f"There is no {' or '.join(source.folders)} in {folder}: make faq-quality fetches them")
     for place in places:
         with closing(FileDocumentSource().walk([place])) as found:
-            for each in found:
-                if isinstance(each, LeftOut):
+            for entry in found:
+                if isinstance(entry, LeftOut):
                     continue
-                name = f"{place.relative_to(folder)}/{each.doc_id}"
+                name = f"{place.relative_to(folder)}/{entry.doc_id}"
                 if _LEFT_OUT.search(name) or not re.search(source.pages, name):
                     continue
-                page = each.read()
+                page = entry.read()
                 if not isinstance(page, LeftOut):  # nothing but frames or links
                     yield name, page
 

@@ -74,7 +74,9 @@ def public_rows(folder: Path, part: str = "open", sets: Sequence[str] = PUBLIC) 
         with gzip.open(folder / part / f"{name}.jsonl.gz", "rt", encoding="utf-8", errors="surrogatepass") as lines:
             for row in map(json.loads, lines):
                 sentences = SENTENCE_END.split(" ".join(MARKER.sub("", row["claim"]).split()))
-                answer = " ".join(re.sub(r"([.!?…]*[\"'”’)]*)\s*$", r" [1]\1", each, count=1) for each in sentences)
+                answer = " ".join(
+                    re.sub(r"([.!?…]*[\"'”’)]*)\s*$", r" [1]\1", sentence, count=1) for sentence in sentences
+                )
                 yield quality.Pair(
                     row["id"], name, answer, row["source"], row["label"], "en", title=row.get("title", "")
                 )
@@ -125,18 +127,18 @@ def newton(rows: Array, labels: Array, weights: Array) -> Array:
 
 def fit(claims: Sequence[Labelled]) -> Array:
     """The weights for these claims: of a wrong one its least likely sentence counts, of a true one all do."""
-    counts = {(each.set, each.label == "supported"): 0 for each in claims}
-    for each in claims:
-        counts[each.set, each.label == "supported"] += 1
+    counts = {(claim.set, claim.label == "supported"): 0 for claim in claims}
+    for claim in claims:
+        counts[claim.set, claim.label == "supported"] += 1
     fitted: Array = np.r_[0.0, np.ones(2), np.zeros(len(Features._fields) - 2)]
     for _ in range(ROUNDS):
         rows, labels, weights = [], [], []
-        for each in claims:
-            true = each.label == "supported"
-            some = each.features if true else each.features[[np.argmin(each.features @ fitted[1:])]]
+        for claim in claims:
+            true = claim.label == "supported"
+            some = claim.features if true else claim.features[[np.argmin(claim.features @ fitted[1:])]]
             rows.append(some)
             labels += [float(true)] * len(some)
-            weights += [SET_WEIGHT / counts[each.set, true] / len(some)] * len(some)
+            weights += [SET_WEIGHT / counts[claim.set, true] / len(some)] * len(some)
         fitted = newton(np.concatenate(rows), np.array(labels), np.array(weights))
     return fitted
 
@@ -150,18 +152,19 @@ def score_of(claim: Labelled, fitted: Array) -> float:
 def across(claims: Sequence[Labelled], part_of: Callable[[Labelled], object]) -> list[float]:
     """The score of each claim by the weights of all claims of other parts."""
     fitted = {
-        part: fit([each for each in claims if part_of(each) != part]) for part in {part_of(each) for each in claims}
+        part: fit([claim for claim in claims if part_of(claim) != part])
+        for part in {part_of(claim) for claim in claims}
     }
-    return [score_of(each, fitted[part_of(each)]) for each in claims]
+    return [score_of(claim, fitted[part_of(claim)]) for claim in claims]
 
 
 def report(title: str, claims: Sequence[Labelled], scores: Sequence[float], least: float) -> None:
     """Balanced accuracy, and what was called supported of the wrong and of the true claims, for each set."""
     print(title)
     means = []
-    for name in dict.fromkeys(each.set for each in claims):
-        said = [(each.label == "supported", score >= least and not each.refuted)
-                for each, score in zip(claims, scores, strict=True) if each.set == name]
+    for name in dict.fromkeys(claim.set for claim in claims):
+        said = [(claim.label == "supported", score >= least and not claim.refuted)
+                for claim, score in zip(claims, scores, strict=True) if claim.set == name]
         true, wrong = (quality.share(found for label, found in said if label is kind) for kind in (True, False))
         means.append((true + 1 - wrong) / 2)
         print(
@@ -176,22 +179,22 @@ def calibration(claims: Sequence[Labelled], scores: Sequence[float]) -> float:
     Returns the share that is supported of those with a changed fact.
     """
     print("calibration, each set and label weighing the same: score, share supported, claims")
-    kept = [(each, score) for each, score in zip(claims, scores, strict=True) if not each.refuted]
-    size = {(name, true): sum(each.set == name and (each.label == "supported") is true for each in claims)
-            for name in {each.set for each in claims} for true in (True, False)}
-    weight = [1 / size[each.set, each.label == "supported"] for each, _ in kept]
+    kept = [(claim, score) for claim, score in zip(claims, scores, strict=True) if not claim.refuted]
+    size = {(name, true): sum(claim.set == name and (claim.label == "supported") is true for claim in claims)
+            for name in {claim.set for claim in claims} for true in (True, False)}
+    weight = [1 / size[claim.set, claim.label == "supported"] for claim, _ in kept]
     for number in range(BINS):
         inside = [
-            (w, each, score)
-            for w, (each, score) in zip(weight, kept, strict=True)
+            (w, claim, score)
+            for w, (claim, score) in zip(weight, kept, strict=True)
             if number <= min(score, 0.999) * BINS < number + 1
         ]
         total = sum(w for w, _, _ in inside) or 1.0
         mean = sum(w * score for w, _, score in inside) / total
-        true = sum(w for w, each, _ in inside if each.label == "supported") / total
+        true = sum(w for w, claim, _ in inside if claim.label == "supported") / total
         print(f"  {mean:.2f}  {true:.2f}  {len(inside)}")
-    gone = [(1 / size[each.set, each.label == "supported"], each) for each in claims if each.refuted]
-    share = sum(w for w, each in gone if each.label == "supported") / (sum(w for w, _ in gone) or 1.0)
+    gone = [(1 / size[claim.set, claim.label == "supported"], claim) for claim in claims if claim.refuted]
+    share = sum(w for w, claim in gone if claim.label == "supported") / (sum(w for w, _ in gone) or 1.0)
     print(f"  a fact differs: {share:.2f}  {len(gone)}")
     return share
 
@@ -202,11 +205,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the weights into the package")
     options = parser.parse_args()
     pairs = [*public_rows(options.folder), *own_rows()]
-    claims = [each for each in map(examine, pairs) if each is not None]
+    claims = [claim for claim in map(examine, pairs) if claim is not None]
     known = json.loads(WEIGHTS.read_text(encoding="utf-8"))
-    scores = across(claims, lambda each: each.fold)
+    scores = across(claims, lambda claim: claim.fold)
     report("across sources", claims, scores, known["supported"])
-    report("across sets", claims, across(claims, lambda each: each.set), known["supported"])
+    report("across sets", claims, across(claims, lambda claim: claim.set), known["supported"])
     refuted = calibration(claims, scores)
     fitted = [round(float(value), 3) for value in fit(claims)]
     known |= {"bias": fitted[0], "features": dict(zip(Features._fields, fitted[1:], strict=True))}

@@ -29,7 +29,7 @@ NO_MODEL = "no language model is configured: set LLM_API_KEY and LLM_MODEL to me
 
 async def measure_judge(judge: ICitationJudge, pairs: Sequence[Pair]) -> tuple[Figures, int]:
     """The figures when `judge` has the last word, as far as it may, and the number of pairs that it gave no verdict on."""
-    labelled = [LabelledPair(each.sentence, each.source, each.label, each.language, each.title) for each in pairs]
+    labelled = [LabelledPair(pair.sentence, pair.source, pair.label, pair.language, pair.title) for pair in pairs]
     trial = await try_judge(judge, labelled)
     return measure(pairs, trial.by_judge), trial.missing
 

@@ -54,13 +54,13 @@ async def answers(asked: list[tuple[int, str, str]], folder: Path) -> list[str]:
         searched = {"DOCUMENTS_DIR": _manual(folder, manual), "SEARCH_PROVIDERS": "documents", "CACHE_TTL_S": 0}
         settings = Settings.load(**{"LLM_PLATFORM_DATA_DIR": folder / "index", **searched})
         async with build_platform(settings) as platform:
-            for number, _, question in (each for each in asked if each[1] == manual):
+            for number, _, question in (row for row in asked if row[1] == manual):
                 request = ResearchRequest(query=question.lstrip("~ "), sources=("documents",))
                 response = await platform.research.research(request)
                 while response.degraded:  # the index is being read still
                     await asyncio.sleep(WAIT_SECONDS)
                     response = await platform.research.research(request)
-                sources = "\n".join(f"[{each.index}] {each.title} ({each.url})" for each in response.sources)
+                sources = "\n".join(f"[{source.index}] {source.title} ({source.url})" for source in response.sources)
                 sheet.append(f"=== {number} [{manual}] {question}\n\n{response.synthesis}\n\n{sources}\n")
     return sheet
 
@@ -83,7 +83,7 @@ def main() -> None:
     if given.folder is None:
         parser.error("name the folder of the manuals, or --packages")
     asked = list(read_questions(QUESTIONS.read_text(encoding="utf-8")))
-    chosen = [each for each in asked if (each[0] % HELD_BACK == 0) == given.held_back]
+    chosen = [row for row in asked if (row[0] % HELD_BACK == 0) == given.held_back]
     print("\n".join(asyncio.run(answers(chosen, given.folder))))
 
 

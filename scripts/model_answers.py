@@ -116,10 +116,10 @@ class Tally:
         for citation in response.citations:
             sentences.setdefault(citation.start, []).append(citation)
         for citations in sentences.values():
-            by_model = any(each.cited_by == "model" for each in citations)
+            by_model = any(citation.cited_by == "model" for citation in citations)
             self.by_model += by_model
             self.by_platform += not by_model
-            verdicts = {each.verdict for each in citations}
+            verdicts = {citation.verdict for citation in citations}
             is_supported, is_flagged = "supported" in verdicts, bool(verdicts & {"partial", "unsupported"})
             self.supported += is_supported
             self.misleading += is_supported and is_wrong
@@ -170,11 +170,11 @@ def _question(row: Mapping[str, Any]) -> Question:
 
 def missing_facts(questions: Iterable[Question], folder: Path) -> Iterator[str]:
     """The questions whose page does not have the facts of a right answer."""
-    for each in questions:
-        page = _manual(folder, each.manual) / each.page
+    for question in questions:
+        page = _manual(folder, question.manual) / question.page
         text = re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8", errors="replace"))
-        if not has_facts(each.facts, html.unescape(text)):
-            yield f"{each.manual}/{each.page} has no {each.facts}: {each.text}"
+        if not has_facts(question.facts, html.unescape(text)):
+            yield f"{question.manual}/{question.page} has no {question.facts}: {question.text}"
 
 
 def _manual(folder: Path, manual: str) -> Path:
@@ -186,14 +186,14 @@ def _manual(folder: Path, manual: str) -> Path:
 
 async def ask(writer: str, model: dict[str, Any], questions: Sequence[Question], folder: Path, tally: Tally) -> None:
     """Ask one writer one question after the other; each result goes to the tally, each answer to the error stream."""
-    for manual in dict.fromkeys(each.manual for each in questions):
+    for manual in dict.fromkeys(question.manual for question in questions):
         values = {
             "LLM_PLATFORM_DATA_DIR": folder / "index", "DOCUMENTS_DIR": _manual(folder, manual), "CACHE_TTL_S": 0,
             "SEARCH_PROVIDERS": "documents", "RESEARCH_TIMEOUT_S": RESEARCH_TIMEOUT_S, "LLM_TIMEOUT_S": MODEL_TIMEOUT_S,
         }
         async with build_platform(Settings.load(**values, **NO_MODEL | model)) as platform:
             await _index(platform, questions[0])
-            for question in (each for each in questions if each.manual == manual):
+            for question in (question for question in questions if question.manual == manual):
                 began = time.perf_counter()
                 try:
                     response = await _answer(platform, question)
@@ -211,9 +211,9 @@ async def ask(writer: str, model: dict[str, Any], questions: Sequence[Question],
 def _shown(response: ResearchResponse) -> Iterator[str]:
     """The text, then each sentence with a citation and its verdict."""
     yield response.synthesis
-    for each in response.citations:
-        sentence = response.synthesis[each.start : each.end]
-        yield f"  [{each.source_index}] by the {each.cited_by}, {each.verdict} {each.score:.2f}: {sentence}"
+    for citation in response.citations:
+        sentence = response.synthesis[citation.start : citation.end]
+        yield f"  [{citation.source_index}] by the {citation.cited_by}, {citation.verdict} {citation.score:.2f}: {sentence}"
 
 
 def _is_of_model(response: ResearchResponse, model: Mapping[str, Any]) -> bool:
@@ -239,10 +239,10 @@ async def _answer(platform: LLMPlatform, question: Question) -> ResearchResponse
 def _writers(models: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield QUOTES, {}
     key = Settings.load().LLM_API_KEY
-    for each in models:
-        name, equals, url = each.partition("=")
+    for model in models:
+        name, equals, url = model.partition("=")
         if not (name and equals and url):
-            raise SystemExit(f"{each}: write NAME=URL, for instance local=http://127.0.0.1:8080/v1")
+            raise SystemExit(f"{model}: write NAME=URL, for instance local=http://127.0.0.1:8080/v1")
         yield name, {"LLM_MODEL": name, "LLM_BASE_URL": url, "LLM_API_KEY": key}
 
 

@@ -75,7 +75,7 @@ class Figures:
 def load() -> list[Labelled]:
     """The labelled questions."""
     lines = map(json.loads, QUESTIONS.read_text(encoding="utf-8").splitlines())
-    return [Labelled(line["question"], tuple(" ".join(each.split()) for each in line["answers"])) for line in lines]
+    return [Labelled(line["question"], tuple(" ".join(answer.split()) for answer in line["answers"])) for line in lines]
 
 
 def write_topics(folder: Path) -> Path:
@@ -94,21 +94,21 @@ async def indexed(embedder: IEmbedder, store: IVectorStore, folder: Path) -> lis
     paths = [DOCS, write_topics(folder)]
     async for _ in IndexingService(FileDocumentSource(), embedder, store, COLLECTION).index(paths):
         pass
-    documents = [each.doc_id async for each in store.documents(COLLECTION)]
+    documents = [document.doc_id async for document in store.documents(COLLECTION)]
     return [passage for doc_id in documents for passage in await store.passages(COLLECTION, doc_id)]
 
 
 def answerable(questions: Sequence[Labelled], passages: Sequence[Passage]) -> dict[Labelled, int]:
     """Each question that can be answered, and by how many passages."""
-    counts = {each: sum(each.is_answered_by(passage) for passage in passages) for each in questions}
-    return {each: count for each, count in counts.items() if count}
+    counts = {question: sum(question.is_answered_by(passage) for passage in passages) for question in questions}
+    return {question: count for question, count in counts.items() if count}
 
 
 async def measure(service: RetrievalService, questions: dict[Labelled, int]) -> Figures:
     gains, recalls, missed = [], [], []
     for asked, count in questions.items():
         found = await service.passages(RagSearch(query=asked.question, top_k=RANKED))
-        right = [asked.is_answered_by(each.passage) for each in found.passages]
+        right = [asked.is_answered_by(passage.passage) for passage in found.passages]
         best = sum(1 / math.log2(place + 2) for place in range(min(count, RANKED)))
         gains.append(sum(1 / math.log2(place + 2) for place, hit in enumerate(right) if hit) / best)
         recalls.append(sum(right[:RECALLED]) / min(count, RECALLED))
@@ -134,7 +134,9 @@ async def compare(folder: Path) -> Compared:
         passages = await indexed(embedder, store, folder)
         asked = answerable(questions, passages)
         ways = {"keywords only": NoneEmbedder(), "hybrid": embedder}
-        services = {name: RetrievalService(each, store, COLLECTION, top_k=RANKED) for name, each in ways.items()}
+        services = {
+            name: RetrievalService(embedder, store, COLLECTION, top_k=RANKED) for name, embedder in ways.items()
+        }
         parts = {"all": asked, **{half: _half(asked, half) for half in (TUNED, HELD_BACK)}}
         figures = {
             part: {name: await measure(service, theirs) for name, service in services.items()}
@@ -143,11 +145,11 @@ async def compare(folder: Path) -> Compared:
     finally:
         await store.aclose()
     counts = {part: len(theirs) for part, theirs in parts.items()}
-    return Compared(figures, counts, [each for each in questions if each not in asked], len(passages))
+    return Compared(figures, counts, [question for question in questions if question not in asked], len(passages))
 
 
 def _half(asked: dict[Labelled, int], half: str) -> dict[Labelled, int]:
-    return {each: count for each, count in asked.items() if each.half == half}
+    return {question: count for question, count in asked.items() if question.half == half}
 
 
 def main() -> None:
@@ -155,9 +157,9 @@ def main() -> None:
         compared = asyncio.run(compare(Path(folder)))
     print(f"retrieval: {compared.passages} passages")
     for part, ways in compared.figures.items():
-        for name, each in ways.items():
+        for name, figures in ways.items():
             label = f"{part} ({compared.counts[part]} questions), {name}"
-            print(f"  {label:40} nDCG@{RANKED} {each.ndcg:.2f}, recall@{RECALLED} {each.recall:.2f}")
+            print(f"  {label:40} nDCG@{RANKED} {figures.ndcg:.2f}, recall@{RECALLED} {figures.recall:.2f}")
     for asked in compared.unanswered:
         print(f"    no passage holds an answer any more: {asked.question}")
     for question in compared.figures["all"]["hybrid"].missed:

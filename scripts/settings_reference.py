@@ -133,7 +133,7 @@ def _tables() -> Iterator[str]:
     for heading, names in sections().items():
         yield f"\n## {heading}\n\n| name (alias) | default | description | set it if |\n|---|---|---|---|\n"
         for name in names:
-            first, *aliases = (f"`{each}`" for each in variable_names(name))
+            first, *aliases = (f"`{variable}`" for variable in variable_names(name))
             default = default_of(name)
             description = description_of(name).replace("|", "\\|")
             named = first + (f" ({', '.join(aliases)})" if aliases else "")

@@ -54,20 +54,20 @@ async def measure(name: str, folder: Path, part: str) -> list[str]:
 
 
 def figures(outcomes: Sequence[Answered]) -> list[str]:
-    answerable = [each for each in outcomes if each.is_answerable]
-    others = [each.is_answered for each in outcomes if not each.is_answerable]
+    answerable = [answer for answer in outcomes if answer.is_answerable]
+    others = [answer.is_answered for answer in outcomes if not answer.is_answerable]
     return [
         f"n {len(answerable)} answerable, {len(others)} not",
-        with_interval("answered", mean, [each.is_answered for each in answerable]),
+        with_interval("answered", mean, [answer.is_answered for answer in answerable]),
         with_interval("unanswerable answered", mean, others),
-        with_interval("ROUGE-L", mean, [each.rouge for each in answerable]),
-        with_interval("ROUGE-L of the answered", mean, [each.rouge for each in answerable if each.is_answered]),
+        with_interval("ROUGE-L", mean, [answer.rouge for answer in answerable]),
+        with_interval("ROUGE-L of the answered", mean, [answer.rouge for answer in answerable if answer.is_answered]),
     ]
 
 
 def rouge_l(text: str, reference: str) -> float:
     """The F-measure of the longest common subsequence of words, 0..1."""
-    ours, theirs = (re.findall(r"[a-z0-9]+", each.lower()) for each in (text, reference))
+    ours, theirs = (re.findall(r"[a-z0-9]+", sentences.lower()) for sentences in (text, reference))
     lengths = [0] * (len(theirs) + 1)
     for word in ours:
         diagonal = 0

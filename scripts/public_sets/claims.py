@@ -46,7 +46,9 @@ async def measure(name: str, folder: Path, part: str) -> list[str]:
 def verdict_of(pair: quality.Pair) -> str:
     """The worst verdict of the sentences of a claim; "unchecked" for a claim without one."""
     source = Source(index=1, title=pair.title, url="https://example.org/", text=pair.source)
-    verdicts = [each.verdict for each in CitationChecker([source], pair.language).check(pair.sentence).citations]
+    verdicts = [
+        citation.verdict for citation in CitationChecker([source], pair.language).check(pair.sentence).citations
+    ]
     return min(verdicts, key=WORST_FIRST.index, default="unchecked")
 
 

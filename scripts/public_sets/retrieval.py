@@ -40,7 +40,7 @@ async def measure(name: str, folder: Path, part: str) -> list[str]:
 def write_corpus(rows: Sequence[Row], file: Path) -> None:
     """A document a line, as `llm-platform index` reads them."""
     documents = ({"doc_id": row["id"], "title": row["claim"], "text": row["source"]} for row in rows)
-    file.write_text("".join(f"{json.dumps(each)}\n" for each in documents), encoding="utf-8")
+    file.write_text("".join(f"{json.dumps(document)}\n" for document in documents), encoding="utf-8")
 
 
 async def _searched(label: str, embedder: str, texts: Path, queries: Sequence[Row], failures: Failures) -> list[str]:
@@ -57,7 +57,7 @@ async def _searched(label: str, embedder: str, texts: Path, queries: Sequence[Ro
                     hits = ()
                     failures.add(row["id"], error)
                 found = [hit.doc_id.rpartition("#")[2].rpartition("/")[2] for hit in hits]
-                ranked.append([each in row["label"] for each in found] + [False] * (RANKED - len(found)))
+                ranked.append([doc_id in row["label"] for doc_id in found] + [False] * (RANKED - len(found)))
     sizes = [len(row["label"]) for row in queries]
     gains = [ndcg(hits, size) for hits, size in zip(ranked, sizes, strict=True)]
     recalls = [

@@ -37,7 +37,7 @@ Reader = Callable[[str], object]
 async def measure(name: str, folder: Path, part: str) -> list[str]:
     """For each reader its exceptions, the texts that took too long, and its slowest text."""
     files = sorted(path.name.partition(".")[0] for path in (folder / part).glob("*.jsonl.gz"))
-    texts = list(dict.fromkeys(text for each in files for text in _texts_of(folder, part, each)))
+    texts = list(dict.fromkeys(text for file in files for text in _texts_of(folder, part, file)))
     return [f"n {len(texts)}", *(read_all(f"{name}, {reader}", READERS[reader], texts) for reader in READERS)]
 
 
@@ -68,8 +68,8 @@ def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield from [value] if len(value) >= MIN_CHARS else []
     elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _strings(each)
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from _strings(member)
 
 
 def _work(text: str) -> float:

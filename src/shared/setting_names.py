@@ -112,11 +112,11 @@ def unreadable_lines(path: Path, encoding: str | None) -> Iterator[int]:
     if not path.is_file():
         return
     with path.open(encoding=encoding) as file:
-        for each in parse_stream(file):
-            if each.error:
-                text = each.original.string
+        for binding in parse_stream(file):
+            if binding.error:
+                text = binding.original.string
                 blank = text[: len(text) - len(text.lstrip())]
-                yield each.original.line + blank.count("\n")
+                yield binding.original.line + blank.count("\n")
 
 
 # --- values ----------------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def unknown_message(name: str, known: set[str]) -> str:
     if name in REPLACED or name in FIXED:
         return _former_message(name)
     nearest = get_close_matches(name.upper(), sorted(known), 1)
-    return "is not a setting" + "".join(f"; did you mean {each}?" for each in nearest)
+    return "is not a setting" + "".join(f"; did you mean {name}?" for name in nearest)
 
 
 def _former_message(name: str) -> str:

@@ -91,7 +91,7 @@ def _check_topics(options: dict[str, str]) -> None:
             raise ValueError(f"({option}) must be topic. and one of {', '.join(KAFKA_TOPICS)}")
         if not _TOPIC.fullmatch(name) or name in (".", ".."):
             raise ValueError(f"({option}) must be 1 to 249 letters, digits, dots, underscores and hyphens")
-    used = [options.get(f"{TOPIC_OPTION}{each}", each).replace(".", "_") for each in KAFKA_TOPICS]
+    used = [options.get(f"{TOPIC_OPTION}{topic}", topic).replace(".", "_") for topic in KAFKA_TOPICS]
     if len(set(used)) < len(used):
         raise ValueError("must give each of the five topics another name; a dot and an underscore count as equal")
 

@@ -30,9 +30,13 @@ def names() -> Mapping[str, Any]:
     """What an annotation may name, also where it is imported for type checking alone."""
     found: dict[str, Any] = {**vars(typing), **vars(collections.abc)}
     for package in (modules.llm_platform, shared):
-        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not each.name.endswith(("__main__", ".asgi", ".parsing.child")) and ".testing" not in each.name:
-                found |= {name: value for name, value in vars(importlib.import_module(each.name)).items() if name[0].isupper()}
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith(("__main__", ".asgi", ".parsing.child")) and ".testing" not in module.name:
+                found |= {
+                    name: value
+                    for name, value in vars(importlib.import_module(module.name)).items()
+                    if name[0].isupper()
+                }
     return found
 
 
@@ -65,9 +69,9 @@ def fits(given: Any, wanted: Any) -> bool:
     if UNKNOWN in (given, wanted) or Any in (given, wanted):
         return True
     if typing.get_origin(given) in (typing.Union, types.UnionType):
-        return all(fits(each, wanted) for each in typing.get_args(given))
+        return all(fits(argument, wanted) for argument in typing.get_args(given))
     if typing.get_origin(wanted) in (typing.Union, types.UnionType):
-        return any(fits(given, each) for each in typing.get_args(wanted))
+        return any(fits(given, argument) for argument in typing.get_args(wanted))
     given, wanted = typing.get_origin(given) or given, typing.get_origin(wanted) or wanted
     if wanted is collections.abc.Callable or not (inspect.isclass(given) and inspect.isclass(wanted)):
         return given == wanted or callable(given) or isinstance(wanted, str | typing.TypeVar)
@@ -80,22 +84,22 @@ def all_providers(container: type[Any]) -> Iterator[tuple[str, Any]]:
     """Providers by name, with those that are written inside of an argument."""
     waiting = list(container.providers.items())
     while waiting:
-        name, each = waiting.pop()
-        yield name, each
-        inner = [*getattr(each, "args", ()), *getattr(each, "kwargs", {}).values()]
+        name, provider = waiting.pop()
+        yield name, provider
+        inner = [*getattr(provider, "args", ()), *getattr(provider, "kwargs", {}).values()]
         known = {id(other) for other in container.providers.values()}
         waiting += [(f"{name}…", one) for one in inner if isinstance(one, providers.Singleton) and id(one) not in known]
 
 
 def misfits(container: type[Any]) -> list[str]:
     found = []
-    for name, each in all_providers(container):
-        if not isinstance(each, providers.Singleton | providers.Factory) or type_of(each) is UNKNOWN:
+    for name, provider in all_providers(container):
+        if not isinstance(provider, providers.Singleton | providers.Factory) or type_of(provider) is UNKNOWN:
             continue
-        called = each.provides
+        called = provider.provides
         module = called.__module__
         try:
-            bound = inspect.signature(called).bind(*each.args, **each.kwargs)
+            bound = inspect.signature(called).bind(*provider.args, **provider.kwargs)
         except TypeError as error:
             found.append(f"{name}: {error}")
             continue
@@ -124,4 +128,4 @@ def test_wrong_arguments_are_found(arguments: tuple[str, ...], said: str) -> Non
             Container.shared_state.provides, *(getattr(Container, name) for name in arguments)
         )
 
-    assert any(said in each for each in misfits(Wrong))
+    assert any(said in misfit for misfit in misfits(Wrong))

@@ -56,7 +56,7 @@ def imported() -> frozenset[str]:
     packages = packages_distributions()
     owners = [{normal(name) for name in packages.get(root, [root])} for root in third_party]
     # Several packages share the name opentelemetry.
-    names = (name for each in owners for name in (each & declared() or sorted(each)[:1]))
+    names = (name for names in owners for name in (names & declared() or sorted(names)[:1]))
     return frozenset(PARTS.get(name, name) for name in names)
 
 

@@ -32,7 +32,7 @@ def extract():
 @check("crawl, map")
 def crawl():
     found = TavilyCrawl(**ADDRESS).invoke({"url": PAGE_URL, "limit": 10})
-    assert all(ANSWER in each["raw_content"] for each in found["results"])
+    assert all(ANSWER in result["raw_content"] for result in found["results"])
     assert TavilyMap(**ADDRESS).invoke({"url": PAGE_URL})["results"][0] == PAGE_URL
 
 

@@ -155,7 +155,7 @@ def responses_resumed():
 def embeddings():
     coded = client.embeddings.create(model=EMBEDDER, input=[QUESTION, "tea"]).data
     plain = client.embeddings.create(model=EMBEDDER, input=[QUESTION, "tea"], encoding_format="float").data
-    assert [len(each.embedding) for each in coded] == [256, 256]
+    assert [len(embedding.embedding) for embedding in coded] == [256, 256]
     for one, other in zip(coded, plain, strict=True):
         assert max(abs(a - b) for a, b in zip(one.embedding, other.embedding, strict=True)) < 1e-6
 

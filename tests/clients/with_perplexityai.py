@@ -142,7 +142,7 @@ def async_chat():
     found = ended(lambda: client.async_.chat.completions.get(created.id))
     assert found.status == "COMPLETED"
     check_answer(found.response)
-    assert created.id in [each.id for each in client.async_.chat.completions.list().requests]
+    assert created.id in [request.id for request in client.async_.chat.completions.list().requests]
     raised(perplexity.NotFoundError, lambda: client.async_.chat.completions.get("nothing"))
 
 

@@ -40,8 +40,8 @@ def extract():
 def crawl():
     found = client.crawl(PAGE_URL, max_depth=2, limit=10, instructions="tasks", timeout=60)
     assert found["base_url"] == PAGE_URL
-    assert [each["url"] for each in found["results"]] == [PAGE_URL, f"{PAGE_URL}/tasks"]
-    assert all(ANSWER in each["raw_content"] for each in found["results"])
+    assert [result["url"] for result in found["results"]] == [PAGE_URL, f"{PAGE_URL}/tasks"]
+    assert all(ANSWER in result["raw_content"] for result in found["results"])
     assert "robots.txt" in found["failed_results"][0]["error"]
     assert client.crawl(PAGE_URL, exclude_paths=["/tasks$"], timeout=60)["results"][1:] == []
 
@@ -86,7 +86,7 @@ def research_stream():
     chunks = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: ")]
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
     assert ANSWER in "".join(delta.get("content", "") for delta in deltas)
-    calls = [each["name"] for delta in deltas for each in delta.get("tool_calls", {}).get("tool_call", ())]
+    calls = [call["name"] for delta in deltas for call in delta.get("tool_calls", {}).get("tool_call", ())]
     assert "WebSearch" in calls
     assert deltas[-1]["sources"][0]["title"] == "asyncio"
     assert text.endswith("event: done\n\n")

@@ -34,7 +34,7 @@ class SearchRowContract(WebSearchProviderContract):
         spec = spec_of(provider.name)
         assert spec is not None, f"{provider.name} has no row in SEARCH_PROVIDERS"
         answer = await provider.search(findable.with_(sources=(kind,)))
-        is_reported = any(kind in each.reason for each in answer.degraded)
+        is_reported = any(kind in degradation.reason for degradation in answer.degraded)
         assert is_reported == (kind not in spec.source_kinds), (
             f"source_kinds of {provider.name} in SEARCH_PROVIDERS and `degraded` of its adapter disagree about {kind}"
         )

@@ -49,13 +49,13 @@ async def filled(store: MemoryVectorStore) -> MemoryVectorStore:
             for n, (text, start) in enumerate(zip(texts, starts, strict=True))
         ]
         vectors = await EMBEDDER.embed(texts)
-        embedded = [EmbeddedPassage(*each) for each in zip(passages, vectors, strict=True)]
+        embedded = [EmbeddedPassage(*pair) for pair in zip(passages, vectors, strict=True)]
         await store.replace("documents", IndexedDocument(doc_id=doc_id, sha256="0", passages=3), embedded)
     return store
 
 
 async def whole(store: MemoryVectorStore, url: str) -> str:
-    doc_id = next(each for each, address in URLS.items() if url in (address, f"doc:{each}"))
+    doc_id = next(name for name, address in URLS.items() if url in (address, f"doc:{name}"))
     return merge_document_text(await store.passages("documents", doc_id))
 
 
@@ -119,7 +119,7 @@ class TestWhatIsShown:
         assert [len(page.results) for page in pages] == [3, 1]
         assert len({item.url for page in pages for item in page.results}) == 4
         far = await provider.search(WebSearchRequest(query="gateway", count=50, page=MAX_TOP_K // 50 + 1))
-        assert (far.results, [each.component for each in far.degraded]) == ((), ["documents"])
+        assert (far.results, [degradation.component for degradation in far.degraded]) == ((), ["documents"])
 
     async def test_ignored_parts_of_a_request_are_reported(self, provider: DocumentWebSearch) -> None:
         """As by the folder of documents."""
@@ -236,6 +236,6 @@ class TestPages:
 def test_passages_are_put_together(parts: Sequence[tuple[int, str]], text: str) -> None:
     """What stands in two of them stands once in the text."""
     passages = [
-        Passage(id=str(n), doc_id="a", title="A", text=each, start=start) for n, (start, each) in enumerate(parts)
+        Passage(id=str(n), doc_id="a", title="A", text=text, start=start) for n, (start, text) in enumerate(parts)
     ]
     assert merge_document_text(passages) == text

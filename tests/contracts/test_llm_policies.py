@@ -75,7 +75,7 @@ class TestWrapped(LLMProviderContract):
 
 
 def routed(*scripts: list[str | Exception | BrokenStream], delay_s: float = 0.0) -> LLMRouter:
-    return router(*(FakeLLM(each, name=f"model {place}", delay_s=delay_s) for place, each in enumerate(scripts)))
+    return router(*(FakeLLM(script, name=f"model {place}", delay_s=delay_s) for place, script in enumerate(scripts)))
 
 
 class TestRouterWithTwo(LLMProviderContract):

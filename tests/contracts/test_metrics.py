@@ -13,7 +13,9 @@ from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import MAX
 
 def samples(metrics: IMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
     families = text_string_to_metric_families(metrics.exposition())
-    return {(each.name, tuple(each.labels.values())): each.value for family in families for each in family.samples}
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value for family in families for sample in family.samples
+    }
 
 
 class TestPrometheusMetrics(MetricsContract):

@@ -85,14 +85,14 @@ async def test_many_texts_are_sent_in_batches(service: Loopback) -> None:
     """By number and length; the vectors are in the order of the texts."""
     texts = [f"text number{number}" for number in range(BATCH_TEXTS * 2 + 5)]
     found = await an_embedder(service.url).embed(texts)
-    assert sorted(len(each.json["input"]) for each in service.requests) == [5, BATCH_TEXTS, BATCH_TEXTS]
+    assert sorted(len(request.json["input"]) for request in service.requests) == [5, BATCH_TEXTS, BATCH_TEXTS]
     assert found[70] == pytest.approx((await HASH.embed(texts[70:71]))[0])
     service.requests.clear()
     long = an_embedder(service.url, model="text-embedding-3-small")
     assert long.dimension == 1536
     with pytest.raises(EmbeddingConfigError, match="64 numbers, not of 1536"):
         await long.embed(["word " * 6000] * 10)
-    assert max(len(each.body) for each in service.requests) < 250_000
+    assert max(len(request.body) for request in service.requests) < 250_000
 
 
 async def test_a_long_text_is_cut(service: Loopback) -> None:

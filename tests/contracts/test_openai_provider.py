@@ -40,8 +40,8 @@ async def _serving(server: ChatServer, kind: str) -> AsyncIterator[OpenAIProvide
 class TestOpenAIProvider(LLMProviderContract):
     @pytest.fixture
     async def provider(self, kind: str) -> AsyncIterator[OpenAIProvider]:
-        async for each in _serving(BothWays(), kind):
-            yield each
+        async for served in _serving(BothWays(), kind):
+            yield served
 
     @pytest.fixture
     async def failing(self, kind: str) -> AsyncIterator[OpenAIProvider]:
@@ -51,10 +51,10 @@ class TestOpenAIProvider(LLMProviderContract):
 
     @pytest.fixture
     async def slow(self, kind: str) -> AsyncIterator[OpenAIProvider]:
-        async for each in _serving(ChatServer(Reply(ending="hang")), kind):
-            yield each
+        async for served in _serving(ChatServer(Reply(ending="hang")), kind):
+            yield served
 
     @pytest.fixture
     async def dying(self, kind: str) -> AsyncIterator[OpenAIProvider]:
-        async for each in _serving(ChatServer(stream(chunk("An event"), 0.01, ending="drop")), kind):
-            yield each
+        async for served in _serving(ChatServer(stream(chunk("An event"), 0.01, ending="drop")), kind):
+            yield served

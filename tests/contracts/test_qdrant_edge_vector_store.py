@@ -96,9 +96,9 @@ async def test_replacing_again_and_again(tmp_path: Path, caplog: pytest.LogCaptu
     assert "index_vacuumed" in caplog.text
     assert len(await store.passages(COLLECTION_NAME, "a")) == 10
     assert await store.describe(COLLECTION_NAME) == COLLECTION
-    assert [each.passage.text for each in await store.search(COLLECTION_NAME, "word7", None, {}, 5)] == ["word7"]
+    assert [hit.passage.text for hit in await store.search(COLLECTION_NAME, "word7", None, {}, 5)] == ["word7"]
     await store.replace(COLLECTION_NAME, IndexedDocument(doc_id="b", sha256="2", passages=1), [passages[11]])
-    assert [each.passage.text for each in await store.search(COLLECTION_NAME, "word11", None, {}, 5)] == ["word11"]
+    assert [hit.passage.text for hit in await store.search(COLLECTION_NAME, "word11", None, {}, 5)] == ["word11"]
     await store.aclose()
 
 

@@ -72,7 +72,7 @@ async def test_calls_are_spans(client: AsyncQdrantClient) -> None:
     await store.prepare(COLLECTION)
     with tracing() as ended:
         await store.search(COLLECTION_NAME, "a private question", None, {}, 3)
-    assert [each.name for each in ended] == ["qdrant collection_exists", "qdrant retrieve", "qdrant query_points"]
+    assert [span.name for span in ended] == ["qdrant collection_exists", "qdrant retrieve", "qdrant query_points"]
     assert ended[2].attributes == {
         "db.system.name": "qdrant", "db.operation.name": "query_points", "llm_platform.result": "ok",
     }
@@ -189,7 +189,7 @@ async def test_no_reader_misses_a_document_that_is_replaced(
         for operation in operations:
             await all_at_once(collection, [operation], **more)
             found = await store.search(COLLECTION_NAME, "words", None, {}, 2 * BATCH_POINTS)
-            seen.append({each.passage.text.partition(" ")[0] for each in found})
+            seen.append({hit.passage.text.partition(" ")[0] for hit in found})
             assert await store.lookup(COLLECTION_NAME, ["a"])
 
     monkeypatch.setattr(client, "batch_update_points", step_by_step)
@@ -218,7 +218,7 @@ async def test_a_writer_that_dies_half_way(client: AsyncQdrantClient, monkeypatc
             await store.replace(COLLECTION_NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
     assert (await store.lookup(COLLECTION_NAME, ["a"]))["a"].sha256 == "old"
     await store.replace(COLLECTION_NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
-    assert [each.text for each in await store.passages(COLLECTION_NAME, "a")] == ["new words"]
+    assert [passage.text for passage in await store.passages(COLLECTION_NAME, "a")] == ["new words"]
 
 
 def a_passage(text: str) -> EmbeddedPassage:

@@ -67,7 +67,10 @@ async def test_two_processes_share_a_file(tmp_path: Path) -> None:
 async def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
     """Its research runs are there and can be run; several processes may open it at once."""
     file = tmp_path / "researches.sqlite3"
-    statements = [each.format(number="INTEGER PRIMARY KEY AUTOINCREMENT").replace("llm_platform.", "") for each in SCHEMA]
+    statements = [
+        statement.format(number="INTEGER PRIMARY KEY AUTOINCREMENT").replace("llm_platform.", "")
+        for statement in SCHEMA
+    ]
     with closing(sqlite3.connect(file)) as connection, connection:
         for statement in (*statements, "PRAGMA user_version = 1"):
             connection.execute(statement)

@@ -141,7 +141,7 @@ def _of_one(name: Name, requests: Sequence[Record], outcomes: Sequence[Record]) 
     if len({(one.topic, one.value) for one in outcomes}) > 1:
         yield f"contradicted: {which} is {' and '.join(sorted({one.place for one in outcomes}))}"
     asked = Counter((one.key, one.headers) for one in requests)
-    told = Counter((one.key, tuple(each for each in one.headers if each != REUSED)) for one in outcomes)
+    told = Counter((one.key, tuple(header for header in one.headers if header != REUSED)) for one in outcomes)
     for (key, _), count in (asked - told).items():
         yield f"lost: {which} with the key {key!r} and its headers, {count} times"
     for key, _ in told.keys() - asked.keys():

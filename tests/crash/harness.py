@@ -214,10 +214,10 @@ class CrashRun:
             config = [
                 replace(self._worker_config(), concurrency=SLOW_AT_ONCE) for _ in range(STAYING + self._plan.moves)
             ]
-            staying = [stack.enter_context(WorkerHandle(each)).ready() for each in config[:STAYING]]
+            staying = [stack.enter_context(WorkerHandle(worker)).ready() for worker in config[:STAYING]]
             if self._all_answered(SETTLE_S):
-                for number, each in enumerate(config[STAYING:]):
-                    if not self._move(producer, each, under_backlog=number % 2 == 1):
+                for number, worker in enumerate(config[STAYING:]):
+                    if not self._move(producer, worker, under_backlog=number % 2 == 1):
                         break
             self._stop(staying)
 

@@ -38,7 +38,7 @@ Restart = Callable[[], None]
 
 def in_turn(*restarts: Restart | None) -> Restart | None:
     """A function that calls one after the other of those that there are; None for none."""
-    turns = cycle([each for each in restarts if each is not None])
+    turns = cycle([restart for restart in restarts if restart is not None])
     return (lambda: next(turns)()) if any(restarts) else None
 
 

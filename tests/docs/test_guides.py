@@ -125,7 +125,7 @@ def test_quoted_messages_are_those_of_the_code(page: str) -> None:
     ]
     messages = [message for message in table if message != "message"]
     assert len(messages) == MESSAGE_TABLES[page]
-    printed = [any(each.fullmatch(message) for each in formats) for message in messages]
+    printed = [any(pattern.fullmatch(message) for pattern in formats) for message in messages]
     assert [
         message for message, known in zip(messages, printed, strict=True) if message not in source and not known
     ] == []

@@ -77,13 +77,15 @@ def test_hosts_are_given_valid_lines() -> None:
             assert server["headers"]["Authorization"].startswith("Bearer ${")
 
 
-@pytest.mark.parametrize("server", [each for each in servers_in_page() if "command" in each], ids=lambda each: each["args"][-1])
+@pytest.mark.parametrize(
+    "server", [server for server in servers_in_page() if "command" in server], ids=lambda server: server["args"][-1]
+)
 async def test_the_lines_start_a_server(server: dict[str, Any], tmp_path: Path) -> None:
     """The command with these arguments and variables lists the tools."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\nThe harbour is nine metres deep.\n")
     program = str(Path(sys.executable).parent / server["command"])
-    arguments = [each.replace("${workspaceFolder}", str(tmp_path)) for each in server["args"]]
+    arguments = [arg.replace("${workspaceFolder}", str(tmp_path)) for arg in server["args"]]
     parameters = StdioServerParameters(
         command=program, args=arguments, env={**server.get("env", {}), "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data")}
     )

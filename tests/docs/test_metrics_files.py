@@ -32,7 +32,7 @@ def known_names() -> dict[str, Metric]:
 
 
 def panels() -> list[dict[str, Any]]:
-    return [each for each in json.loads(DASHBOARD.read_text())["panels"] if each["type"] != "row"]
+    return [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
 
 
 def expressions() -> Iterator[str]:
@@ -82,8 +82,8 @@ def test_page_of_traces_has_the_declared_spans() -> None:
     """Each span with its kind, attributes and description, and no other."""
     page = (ROOT / "docs" / "reference" / "traces.md").read_text(encoding="utf-8")
     rows = [
-        f"| `{each.name}` | {each.kind} | {', '.join(f'`{name}`' for name in each.attributes)} | {each.help} |"
-        for each in SPANS
+        f"| `{span.name}` | {span.kind} | {', '.join(f'`{name}`' for name in span.attributes)} | {span.help} |"
+        for span in SPANS
     ]
     table = page.partition("## Spans")[2].partition("Every span")[0]
     assert [line for line in table.splitlines() if line.startswith("| `")] == rows

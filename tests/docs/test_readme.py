@@ -36,7 +36,7 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
 
 def test_the_report_is_what_the_readme_shows(tmp_path: Path) -> None:
     """The command of the section on reports, run as it stands there over a store of its own."""
-    (command,) = [each for each, _ in sessions_in("README.md") if "--depth report" in each]
+    (command,) = [session for session, _ in sessions_in("README.md") if "--depth report" in session]
     words = shlex.split(command.replace("--documents ", f"--documents {ROOT}/"))
     printed = run(sys.executable, "-m", "modules.llm_platform", *words[1:], cwd=tmp_path)
     assert shows(output_of("README.md", command), printed), printed

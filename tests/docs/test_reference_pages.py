@@ -45,8 +45,10 @@ ABSTRACT = {"LLMException", "RestError"}  # never raised themselves
 
 
 def subclasses(module: object) -> list[type[AppException]]:
-    found = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, AppException)]
-    return [each for each in found if each is not AppException and each.__name__ not in ABSTRACT]
+    found = [
+        member for member in vars(module).values() if isinstance(member, type) and issubclass(member, AppException)
+    ]
+    return [error for error in found if error is not AppException and error.__name__ not in ABSTRACT]
 
 
 def test_every_route_is_described() -> None:

@@ -69,7 +69,7 @@ def test_every_metric_is_in_the_table() -> None:
     """And the table has no other."""
     cells = [row[0] for row in rows_of(SCALING)]
     named = {name for cell in cells if cell.startswith("`") for name in re.findall(r"`(\w+)`", cell)}
-    assert named == {each.name.removeprefix(f"{PREFIX}worker_") for each in WORKER_METRICS}
+    assert named == {metric.name.removeprefix(f"{PREFIX}worker_") for metric in WORKER_METRICS}
 
 
 async def test_documents_as_lines_are_found_by_their_fields(tmp_path: Path) -> None:

@@ -119,8 +119,12 @@ def _route(document: Mapping[str, Any], path: str, method: str, operation: Mappi
         if "$ref" in schema:
             schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         fields = tuple(schema.get("properties", ()))
-    parameters = [each for each in operation.get("parameters", ()) if each["in"] == "query" and each["required"]]
-    query = {each["name"]: each["example"] for each in parameters}
+    parameters = [
+        parameter
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query" and parameter["required"]
+    ]
+    query = {parameter["name"]: parameter["example"] for parameter in parameters}
     statuses = tuple(int(status) for status in operation["responses"] if status != "500")
     return Route(method.upper(), path, (*statuses, 404), media and media.get("example", {}), fields, query)
 

@@ -119,13 +119,13 @@ async def test_killed_in_the_middle_of_a_report(tmp_path: Path) -> None:
             rest = await second.events(name, after=seen[-1]["number"])
             state = await second.state(name)
             assert (state["status"], state["attempts"]) == ("done", 2)
-            assert [each["number"] for each in seen + rest] == list(range(1, len(seen + rest) + 1))
+            assert [event["number"] for event in seen + rest] == list(range(1, len(seen + rest) + 1))
             while rest[0]["type"] == "model_progress":  # of a call that waited, between the last look and the kill
                 seen.append(rest.pop(0))
             assert (rest[0]["type"], rest[0]["reason"]) == ("reset", "interrupted")
             assert rest[-1]["response"] == state["response"]
             assert state["response"]["metadata"]["plan"] == list(SUB_QUESTIONS)
-            tokens = "".join(each["text"] for each in rest if each["type"] == "token")
+            tokens = "".join(event["text"] for event in rest if event["type"] == "token")
             assert tokens == state["response"]["synthesis"]
             cited = state["response"]["citations"][0]
             source = (await second.client.get(f"/research/{name}/sources/{cited['source_index']}")).json()
@@ -169,7 +169,7 @@ async def test_two_servers_on_one_folder(tmp_path: Path) -> None:
         names = [await one.submit(query=f"What is heat pump number {n}?", depth="shallow") for n in range(6)]
         ends = await asyncio.gather(*((one, two)[n % 2].events(name) for n, name in enumerate(names)))
         assert all(events[-1]["type"] == "done" for events in ends)
-        assert all([each["type"] for each in events].count("started") == 1 for events in ends)
+        assert all([event["type"] for event in events].count("started") == 1 for events in ends)
         listed = (await two.client.get("/research")).json()["researches"]
         assert [job["id"] for job in listed] == names[::-1]
         assert {job["attempts"] for job in listed} == {1}

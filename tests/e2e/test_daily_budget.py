@@ -38,7 +38,7 @@ async def research(server: Served, **headers: str) -> dict[str, Any]:
 
 
 def budget_entries(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    return [each for each in answer["degraded"] if each["component"] == "budget/day"]
+    return [degradation for degradation in answer["degraded"] if degradation["component"] == "budget/day"]
 
 
 @pytest.fixture

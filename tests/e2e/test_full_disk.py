@@ -55,7 +55,9 @@ async def test_a_full_disk_is_said(tmp_path: Path) -> None:
     async with serving(upstream.handle) as loopback, server_on_a_full_disk(loopback, tmp_path) as (client, filling):
         answer = await client.post("/research", json={"query": QUESTION, "depth": "report"})
         assert answer.status_code == 200, answer.text
-        [reason] = [each["reason"] for each in answer.json()["degraded"] if each["component"] == "store"]
+        [reason] = [
+            degradation["reason"] for degradation in answer.json()["degraded"] if degradation["component"] == "store"
+        ]
         assert "LLM_PLATFORM_DATA_DIR" in reason
         refused = await client.post("/research", json=background)
         assert (refused.status_code, refused.json()["code"]) == (503, "store"), refused.text

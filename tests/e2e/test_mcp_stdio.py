@@ -63,7 +63,7 @@ async def test_a_host_researches_its_documents(mode: str, documents: Path, tmp_p
     answer = result.structured_content
     assert "nine metres" in answer["synthesis"]
     assert answer["sources"][0]["url"] == "doc:harbour.md"
-    assert {each["verdict"] for each in answer["citations"]} == {"supported"}
+    assert {citation["verdict"] for citation in answer["citations"]} == {"supported"}
     assert [step.partition(":")[0].partition(" the")[0] for step in steps][-2:] == ["searched", "writing"]
     assert refused.is_error
 

@@ -31,7 +31,7 @@ async def test_more_researches_than_allowed_are_refused(tmp_path: Path, stream: 
         assert (await server.client.get("/ready")).status_code == 200
         assert (await server.client.get("/health")).status_code == 200
         assert (
-            len([each for each in server.upstream.requests if each.path.startswith("/search")]) <= 3
+            len([request for request in server.upstream.requests if request.path.startswith("/search")]) <= 3
         )  # one by /health
         server.search.gate.set()
         answers = await asyncio.gather(*running, *others)

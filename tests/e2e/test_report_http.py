@@ -96,9 +96,9 @@ async def test_every_door_gives_the_same_report(tmp_path: Path) -> None:
     async with served(Upstream(), tmp_path) as client:
         first, again = await events(client, query=QUESTION), await events(client, query=QUESTION)
         # The verdicts of the words, before the judge is asked, are no part of a stored report.
-        assert [each["type"] for each in again] == [each["type"] for each in first if each["type"] != "verified"]
+        assert [event["type"] for event in again] == [event["type"] for event in first if event["type"] != "verified"]
         made, replayed = first[-1]["response"], again[-1]["response"]
-        assert made["synthesis"] == "".join(each["text"] for each in first if each["type"] == "token")
+        assert made["synthesis"] == "".join(event["text"] for event in first if event["type"] == "token")
         assert replayed["synthesis"] == made["synthesis"]
         assert replayed["metadata"]["stored_at"]
         _, whole, _ = await request_report(client, QUESTION)

@@ -44,7 +44,7 @@ class FakeCitationJudge(ICitationJudge):
         await asyncio.sleep(self._delay_s)
         if self._error is not None:
             raise self._error
-        verdicts = tuple(self._verdict(each) if callable(self._verdict) else self._verdict for each in claims)
+        verdicts = tuple(self._verdict(claim) if callable(self._verdict) else self._verdict for claim in claims)
         return JudgedClaims(verdicts=verdicts, spent=self._spent, degraded=self._degraded)
 
 

@@ -32,20 +32,20 @@ class MemoryFailedRequestStore(IFailedRequestStore):
             return
         self._requests.pop(key, None)
         self._requests[key] = request._replace(stored_at=self._clock())
-        while sum(len(each.value) for each in self._requests.values()) > self._max_bytes:
+        while sum(len(request.value) for request in self._requests.values()) > self._max_bytes:
             del self._requests[next(iter(self._requests))]
 
     async def list(self) -> list[FailedRequest]:
         since = self._clock() - self._ttl_s
-        return [each for each in self._requests.values() if each.stored_at >= since]
+        return [request for request in self._requests.values() if request.stored_at >= since]
 
     async def remove(self, requests: Sequence[FailedRequest]) -> None:
-        self._requests = {key: each for key, each in self._requests.items() if each not in requests}
+        self._requests = {key: request for key, request in self._requests.items() if request not in requests}
 
     async def clean(self) -> int:
         recent = await self.list()
         removed = len(self._requests) - len(recent)
-        self._requests = {key: each for key, each in self._requests.items() if each in recent}
+        self._requests = {key: request for key, request in self._requests.items() if request in recent}
         return removed
 
 
@@ -58,11 +58,11 @@ class FailedRequestStoreContract:
             FailedRequest("search", "a", "", bytes(range(256)), b"k\0", (("h", b"\xff\0"), ("h", None), ("ü\0", b""))),
             FailedRequest("answer", "a", "", b"{}"),
             FailedRequest("search", "a", "acme", b"{}"),
-            *(FailedRequest("search", each, "t", b"{}") for each in UNUSUAL_IDS),
+            *(FailedRequest("search", request_id, "t", b"{}") for request_id in UNUSUAL_IDS),
         ]
-        for each in requests:
-            await failed.put(each)
-        assert [each._replace(stored_at=0.0) for each in await failed.list()] == requests
+        for request in requests:
+            await failed.put(request)
+        assert [request._replace(stored_at=0.0) for request in await failed.list()] == requests
 
     async def test_later_failure_replaces_the_request(self, failed: IFailedRequestStore, elapse: Elapse) -> None:
         """It counts as new, and is not removed by somebody who has read the earlier one."""
@@ -81,11 +81,11 @@ class FailedRequestStoreContract:
         """So that no more than the maximum is stored; a request that is larger than that is not stored, and drops none."""
         for number in range(20):
             await failed.put(FailedRequest("search", f"{number}", "", b"x" * 1000))
-        ids = [each.request_id for each in await failed.list()]
+        ids = [request.request_id for request in await failed.list()]
         assert 5 <= len(ids) <= MAX_BYTES // 1000
         assert ids == [f"{number}" for number in range(20 - len(ids), 20)]
         await failed.put(FailedRequest("search", "large", "", b"x" * (MAX_BYTES + 1)))
-        assert [each.request_id for each in await failed.list()] == ids
+        assert [request.request_id for request in await failed.list()] == ids
 
     async def test_old_requests_are_removed(self, failed: IFailedRequestStore, elapse: Elapse) -> None:
         """They are not returned even before they are removed."""
@@ -93,6 +93,6 @@ class FailedRequestStoreContract:
         await elapse(TTL_DAYS * DAY_S - 60)
         await failed.put(FailedRequest("search", "young", "", b"{}"))
         await elapse(120)
-        assert [each.request_id for each in await failed.list()] == ["young"]
+        assert [request.request_id for request in await failed.list()] == ["young"]
         assert await failed.clean() == 1
         assert await failed.clean() == 0

@@ -42,7 +42,8 @@ class MemoryOutcomeStore(IOutcomeStore):
         self._check()
         now = self._clock()
         return [
-            self._outcomes.setdefault((each.stage, each.tenant, each.request_id), (now, each))[1] for each in outcomes
+            self._outcomes.setdefault((outcome.stage, outcome.tenant, outcome.request_id), (now, outcome))[1]
+            for outcome in outcomes
         ]
 
     async def scan(self, wanted: OutcomeFilter) -> AsyncIterator[StoredOutcome]:
@@ -57,10 +58,10 @@ class MemoryOutcomeStore(IOutcomeStore):
     async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
         self._check()
         removed = []
-        for each in outcomes:
-            place = each.stage, each.tenant, each.request_id
+        for outcome in outcomes:
+            place = outcome.stage, outcome.tenant, outcome.request_id
             stored = self._outcomes.get(place)
-            removed.append(stored is not None and stored[1].body == each.body)
+            removed.append(stored is not None and stored[1].body == outcome.body)
             if removed[-1]:
                 del self._outcomes[place]
         return removed
@@ -113,7 +114,7 @@ class OutcomeStoreContract:
         """Each result is that of `get`, in order, also for a repeated key; no keys return an empty list."""
         outcomes = [sample_outcome(f"{number}", body=b"%d" % number) for number in range(CONCURRENT_CALLS)]
         await store.put_if_absent(outcomes)
-        keys = [(each.stage, each.request_id, each.tenant) for each in outcomes]
+        keys = [(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes]
         assert await store.get_many([("answer", "0", ""), *keys, keys[7], ("search", "0", "x")]) == [
             None, *outcomes, outcomes[7], None,
         ]
@@ -138,10 +139,13 @@ class OutcomeStoreContract:
     async def test_tenants_are_independent(self, store: IOutcomeStore) -> None:
         """The same id of another tenant, or of none, is another request, also if tenant and id concatenate to the same text."""
         owners = ("", "a", "ab", "ünï", "ü", "1", *UNUSUAL_IDS)
-        places = [(tenant, each) for tenant in dict.fromkeys(owners) for each in ("s1", "bs1", "a", "\0s1")]
-        outcomes = [sample_outcome(each, body=repr((tenant, each)).encode(), tenant=tenant) for tenant, each in places]
+        places = [(tenant, request_id) for tenant in dict.fromkeys(owners) for request_id in ("s1", "bs1", "a", "\0s1")]
+        outcomes = [
+            sample_outcome(request_id, body=repr((tenant, request_id)).encode(), tenant=tenant)
+            for tenant, request_id in places
+        ]
         assert await store.put_if_absent(outcomes) == outcomes
-        assert [await store.get("search", each, tenant) for tenant, each in places] == outcomes
+        assert [await store.get("search", request_id, tenant) for tenant, request_id in places] == outcomes
         assert await store.put_if_absent([sample_outcome("s1", body=b"later", tenant="a")]) == [
             outcomes[places.index(("a", "s1"))]
         ]
@@ -149,9 +153,9 @@ class OutcomeStoreContract:
 
     async def test_ids_can_be_any_text(self, store: IOutcomeStore) -> None:
         """Ids are compared exactly."""
-        outcomes = [sample_outcome(each, body=each.encode()) for each in UNUSUAL_IDS]
+        outcomes = [sample_outcome(request_id, body=request_id.encode()) for request_id in UNUSUAL_IDS]
         assert await store.put_if_absent(outcomes) == outcomes
-        assert [await store.get("search", each) for each in UNUSUAL_IDS] == outcomes
+        assert [await store.get("search", request_id) for request_id in UNUSUAL_IDS] == outcomes
 
     async def test_concurrent_calls_agree_on_the_first_outcome(self, store: IOutcomeStore) -> None:
         """Concurrent calls for one request return the same outcome; other requests get their own."""
@@ -165,15 +169,15 @@ class OutcomeStoreContract:
     async def test_cancelled_call_does_not_affect_others(self, store: IOutcomeStore) -> None:
         """The outcomes of calls that were not cancelled are stored."""
         outcomes = [sample_outcome(f"{number}", body=b"%d" % number) for number in range(CONCURRENT_CALLS)]
-        tasks = [asyncio.ensure_future(store.put_if_absent([each])) for each in outcomes]
+        tasks = [asyncio.ensure_future(store.put_if_absent([outcome])) for outcome in outcomes]
         await asyncio.sleep(0)
         for task in tasks[::2]:
             task.cancel()
         for task in tasks[::2]:
             with suppress(asyncio.CancelledError):
                 await task
-        assert [await task for task in tasks[1::2]] == [[each] for each in outcomes[1::2]]
-        assert [await store.get("search", each.request_id) for each in outcomes[1::2]] == outcomes[1::2]
+        assert [await task for task in tasks[1::2]] == [[outcome] for outcome in outcomes[1::2]]
+        assert [await store.get("search", outcome.request_id) for outcome in outcomes[1::2]] == outcomes[1::2]
 
     async def test_clean_removes_expired_outcomes(self, store: IOutcomeStore, elapse: Elapse) -> None:
         """`clean` removes expired outcomes only; their requests are new ones afterwards."""
@@ -198,12 +202,12 @@ class OutcomeStoreContract:
         failed = sample_outcome("f", body=b"{}", kind="failed")
         answer = sample_outcome("a", body=b"[]", stage="answer")
         owned = sample_outcome("f", body=b"owned", tenant="acme")
-        for each in (failed, answer, owned):
-            await store.put_if_absent([each])
+        for outcome in (failed, answer, owned):
+            await store.put_if_absent([outcome])
             await elapse(1)
         found = await self._scan(store)
         assert found[:3] == [owned, answer, failed]
-        assert {each.request_id for each in found[3:]} == {each.request_id for each in old}
+        assert {outcome.request_id for outcome in found[3:]} == {outcome.request_id for outcome in old}
         assert len(found) == len(old) + 3
         assert await self._scan(store, kind="failed") == [failed]
         assert await self._scan(store, stage="answer") == [answer]
@@ -219,7 +223,7 @@ class OutcomeStoreContract:
         await store.put_if_absent([sample_outcome("a", body=b"1")])
         await elapse(100)
         await store.put_if_absent([sample_outcome("b", body=b"2")])
-        later, earlier = [each.stored_at async for each in store.scan(OutcomeFilter())]
+        later, earlier = [outcome.stored_at async for outcome in store.scan(OutcomeFilter())]
         assert 99 <= later - earlier < 100 + TOLERANCE_S
 
     async def test_removed_outcome_makes_the_request_new(self, store: IOutcomeStore) -> None:
@@ -238,7 +242,7 @@ class OutcomeStoreContract:
 
     @staticmethod
     async def _scan(store: IOutcomeStore, **wanted: Any) -> list[Outcome]:
-        return [each.outcome async for each in store.scan(OutcomeFilter(**wanted))]
+        return [outcome.outcome async for outcome in store.scan(OutcomeFilter(**wanted))]
 
     async def test_reading_does_not_extend_the_lifetime(self, store: IOutcomeStore, elapse: Elapse) -> None:
         """The lifetime of an outcome begins when it is first stored."""

@@ -93,7 +93,7 @@ class ResearchJobStoreContract:
         assert took_s == pytest.approx(2.0, abs=0.1)  # a database reads its clock for each column
         page = await store.events("owner", "a", 0, 10)
         assert page is not None
-        assert ([each.number for each in page.events], page.is_last) == ([1, 2], True)
+        assert ([event.number for event in page.events], page.is_last) == ([1, 2], True)
         assert await store.sources("owner", "a") == held
         assert await store.claim("worker", LEASE_S) is None
         assert await store.get("", "a") is None
@@ -151,8 +151,8 @@ class ResearchJobStoreContract:
         found = await store.thread("owner", "a")
         assert found is not None
         assert [(job.id, job.previous_id) for job in found.researches] == [("a", None), ("b", "a"), ("c", None), ("d", "a")]
-        assert [(each.id, each.runs) for each in await store.threads("other", 9)] == [("x", 1)]
-        assert [(each.id, each.runs) for each in await store.threads("owner", 9)] == [("y", 1), ("a", 4)]
+        assert [(thread.id, thread.runs) for thread in await store.threads("other", 9)] == [("x", 1)]
+        assert [(thread.id, thread.runs) for thread in await store.threads("owner", 9)] == [("y", 1), ("a", 4)]
 
     async def test_threads_are_listed_by_their_newest_run(self, store: IResearchJobStore) -> None:
         """Each thread once, those with the newest run first, in pages; a thread of another owner is in none."""
@@ -160,9 +160,9 @@ class ResearchJobStoreContract:
             await store.add(new_job(name, "owner"), MANY)
         await store.add(new_job("x", "other"), MANY)
         await store.add(follow_up("e", "b"), MANY)
-        assert [each.id for each in await store.threads("owner", 3)] == ["b", "d", "c"]
-        assert [each.id for each in await store.threads("owner", 3, "c")] == ["a"]
-        assert [each.id for each in await store.threads("owner", 3, "b")] == ["d", "c", "a"]
+        assert [thread.id for thread in await store.threads("owner", 3)] == ["b", "d", "c"]
+        assert [thread.id for thread in await store.threads("owner", 3, "c")] == ["a"]
+        assert [thread.id for thread in await store.threads("owner", 3, "b")] == ["d", "c", "a"]
 
     async def test_threads_of_two_owners_with_equal_ids_are_apart(self, store: IResearchJobStore) -> None:
         """Names, counts, times, paging, search, titles and deletion of one owner's threads do not depend on another's."""
@@ -172,24 +172,30 @@ class ResearchJobStoreContract:
         await store.add(follow_up("d", "a"), MANY)
         await store.add(follow_up("e", "a", "other"), MANY)
         await store.add(follow_up("f", "c", "other", "Which bell rings?"), MANY)
-        runs = {owner: [(each.id, each.runs, each.running) for each in await store.threads(owner, 9)] for owner in OWNERS}
+        runs = {
+            owner: [(thread.id, thread.runs, thread.running) for thread in await store.threads(owner, 9)]
+            for owner in OWNERS
+        }
         assert runs == {
             "owner": [("a", 2, 2), ("c", 1, 1), ("b", 1, 1)],
             "other": [("c", 2, 2), ("a", 2, 2), ("b", 1, 1)],
         }
-        after_a = {owner: [each.id for each in await store.threads(owner, 9, "a")] for owner in OWNERS}
+        after_a = {owner: [thread.id for thread in await store.threads(owner, 9, "a")] for owner in OWNERS}
         assert after_a == {"owner": ["c", "b"], "other": ["b"]}
-        assert [each.id for each in await store.threads("owner", 9, None, "bell")] == []
+        assert [thread.id for thread in await store.threads("owner", 9, None, "bell")] == []
         for owner, ids in (("owner", ["a", "d"]), ("other", ["a", "e"])):
             found = await store.thread(owner, "a")
             assert found is not None
             assert ([job.id for job in found.researches], found.runs) == (ids, 2)
         assert await store.rename_thread("owner", "a", "Mine")
-        titles = {owner: {each.id: each.title for each in await store.threads(owner, 9)}["a"] for owner in OWNERS}
+        titles = {owner: {thread.id: thread.title for thread in await store.threads(owner, 9)}["a"] for owner in OWNERS}
         assert titles == {"owner": "Mine", "other": QUESTION}
         assert sorted(await store.delete_thread("owner", "a")) == ["a", "d"]
         assert await store.cancel("other", "a", event(0))
-        runs = {owner: [(each.id, each.runs, each.running) for each in await store.threads(owner, 9)] for owner in OWNERS}
+        runs = {
+            owner: [(thread.id, thread.runs, thread.running) for thread in await store.threads(owner, 9)]
+            for owner in OWNERS
+        }
         assert runs == {"owner": [("c", 1, 1), ("b", 1, 1)], "other": [("c", 2, 2), ("a", 2, 1), ("b", 1, 1)]}
 
     async def test_a_run_joins_no_thread_of_another_owner(self, store: IResearchJobStore) -> None:
@@ -198,17 +204,17 @@ class ResearchJobStoreContract:
         await store.add(follow_up("b", "a", "other"), MANY)
         await store.add(new_job("b", "owner"), MANY)
         await store.add(follow_up("c", "b"), MANY)
-        assert [(each.id, each.runs) for each in await store.threads("owner", 9)] == [("b", 2)]
-        assert [(each.id, each.runs) for each in await store.threads("other", 9)] == [("a", 2)]
+        assert [(thread.id, thread.runs) for thread in await store.threads("owner", 9)] == [("b", 2)]
+        assert [(thread.id, thread.runs) for thread in await store.threads("other", 9)] == [("a", 2)]
 
     async def test_threads_of_compatible_apis_are_not_listed(self, store: IResearchJobStore) -> None:
         """Their clients hold their addresses, by which they are found; one that was continued without such an API is listed."""
         runs = (("a", None, ""), ("b", None, "openai"), ("c", None, "tavily"), ("d", "c", ""), ("e", "b", "openai"))
         for name, previous, api in runs:
             assert await store.add(replace(follow_up(name, previous), api=api), MANY)
-        assert [(each.id, each.runs) for each in await store.threads("owner", 9)] == [("c", 2), ("a", 1)]
-        assert [each.id for each in await store.threads("owner", 9, "c")] == ["a"]
-        assert [each.id for each in await store.threads("owner", 9, None, "costs")] == ["c", "a"]
+        assert [(thread.id, thread.runs) for thread in await store.threads("owner", 9)] == [("c", 2), ("a", 1)]
+        assert [thread.id for thread in await store.threads("owner", 9, "c")] == ["a"]
+        assert [thread.id for thread in await store.threads("owner", 9, None, "costs")] == ["c", "a"]
         found = await store.thread("owner", "e")
         assert found is not None
         assert (found.id, found.runs) == ("b", 2)
@@ -219,7 +225,7 @@ class ResearchJobStoreContract:
         await store.add(follow_up("b", "a", query="Was kosten WÄRMEPUMPEN, 100% elektrisch?"), MANY)
         await store.add(follow_up("c", None, query="Сколько стоит_насос?"), MANY)
         found = {
-            text: [each.id for each in await store.threads("owner", 10, None, text)]
+            text: [thread.id for thread in await store.threads("owner", 10, None, text)]
             for text in ("wärmepumpen", "heat PUMPS", "НАСОС", "100% ", "0%e", "t_p", "!", "'", "nothing")
         }
         assert found == {
@@ -236,31 +242,35 @@ class ResearchJobStoreContract:
         await store.add(follow_up("c", "b"), MANY)
         [found] = await store.threads("owner", 10, None, "heizung ö")
         assert (found.id, found.title) == ("a", "Heizung Ö")
-        assert [each.title for each in await store.threads("owner", 10, None, "pumps")] == ["Heizung Ö"]
+        assert [thread.title for thread in await store.threads("owner", 10, None, "pumps")] == ["Heizung Ö"]
 
     async def test_a_thread_outlives_its_first_run(self, store: IResearchJobStore) -> None:
         """It keeps its id, its title and its words when the run with this id is gone, and a run still joins it."""
         await store.add(new_job("a", "owner"), MANY)
         await store.add(follow_up("b", "a"), MANY)
         assert await store.delete("owner", "a")
-        assert [(each.id, each.title) for each in await store.threads("owner", 9, None, "pumps")] == [("a", QUESTION)]
+        assert [(thread.id, thread.title) for thread in await store.threads("owner", 9, None, "pumps")] == [
+            ("a", QUESTION)
+        ]
         assert await store.rename_thread("owner", "a", "Heizung Ö")
         await store.record(follow_up("c", "b"), [event(1)], None, 0.0)
         assert await store.delete("owner", "b")
         await store.add(replace(new_job("d", "owner"), thread_id="a"), MANY)
         await store.add(replace(new_job("x", "other"), thread_id="a"), MANY)
-        assert [(each.id, each.title, each.runs) for each in await store.threads("owner", 9)] == [("a", "Heizung Ö", 2)]
-        assert [each.id for each in await store.threads("owner", 9, None, "heizung ö")] == ["a"]
+        assert [(thread.id, thread.title, thread.runs) for thread in await store.threads("owner", 9)] == [
+            ("a", "Heizung Ö", 2)
+        ]
+        assert [thread.id for thread in await store.threads("owner", 9, None, "heizung ö")] == ["a"]
         for name in ("a", "c"):
             found = await store.thread("owner", name)
             assert found is not None
-            assert (found.id, [each.id for each in found.researches]) == ("a", ["c", "d"])
+            assert (found.id, [research.id for research in found.researches]) == ("a", ["c", "d"])
         assert await store.thread("owner", "b") is None
         assert await store.rename_thread("owner", "a", "Wärme")
-        assert [each.title for each in await store.threads("owner", 9, None, "WÄRME")] == ["Wärme"]
+        assert [thread.title for thread in await store.threads("owner", 9, None, "WÄRME")] == ["Wärme"]
         assert sorted(await store.delete_thread("owner", "a")) == ["c", "d"]
         assert await store.threads("owner", 9) == ()
-        assert [each.id for each in await store.threads("other", 9)] == ["x"]
+        assert [thread.id for thread in await store.threads("other", 9)] == ["x"]
 
     async def test_equal_ids_of_two_owners_are_two_threads(self, store: IResearchJobStore) -> None:
         """Clients choose the ids of their requests: what another owner stores under the same ids changes no count, no order,
@@ -273,12 +283,20 @@ class ResearchJobStoreContract:
         pages = [await store.threads("owner", 9, name) for name in "abcd"]
         for name, previous in (("c", None), ("b", None), ("a", None), ("x", "a"), ("y", "c")):
             await store.add(follow_up(name, previous, "other", "Is a secret kept?"), MANY)
-        assert [(each.id, each.runs, each.running) for each in before] == [("a", 2, 2), ("c", 1, 1), ("b", 1, 1)]
+        assert [(thread.id, thread.runs, thread.running) for thread in before] == [
+            ("a", 2, 2),
+            ("c", 1, 1),
+            ("b", 1, 1),
+        ]
         assert await store.threads("owner", 9) == before
         assert [await store.threads("owner", 9, name) for name in "abcd"] == pages
-        assert [[each.id for each in page] for page in pages[:3]] == [["c", "b"], [], ["b"]]
+        assert [[thread.id for thread in page] for page in pages[:3]] == [["c", "b"], [], ["b"]]
         assert await store.threads("owner", 9, None, "secret") == ()
-        assert [(each.id, each.runs) for each in await store.threads("other", 9)] == [("c", 2), ("a", 2), ("b", 1)]
+        assert [(thread.id, thread.runs) for thread in await store.threads("other", 9)] == [
+            ("c", 2),
+            ("a", 2),
+            ("b", 1),
+        ]
 
     async def test_a_deleted_thread_is_gone(self, store: IResearchJobStore) -> None:
         """All its runs with their events; other threads stay."""
@@ -391,13 +409,13 @@ class ResearchJobStoreContract:
         await store.append(job, [event(1, "started"), event(2)], PROGRESS)
         page = await store.events("", "a", 0, 10)
         assert page is not None
-        assert ([each.number for each in page.events], page.is_last) == ([1, 2], False)
+        assert ([event.number for event in page.events], page.is_last) == ([1, 2], False)
         answer = '{"type": "failed", "problem": {"code": "timeout"}}'
         await store.finish(job, "failed", [event(3), event(4, "failed", answer)], PROGRESS)
         first, last = await store.events("", "a", 1, 2), await store.events("", "a", 3, 2)
         assert first is not None
         assert last is not None
-        assert ([each.number for each in first.events], first.is_last) == ([2, 3], False)
+        assert ([event.number for event in first.events], first.is_last) == ([2, 3], False)
         assert (last.events, last.is_last) == ((event(4, "failed", answer),), True)
         ended = await store.get("", "a")
         assert ended is not None
@@ -428,7 +446,7 @@ class ResearchJobStoreContract:
         await store.release(old)
         page = await store.events("", "a", 0, 10)
         assert page is not None
-        assert [each.number for each in page.events] == [1]
+        assert [event.number for event in page.events] == [1]
         await store.append(new, [event(2)], PROGRESS)
 
     async def test_a_clock_that_was_wrong_strands_nothing(self, store: IResearchJobStore, elapse: Elapse) -> None:
@@ -496,7 +514,7 @@ class ResearchJobStoreContract:
                 assert await store.claim_webhook(LEASE_S) is not None
                 await elapse(LEASE_S + 1)
         found = [await store.claim_webhook(LEASE_S) for _ in range(2)]
-        assert [each and each.job.id for each in found] == ["b", "a"]
+        assert [delivery and delivery.job.id for delivery in found] == ["b", "a"]
 
     async def test_a_webhook_is_delivered(self, store: IResearchJobStore, elapse: Elapse) -> None:
         """It is due when the research ends, again after the delay of a failed attempt or a crash, and no more once settled."""
@@ -539,6 +557,6 @@ class ResearchJobStoreContract:
         assert await store.clean() == 0
         await elapse(2 * DAY_S)
         assert await store.clean() == 1
-        assert [each.id for each in await store.page("", 9)] == ["b"]
+        assert [job.id for job in await store.page("", 9)] == ["b"]
         assert await store.sources("", "a") is None
         assert await store.events("", "a", 0, 9) is None

@@ -63,6 +63,6 @@ class FakeSiteReader(ISiteReader):
         if isinstance(outcome, AppException):
             raise outcome
         assert not isinstance(outcome, str)
-        pairs = [(each, "") if isinstance(each, str) else each for each in outcome]
+        pairs = [(link, "") if isinstance(link, str) else link for link in outcome]
         links = tuple(PageLink(url=urljoin(url, href), text=text) for href, text in pairs)
         return LinkedPage(page=sample_page(url, f"Text of {url}"), links=links, size_bytes=self._size_bytes)

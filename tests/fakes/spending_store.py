@@ -32,7 +32,9 @@ class SpendingStoreContract:
 
     async def test_no_amount_is_lost(self, store: ISpendingStore, second: ISpendingStore) -> None:
         """Simultaneous calls all count."""
-        await asyncio.gather(*(each.add(_DAY, {"all": 0.125}, {}) for each in (store, second) for _ in range(20)))
+        await asyncio.gather(
+            *(spending.add(_DAY, {"all": 0.125}, {}) for spending in (store, second) for _ in range(20))
+        )
         assert await store.add(_DAY, {"all": 0.0}, {}) == {"all": 5.0}
 
     async def test_a_lost_sum_is_raised_to_what_was_seen(self, store: ISpendingStore, second: ISpendingStore) -> None:

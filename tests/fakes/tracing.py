@@ -149,7 +149,7 @@ class TracerContract:
             span.end()
 
         await asyncio.gather(request("a"), request("b"))
-        spans = {each.name: each for each in ended()}
+        spans = {span.name: span for span in ended()}
         for name in ("a", "b"):
             for number in (1, 2):
                 child = spans[f"search {name}{number}"]
@@ -174,7 +174,7 @@ class TracerContract:
         with running(root):
             await (await plan())
         root.end()
-        spans = {each.name: each for each in ended()}
+        spans = {span.name: span for span in ended()}
         assert spans["plan"].parent == spans["search"].parent == spans["root"].span_id
         assert spans["search fake"].parent == spans["search"].span_id
         assert len(spans) == 4
@@ -195,9 +195,9 @@ class TracerContract:
                     with traced(STAGE_SPAN, "reader"):
                         pass
             root.end()
-        spans = {each.name: each for each in ended()}
+        spans = {span.name: span for span in ended()}
         assert spans["reader"].parent == spans["stream"].parent == spans["root"].span_id
-        assert {each.split("-")[2] for each in made} == {spans["stream"].span_id}
+        assert {traceparent.split("-")[2] for traceparent in made} == {spans["stream"].span_id}
 
     async def test_calls_of_databases(self, tracer: ITracer, ended: ReadSpans) -> None:
         """They have the name of the system and of the operation; the result of a driver's error is its class."""
@@ -211,10 +211,12 @@ class TracerContract:
                 assert call is not None
                 call.name("SELECT")
                 raise ValueError("a private text")
-        found = [(each.name, each.attributes) for each in ended()]
+        found = [(span.name, span.attributes) for span in ended()]
         assert [name for name, _ in found] == ["redis GET", "postgresql SELECT"]
-        assert [f"{each['db.system.name']} {each['db.operation.name']}" for _, each in found] == [name for name, _ in found]
-        assert [each["llm_platform.result"] for _, each in found] == ["ok", "ValueError"]
+        assert [f"{attributes['db.system.name']} {attributes['db.operation.name']}" for _, attributes in found] == [
+            name for name, _ in found
+        ]
+        assert [attributes["llm_platform.result"] for _, attributes in found] == ["ok", "ValueError"]
         assert "private" not in str(ended())
         root.end()
 
@@ -230,6 +232,6 @@ class TracerContract:
                 pass
         with running(root), traced(UPSTREAM_SPAN, "search fake"):
             pass
-        assert [each.attributes["llm_platform.result"] for each in ended()] == ["internal", "cancelled", "ok"]
+        assert [span.attributes["llm_platform.result"] for span in ended()] == ["internal", "cancelled", "ok"]
         assert "private" not in str(ended())
         root.end()

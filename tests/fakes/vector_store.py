@@ -74,11 +74,11 @@ class MemoryVectorStore(IVectorStore):
         stored = self._stored(collection)
         kept = [
             _StoredPassage(
-                _round_trip(each.passage),
-                mean_centered(each.vector, stored.collection.mean, stored.collection.dimension),
-                _word_weights(each),
+                _round_trip(passage.passage),
+                mean_centered(passage.vector, stored.collection.mean, stored.collection.dimension),
+                _word_weights(passage),
             )
-            for each in passages
+            for passage in passages
         ]
         doc_id = replace_surrogates(document.doc_id)
         title = replace_surrogates(document.title)
@@ -103,22 +103,24 @@ class MemoryVectorStore(IVectorStore):
     ) -> list[FoundPassage]:
         stored = self._stored(collection)
         self.searches.append((text, filters, limit))
-        kept = [each for _, passages in stored.documents.values() for each in passages if _matches(each, filters)]
+        kept = [
+            passage for _, passages in stored.documents.values() for passage in passages if _matches(passage, filters)
+        ]
         query_vector = mean_centered(vector, stored.collection.mean, stored.collection.dimension)
         scores = [_keyword_scores(kept, question_words(text))]
         if query_vector is not None:
-            scores.append([max(0.0, _dot(query_vector, each.vector)) for each in kept])
-        fused = [sum(each) / len(scores) for each in zip(*map(_normalized, scores), strict=True)]
+            scores.append([max(0.0, _dot(query_vector, stored.vector)) for stored in kept])
+        fused = [sum(normalized) / len(scores) for normalized in zip(*map(_normalized, scores), strict=True)]
         found = [
-            FoundPassage(passage=each.passage, score=score)
-            for each, score in zip(kept, fused, strict=True)
+            FoundPassage(passage=stored.passage, score=score)
+            for stored, score in zip(kept, fused, strict=True)
             if score > 0
         ]
-        return sorted(found, key=lambda each: -each.score)[:limit]
+        return sorted(found, key=lambda hit: -hit.score)[:limit]
 
     async def passages(self, collection: str, doc_id: str) -> list[Passage]:
         _, kept = self._stored(collection).documents.get(replace_surrogates(doc_id), (None, []))
-        return [each.passage for each in kept]
+        return [stored.passage for stored in kept]
 
     async def finish(self, collection: str) -> None:
         self._check()
@@ -153,12 +155,12 @@ def _matches(kept: _StoredPassage, filters: Filters) -> bool:
 
 
 def _keyword_scores(kept: Sequence[_StoredPassage], query: SparseVector) -> list[float]:
-    having = Counter(index for each in kept for index in each.words)
+    having = Counter(index for stored in kept for index in stored.words)
     rarity = {
         index: math.log(1 + (len(kept) - having[index] + SMOOTHING) / (having[index] + SMOOTHING))
         for index in query.indices
     }
-    return [sum(each.words.get(index, 0.0) * weight for index, weight in rarity.items()) for each in kept]
+    return [sum(stored.words.get(index, 0.0) * weight for index, weight in rarity.items()) for stored in kept]
 
 
 def _dot(one: Sequence[float], other: Sequence[float] | None) -> float:

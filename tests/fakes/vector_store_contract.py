@@ -104,12 +104,12 @@ class VectorStoreContract:
         """After `replace` only the new passages exist; other documents are unchanged."""
         await fill_store(store)
         await put_document(store, "cats", "lions hunt at dawn", "cats sleep on the mat")
-        assert [each.text for each in await store.passages(COLLECTION_NAME, "cats")] == [
+        assert [passage.text for passage in await store.passages(COLLECTION_NAME, "cats")] == [
             "lions hunt at dawn",
             "cats sleep on the mat",
         ]
-        assert "milk" not in " ".join(each.passage.text for each in await search(store, "cats drink milk"))
-        assert sorted(each.doc_id for each in await list_documents(store)) == ["cats", "dogs", "tasks"]
+        assert "milk" not in " ".join(hit.passage.text for hit in await search(store, "cats drink milk"))
+        assert sorted(document.doc_id for document in await list_documents(store)) == ["cats", "dogs", "tasks"]
         assert (await store.lookup(COLLECTION_NAME, ["cats"]))["cats"].passages == 2
 
     async def test_document_can_have_no_passages(self, store: IVectorStore) -> None:
@@ -118,7 +118,7 @@ class VectorStoreContract:
         await put_document(store, "cats")
         assert (await store.lookup(COLLECTION_NAME, ["cats"]))["cats"].passages == 0
         assert await store.passages(COLLECTION_NAME, "cats") == []
-        assert "cats" not in {each.passage.doc_id for each in await search(store, "cats drink milk")}
+        assert "cats" not in {hit.passage.doc_id for hit in await search(store, "cats drink milk")}
 
     async def test_replace_many_replaces_each_document(self, store: IVectorStore) -> None:
         """`replace_many` has the effect of several calls of `replace`."""
@@ -127,14 +127,14 @@ class VectorStoreContract:
         batch = []
         for name, passages in texts.items():
             embedded = zip(sample_passages(name, passages), await EMBEDDER.embed(passages), strict=True)
-            batch.append((sample_document(name, passages, ""), [EmbeddedPassage(*each) for each in embedded]))
+            batch.append((sample_document(name, passages, ""), [EmbeddedPassage(*passage) for passage in embedded]))
         await store.replace_many(COLLECTION_NAME, batch)
         await store.replace_many(COLLECTION_NAME, [])
         for name, passages in texts.items():
-            assert [each.text for each in await store.passages(COLLECTION_NAME, name)] == passages
-        assert sorted(each.doc_id for each in await list_documents(store)) == ["cats", "dogs", "new", "tasks"]
+            assert [passage.text for passage in await store.passages(COLLECTION_NAME, name)] == passages
+        assert sorted(document.doc_id for document in await list_documents(store)) == ["cats", "dogs", "new", "tasks"]
         assert (await search(store, "birds fly"))[0].passage.doc_id == "new"
-        assert all("milk" not in each.passage.text for each in await search(store, "milk"))
+        assert all("milk" not in hit.passage.text for hit in await search(store, "milk"))
 
     async def test_vectors_can_be_added_later(self, store: IVectorStore) -> None:
         """A passage without a vector is found by keywords; after `add_vectors` also by its vector."""
@@ -149,7 +149,7 @@ class VectorStoreContract:
         await store.add_vectors(COLLECTION_NAME, [(complete, [EmbeddedPassage(passage, vector)])])
         assert await list_documents(store) == [complete]
         for text, query_vector in (("?!", vector), ("milk", None)):
-            assert [each.passage for each in await store.search(COLLECTION_NAME, text, query_vector, {}, 5)] == [
+            assert [hit.passage for hit in await store.search(COLLECTION_NAME, text, query_vector, {}, 5)] == [
                 passage
             ]
 
@@ -158,16 +158,16 @@ class VectorStoreContract:
         await fill_store(store)
         await store.remove(COLLECTION_NAME, ["cats", "never there"])
         await store.remove(COLLECTION_NAME, [])
-        assert sorted(each.doc_id for each in await list_documents(store)) == ["dogs", "tasks"]
+        assert sorted(document.doc_id for document in await list_documents(store)) == ["dogs", "tasks"]
         assert await store.passages(COLLECTION_NAME, "cats") == []
-        assert "cats" not in {each.passage.doc_id for each in await search(store, "cats drink milk")}
+        assert "cats" not in {hit.passage.doc_id for hit in await search(store, "cats drink milk")}
 
     async def test_documents_lists_all_pages(self, store: IVectorStore) -> None:
         """Each document is listed once, also beyond one page."""
         await store.prepare(COLLECTION)
         for number in range(self.many):
             await store.replace(COLLECTION_NAME, sample_document(f"d{number}", [], ""), [])
-        ids = [each.doc_id for each in await list_documents(store)]
+        ids = [document.doc_id for document in await list_documents(store)]
         assert len(ids) == len(set(ids)) == self.many
 
     async def test_hybrid_search_ranks_passages(self, store: IVectorStore) -> None:
@@ -176,10 +176,10 @@ class VectorStoreContract:
         found = await search(store, "how is a running task cancelled")
         assert found[0].passage.text == "a running task is cancelled by calling cancel"
         assert found[0].passage.fields == {"kind": ("code",)}
-        scores = [each.score for each in found]
+        scores = [hit.score for hit in found]
         assert scores == sorted(scores, reverse=True)
         assert all(0 <= score <= 1 for score in scores)
-        assert len({each.passage.id for each in found}) == len(found)
+        assert len({hit.passage.id for hit in found}) == len(found)
         (first,) = await search(store, "how is a running task cancelled", limit=1)
         assert first.passage == found[0].passage
 
@@ -188,13 +188,13 @@ class VectorStoreContract:
         await store.prepare(COLLECTION)
         await put_document(store, "long", *(f"task {number} of {number % 7} and {number % 11}" for number in range(600)))
         short, long = [await search(store, "task 3 of 5", limit) for limit in (10, 400)]
-        assert [each.score for each in long[:10]] == [each.score for each in short]
+        assert [hit.score for hit in long[:10]] == [hit.score for hit in short]
 
     async def test_keyword_search_without_vector(self, store: IVectorStore) -> None:
         """Without a vector only passages that share a keyword are found."""
         await fill_store(store)
         found = await store.search(COLLECTION_NAME, "the milk", None, {}, 10)
-        assert [each.passage.doc_id for each in found] == ["cats"]
+        assert [hit.passage.doc_id for hit in found] == ["cats"]
         assert 0 < found[0].score <= 1
         assert await store.search(COLLECTION_NAME, "unheardof", None, {}, 10) == []
 
@@ -203,7 +203,7 @@ class VectorStoreContract:
         await fill_store(store)
         (vector,) = await EMBEDDER.embed(["cats drink milk"])
         found = await store.search(COLLECTION_NAME, "?!", vector, {}, 1)
-        assert [each.passage.doc_id for each in found] == ["cats"]
+        assert [hit.passage.doc_id for hit in found] == ["cats"]
         assert await store.search(COLLECTION_NAME, "?!", None, {}, 1) == []
 
     async def test_label_is_searched(self, store: IVectorStore) -> None:
@@ -211,7 +211,7 @@ class VectorStoreContract:
         await store.prepare(COLLECTION)
         await put_document(store, "a", "nothing to see", label="Zebras")
         found = await store.search(COLLECTION_NAME, "zebras", None, {}, 5)
-        assert [(each.passage.doc_id, each.passage.text) for each in found] == [("a", "nothing to see")]
+        assert [(hit.passage.doc_id, hit.passage.text) for hit in found] == [("a", "nothing to see")]
 
     async def test_filters_select_passages(self, store: IVectorStore) -> None:
         """Any value of every key must match; an empty list is no filter; unknown keys and values match nothing."""
@@ -232,7 +232,7 @@ class VectorStoreContract:
         for filters, expected in cases:
             for vector in (None, (await EMBEDDER.embed(["the word"]))[0]):
                 found = await store.search(COLLECTION_NAME, "the word", vector, filters, 10)
-                assert {each.passage.doc_id for each in found} == expected, filters
+                assert {hit.passage.doc_id for hit in found} == expected, filters
 
     async def test_filter_keys_and_values_can_be_any_text(self, store: IVectorStore) -> None:
         """Filter keys and values may contain any characters."""
@@ -261,7 +261,7 @@ class VectorStoreContract:
         (query_vector,) = await EMBEDDER.embed(["a running task"])
         found = await store.search(COLLECTION_NAME, "a running task", query_vector, {}, 20)
         assert found[0].passage.doc_id == "tasks"
-        assert not any(each.passage.doc_id.startswith("broken") for each in found)
+        assert not any(hit.passage.doc_id.startswith("broken") for hit in found)
         assert len(await store.search(COLLECTION_NAME, "broken", None, {}, 20)) == len(broken)
         for vector in broken:
             assert (await store.search(COLLECTION_NAME, "milk", vector, {}, 20))[0].passage.doc_id == "cats"
@@ -273,7 +273,7 @@ class VectorStoreContract:
         await store.replace(
             COLLECTION_NAME, sample_document("a", ["cats drink milk"], ""), [EmbeddedPassage(passage, None)]
         )
-        assert [each.passage for each in await store.search(COLLECTION_NAME, "milk", None, {}, 5)] == [passage]
+        assert [hit.passage for hit in await store.search(COLLECTION_NAME, "milk", None, {}, 5)] == [passage]
         await error_of(store.prepare(COLLECTION), VectorStoreConfigError)
 
     async def test_vectors_are_mean_centered(self, store: IVectorStore) -> None:
@@ -306,13 +306,13 @@ class VectorStoreContract:
         await store.finish(COLLECTION_NAME)
         other = await open_again()
         assert await other.describe(COLLECTION_NAME) == COLLECTION
-        assert len([each async for each in other.documents(COLLECTION_NAME)]) == 3
-        (mine, theirs) = [await search(each, "cats drink milk") for each in (store, other)]
-        assert [each.passage for each in mine] == [each.passage for each in theirs]
+        assert len([document async for document in other.documents(COLLECTION_NAME)]) == 3
+        (mine, theirs) = [await search(reader, "cats drink milk") for reader in (store, other)]
+        assert [hit.passage for hit in mine] == [hit.passage for hit in theirs]
         await put_document(store, "cats", "lions hunt at dawn")
         await store.finish(COLLECTION_NAME)
         await store.finish(COLLECTION_NAME)
-        assert [each.text for each in await other.passages(COLLECTION_NAME, "cats")] == ["lions hunt at dawn"]
+        assert [passage.text for passage in await other.passages(COLLECTION_NAME, "cats")] == ["lions hunt at dawn"]
         assert (await search(other, "lions"))[0].passage.doc_id == "cats"
 
     async def test_calls_can_run_concurrently(self, store: IVectorStore) -> None:
@@ -344,7 +344,7 @@ async def put_document(store: IVectorStore, doc_id: str, *texts: str, **about: A
     passages = sample_passages(doc_id, texts, **about)
     vectors = await EMBEDDER.embed(texts)
     document = sample_document(doc_id, texts, about.get("title", ""), about.get("url"))
-    embedded = [EmbeddedPassage(*each) for each in zip(passages, vectors, strict=True)]
+    embedded = [EmbeddedPassage(*pair) for pair in zip(passages, vectors, strict=True)]
     await store.replace(COLLECTION_NAME, document, embedded)
     return document
 
@@ -379,4 +379,4 @@ async def search(store: IVectorStore, text: str, limit: int = 10) -> list[FoundP
 
 
 async def list_documents(store: IVectorStore) -> list[IndexedDocument]:
-    return [each async for each in store.documents(COLLECTION_NAME)]
+    return [document async for document in store.documents(COLLECTION_NAME)]

@@ -34,7 +34,7 @@ async def read(folder: Path) -> None:
     sys.stdout.flush()
     while not ended.done():
         found = await store.search(NAME, "same", None, {}, 3 * PASSAGES)
-        words = {each.passage.text for each in found}
+        words = {hit.passage.text for hit in found}
         known = {document.sha256 async for document in store.documents(NAME)}
         if len(words) != 1 or len(found) != 2 * PASSAGES or len(known) != 1:
             raise SystemExit(f"a mixture: {len(found)} passages of {words}, documents of {known}")

@@ -19,7 +19,10 @@ async def search(folder: Path, data: Path, query: str) -> None:
         sys.stdout.write("searching\n")
         sys.stdout.flush()
         answer = await platform.web_search.search(WebSearchRequest(query=query, count=50))
-    told = {"urls": [item.url for item in answer.results], "degraded": [str(each) for each in answer.degraded]}
+    told = {
+        "urls": [item.url for item in answer.results],
+        "degraded": [str(degradation) for degradation in answer.degraded],
+    }
     sys.stdout.write(json.dumps(told) + "\n")
 
 

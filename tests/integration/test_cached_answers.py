@@ -43,8 +43,8 @@ class Caching:
 
     async def research(self, times: int, **headers: str) -> list[dict[str, Any]]:
         answers = [await self.ask("/research", QUESTION, **headers) for _ in range(times)]
-        assert {each.status_code for each in answers} == {200}
-        return [each.json() for each in answers]
+        assert {answer.status_code for answer in answers} == {200}
+        return [answer.json() for answer in answers]
 
 
 @asynccontextmanager
@@ -68,13 +68,13 @@ async def test_third_research_has_the_answer_of_the_second(tmp_path: Path) -> No
     """Only latency and request id differ, and the sources are stored under the new request id."""
     async with server(tmp_path) as ours:
         first, second, third = await ours.research(3)
-        assert [each["metadata"]["cache_hit"] for each in (first, second, third)] == [False, True, True]
+        assert [answer["metadata"]["cache_hit"] for answer in (first, second, third)] == [False, True, True]
         assert second["metadata"]["request_id"] != third["metadata"]["request_id"]
-        for each in (second, third):
-            source = await ours.client.get(f"/research/{each['metadata']['request_id']}/sources/1")
+        for answer in (second, third):
+            source = await ours.client.get(f"/research/{answer['metadata']['request_id']}/sources/1")
             assert source.json()["text"] == ROW["content"]
             for name in NEW:
-                del each["metadata"][name]
+                del answer["metadata"][name]
         assert third == second
         assert list(third["metadata"]) == list(second["metadata"])
 
@@ -150,7 +150,7 @@ async def test_secret_stays_redacted(tmp_path: Path) -> None:
     async with server(tmp_path, [row], LLM_PLATFORM_API_KEYS=KEY) as ours:
         for path, body in (("/research", QUESTION), ("/llm-platform/web-search", SEARCH)):
             answers = [await ours.ask(path, body, **{"X-API-Key": KEY}) for _ in range(3)]
-            assert [(KEY in each.text, "[redacted]" in each.text) for each in answers] == [(False, True)] * 3
+            assert [(KEY in answer.text, "[redacted]" in answer.text) for answer in answers] == [(False, True)] * 3
 
 
 def _grown(after: Any, before: Any, name: str) -> float:

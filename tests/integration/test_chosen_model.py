@@ -30,7 +30,9 @@ class Two(NamedTuple):
 
     def calls(self) -> tuple[int, int]:
         """The chats since the last call of this."""
-        counts = tuple(sum("chat" in each.target for each in server.asked) for server in (self.first, self.second))
+        counts = tuple(
+            sum("chat" in request.target for request in server.asked) for server in (self.first, self.second)
+        )
         self.first.asked.clear()
         self.second.asked.clear()
         return counts[0], counts[1]

@@ -87,7 +87,7 @@ async def test_a_generation_that_is_read_stays(store: QdrantEdgeVectorStore, tmp
     await store.aclose()  # which reads it too
     await publish(store, "second")
     assert generations(tmp_path) == ["g-000001", "g-000002"]
-    assert {each.passage.text for each in await reader.search(NAME, "same", None, {}, 10)} == {"same second"}
+    assert {hit.passage.text for hit in await reader.search(NAME, "same", None, {}, 10)} == {"same second"}
     await reader.aclose()
     await publish(store, "third")
     assert generations(tmp_path) == ["g-000003"]
@@ -103,7 +103,7 @@ async def test_a_second_writer_gets_a_clear_word(store: QdrantEdgeVectorStore, t
         ):
             with pytest.raises(VectorStoreConfigError, match=r"another process is writing.*QDRANT_URL"):
                 await writing
-        assert [each.doc_id async for each in store.documents(NAME)] == ["finished"]
+        assert [document.doc_id async for document in store.documents(NAME)] == ["finished"]
 
 
 async def test_a_killed_writer(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
@@ -111,11 +111,11 @@ async def test_a_killed_writer(store: QdrantEdgeVectorStore, tmp_path: Path) -> 
     async with running("write", tmp_path) as writer:
         writer.send_signal(signal.SIGKILL)
         await writer.wait()
-    assert [each.doc_id async for each in store.documents(NAME)] == ["finished"]
-    assert {each.passage.text for each in await store.search(NAME, "same", None, {}, 1000)} == {"same first"}
+    assert [document.doc_id async for document in store.documents(NAME)] == ["finished"]
+    assert {hit.passage.text for hit in await store.search(NAME, "same", None, {}, 1000)} == {"same first"}
     await store.replace(NAME, *a_document("unfinished", "third"))
     await store.finish(NAME)
-    assert {each.sha256 async for each in store.documents(NAME)} == {"first", "third"}
+    assert {document.sha256 async for document in store.documents(NAME)} == {"first", "third"}
     assert len(generations(tmp_path)) == 1
 
 

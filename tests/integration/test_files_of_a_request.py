@@ -73,8 +73,8 @@ async def test_an_answer_cites_the_files(tmp_path: Path, depth: str) -> None:
         found = await ask(platform, OWLS, depth=depth)
     assert [(source.url, source.title) for source in found.sources] == [("doc:owls.md", "Owls")]
     assert "Wilhelmina Quux [1]" in found.synthesis
-    assert {(each.checked_against, each.verdict) for each in found.citations} == {("document", "supported")}
-    assert [each.url for each in found.raw_results or ()] == ["doc:owls.md"]
+    assert {(citation.checked_against, citation.verdict) for citation in found.citations} == {("document", "supported")}
+    assert [result.url for result in found.raw_results or ()] == ["doc:owls.md"]
     assert found.metadata.sent_to == ()
     assert found.metadata.files == ("owls.md",)
 
@@ -83,7 +83,7 @@ async def test_an_answer_cites_the_files(tmp_path: Path, depth: str) -> None:
 async def test_files_stand_beside_the_sources_that_are_given(tmp_path: Path, depth: str) -> None:
     async with build_platform(settings(tmp_path)) as platform:
         found = await ask(platform, OWLS, depth=depth, sources=["documents"])
-    assert {each.url for each in found.raw_results or ()} == {"doc:owls.md", "doc:bats.md"}
+    assert {result.url for result in found.raw_results or ()} == {"doc:owls.md", "doc:bats.md"}
 
 
 async def test_a_file_takes_the_place_of_a_document_of_its_name(tmp_path: Path) -> None:
@@ -91,7 +91,9 @@ async def test_a_file_takes_the_place_of_a_document_of_its_name(tmp_path: Path) 
     bats = {"name": "bats.md", "content": base64.b64encode(b"Barn owls hunt no bats.").decode()}
     async with build_platform(settings(tmp_path)) as platform:
         found = await ask(platform, bats, sources=["documents"])
-    assert [(each.url, each.content) for each in found.raw_results or ()] == [("doc:bats.md", "Barn owls hunt no bats.")]
+    assert [(result.url, result.content) for result in found.raw_results or ()] == [
+        ("doc:bats.md", "Barn owls hunt no bats.")
+    ]
 
 
 async def test_a_source_that_fails_leaves_the_files(tmp_path: Path) -> None:
@@ -99,7 +101,7 @@ async def test_a_source_that_fails_leaves_the_files(tmp_path: Path) -> None:
     async with build_platform(settings(tmp_path, SEARCH_PROVIDERS="searxng", SEARXNG_URL="http://127.0.0.1:1")) as platform:
         found = await ask(platform, OWLS, sources=["web"])
     assert [source.url for source in found.sources] == ["doc:owls.md"]
-    assert any(each.component.startswith("searxng") for each in found.degraded)
+    assert any(degradation.component.startswith("searxng") for degradation in found.degraded)
 
 
 async def test_a_question_about_the_whole_file_finds_its_beginning(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ async def test_a_question_about_the_whole_file_finds_its_beginning(tmp_path: Pat
             found = await ask(platform, OWLS, query="Summarise this, please")
     assert [source.url for source in found.sources] == ["doc:owls.md"]
     assert SECRET in json.dumps(model.asked[-1].body)
-    assert "files" in {each.component for each in found.degraded}
+    assert "files" in {degradation.component for degradation in found.degraded}
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
@@ -147,7 +149,7 @@ async def test_a_file_that_cannot_be_read_is_refused_before_anything_is_spent(tm
                 await ask(platform, unknown)
             with pytest.raises(BackgroundError):
                 await platform.research_jobs.submit(request)
-    assert [each.target for each in model.asked if "chat" in each.target] == []
+    assert [request.target for request in model.asked if "chat" in request.target] == []
 
 
 async def test_formats_that_a_parser_opens_are_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,5 +258,5 @@ def test_files_whose_names_differ_in_a_secret_alone_are_both_read() -> None:
     source = UploadedFiles(sent, Redactor(("secret-1", "secret-2")))
     names = [f"my-{REDACTED}.md", f"my-{REDACTED} (2).md", f"my-{REDACTED} (3).md"]
     assert [(name, file.content) for name, file in source.files.items()] == [
-        (name, each.content) for name, each in zip(names, sent, strict=True)
+        (name, file.content) for name, file in zip(names, sent, strict=True)
     ]

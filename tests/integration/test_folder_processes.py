@@ -60,8 +60,8 @@ def configure(folder: Path, data: Path) -> Configure:
 
 
 def write(folder: Path, number: int) -> None:
-    for each in range(number):
-        (folder / f"page{each}.md").write_text(TEXT.format(each))
+    for page in range(number):
+        (folder / f"page{page}.md").write_text(TEXT.format(page))
 
 
 async def started(folder: Path, data: Path, query: str = "gateway timeout") -> Process:
@@ -182,7 +182,7 @@ async def test_words_alone_where_they_are_wanted(configure: Configure) -> None:
     """EMBEDDER=none needs no vectors, and says that there were none."""
     answer = await search(configure(EMBEDDER="none"))
     assert len(answer.results) == FILES
-    assert [each.component for each in answer.degraded] == ["none"]
+    assert [degradation.component for degradation in answer.degraded] == ["none"]
 
 
 async def test_given_parts_are_used(configure: Configure, data: Path) -> None:

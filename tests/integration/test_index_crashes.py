@@ -109,11 +109,11 @@ async def whole_documents(reader: QdrantEdgeVectorStore) -> int:
     """How many documents readers see; each of them is whole."""
     if await reader.describe("documents") is None:
         return 0
-    documents = [each async for each in reader.documents("documents")]
-    for each in documents:
-        passages = await reader.passages("documents", each.doc_id)
-        assert len(passages) == each.passages > 1
-        assert f"thing{int(each.doc_id[1:3])}x2" in passages[-1].text
+    documents = [document async for document in reader.documents("documents")]
+    for document in documents:
+        passages = await reader.passages("documents", document.doc_id)
+        assert len(passages) == document.passages > 1
+        assert f"thing{int(document.doc_id[1:3])}x2" in passages[-1].text
     return len(documents)
 
 

@@ -98,7 +98,7 @@ async def test_the_setting_decides_which_answers_are_judged(setting: str, depth:
     async with platform(model, CITATION_JUDGE=setting) as wired:
         done = await run_research(wired, depth=depth)
     assert len(model.judged) == calls
-    assert {each.checked_by for each in done.citations} == {"model" if calls else "words"}
+    assert {citation.checked_by for citation in done.citations} == {"model" if calls else "words"}
     assert done.metadata.llm_calls == len(model.requests)
     assert done.citations[CHANGED].verdict == ("partial" if calls else "unsupported")
 
@@ -111,7 +111,11 @@ async def test_doubts_are_judged_unless_the_operator_says_otherwise(depth: str) 
     async with platform(model) as wired:
         done = await streamed_research(wired, depth=depth)
     assert len(model.judged) == 1
-    changed = [each for each in done.citations if each.checked_by == "model" and each.verdict != each.word_verdict]
+    changed = [
+        citation
+        for citation in done.citations
+        if citation.checked_by == "model" and citation.verdict != citation.word_verdict
+    ]
     assert done.metadata.verdicts_changed == len(changed) > 0
     assert done.metadata.llm_calls == len(model.requests)
     assert done.metadata.tokens_used > 0
@@ -122,7 +126,7 @@ async def test_a_quick_answer_without_a_doubt_costs_no_second_call() -> None:
     model = Model(SUPPORTED_TEXT)
     async with platform(model) as wired:
         done = await streamed_research(wired)
-        assert [each.verdict for each in done.citations] == ["supported"]
+        assert [citation.verdict for citation in done.citations] == ["supported"]
         assert (model.judged, done.metadata.llm_calls) == ([], 1)
     model = Model(f"{SUPPORTED_TEXT} {TEXT}")
     async with platform(model) as wired:
@@ -195,7 +199,7 @@ async def test_tokens_come_first_and_verdicts_last() -> None:
     assert done.citations[CHANGED].word_verdict == "unsupported"
     assert not done.degraded
     assert [event.pending for event in verified] == [2, 0]
-    assert {each.checked_by for each in verified[0].citations} == {"words"}
+    assert {citation.checked_by for citation in verified[0].citations} == {"words"}
     assert verified[1].citations == done.citations
 
 
@@ -239,7 +243,7 @@ async def test_a_judge_of_ones_own_needs_no_model() -> None:
     async with build_platform(Settings(CITATION_JUDGE="all", STORE_TTL_DAYS=0), overrides) as wired:
         for depth in ("shallow", "report"):
             done = await run_research(wired, depth=depth)
-            assert {each.verdict for each in done.citations} == {"partial"}
+            assert {citation.verdict for citation in done.citations} == {"partial"}
     assert len(judge.calls) == 2
 
 

@@ -178,9 +178,9 @@ async def test_a_stored_part_is_told_apart_from_what_is_sent_now(tmp_path: Path)
     async with world(tmp_path) as there:
         await there.research()
         metadata = (await there.platform.research.research(ResearchRequest(query=QUESTION, depth="deep"))).metadata
-    (earlier,) = [each for each in metadata.cached_sent_to if each.host == HERE]
+    (earlier,) = [sent for sent in metadata.cached_sent_to if sent.host == HERE]
     assert (earlier.kind, earlier.requests) == ("query", 1)
-    assert [each for each in metadata.sent_to if each.host == THERE]
+    assert [sent for sent in metadata.sent_to if sent.host == THERE]
 
 
 async def test_researches_side_by_side_have_ledgers_of_their_own(tmp_path: Path) -> None:

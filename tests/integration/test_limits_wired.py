@@ -113,7 +113,7 @@ class TestStages:
             for stage in STAGES:
                 await wired.stage_llms()[stage].generate(question())
             await wired.resources().aclose()
-        asked = dict(zip(STAGES, (each.body["model"] for each in server.asked), strict=True))
+        asked = dict(zip(STAGES, (request.body["model"] for request in server.asked), strict=True))
         assert asked == {
             "plan": "main-model", "queries": "main-model", "rank": "cheap-model",
             "summarize": "main-model", "write": "strong-model", "judge": "main-model", "output": "main-model",
@@ -126,7 +126,7 @@ class TestStages:
             wired = Container(settings=Settings(LLM_PROVIDERS=providers, LLM_STAGES={"rank": "strong"}, LLM_RPS=1000))
             told = await wired.stage_llms()["rank"].generate(question())
             await wired.resources().aclose()
-        assert [each.body["model"] for each in server.asked] == ["strong-model", "main-model"]
+        assert [request.body["model"] for request in server.asked] == ["strong-model", "main-model"]
         assert [entry.component for entry in told.degraded] == ["strong"]
 
     @for_each("wanted", ["gpt-9", "", "Cheap"])

@@ -131,7 +131,7 @@ async def test_show_lists_and_filters(tmp_path: Path) -> None:
     def ids(*arguments: str) -> list[str]:
         code, out, err = command(tmp_path, "show", "--json", *arguments)
         assert (code, err) == (0, "")
-        return [each["request_id"] for each in json.loads(out)["outcomes"]]
+        return [outcome["request_id"] for outcome in json.loads(out)["outcomes"]]
 
     def check() -> None:
         assert ids() == ["works", "invalid", "fails"]
@@ -171,7 +171,7 @@ async def test_forgotten_request_is_computed_again(tmp_path: Path) -> None:
     assert (await handler.handle(record("a"))).topic == FAILED
     code, out, _ = await run_command(tmp_path, "forget", "a", "--yes")
     assert (code, out) == (0, "1 outcome forgotten.\n")
-    assert [each.request_id for each in await stores.failed.list()] == ["b"]
+    assert [request.request_id for request in await stores.failed.list()] == ["b"]
     assert (await handler.handle(record("a"))).topic == RESULTS
     code, out, _ = await run_command(tmp_path, "forget", "--all", "--yes", "--json")
     assert json.loads(out) == {"dry_run": False, "matched": 2, "removed": 2, "changed_meanwhile": 0}

@@ -74,7 +74,7 @@ async def test_an_answer_is_checked_against_the_page_and_not_the_excerpt() -> No
     metadata = answer.metadata
     assert (metadata.pages_read, metadata.pages_failed, metadata.pages_late) == (1, 1, 0)
     assert {event.url: event.status for event in events if isinstance(event, Read)} == {urls[0]: "page_error", urls[1]: "read"}
-    assert [each.kind for each in metadata.sent_to] == ["url"]
+    assert [sent.kind for sent in metadata.sent_to] == ["url"]
 
 
 async def test_equal_pages_are_read_once_and_kept() -> None:
@@ -84,7 +84,7 @@ async def test_equal_pages_are_read_once_and_kept() -> None:
             questions = (ResearchRequest(query=f"{QUESTION} {number}") for number in range(3))
             answers = await asyncio.gather(*map(platform.research.research, questions))
             later = await platform.research.research(ResearchRequest(query=f"{QUESTION} Again.", depth="deep"))
-        assert [each.metadata.pages_read for each in (*answers, later)] == [1, 1, 1, 1]
+        assert [answer.metadata.pages_read for answer in (*answers, later)] == [1, 1, 1, 1]
         assert [request.path for request in host.requests] == ["/pump"]
 
 
@@ -168,7 +168,7 @@ async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_
 
     def watch(event: ResearchEvent) -> None:
         if isinstance(event, SourcesNumbered):
-            writer.numbers = {int(each.url.rpartition("/")[2]): each.index for each in event.sources}
+            writer.numbers = {int(source.url.rpartition("/")[2]): source.index for source in event.sources}
         if isinstance(event, Read):
             reads[event.status] += 1
             late.discard(int(event.url.rpartition("/")[2]))
@@ -181,16 +181,19 @@ async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_
         async with build_platform(settings(host.url, **values), ports) as platform:
             request = ResearchRequest(query=QUESTION, depth="deep")
             answer = await answer_of(platform, request, watch, streamed=streamed)
-            stored = {each: await platform.research.source("r", each) for each in writer.numbers.values()}
+            stored = {number: await platform.research.source("r", number) for number in writer.numbers.values()}
     unreadable = {writer.numbers[pump] for pump in (*REFUSED, *HUNG)}
-    readable = [each for each in answer.citations if each.source_index not in unreadable]
-    assert sum(each.checked_against == "page" for each in readable) >= 0.9 * len(readable) >= 0.9 * READABLE
-    assert {each.verdict for each in readable} == {"supported"}
-    for each in answer.citations:
-        text = stored[each.source_index]
-        assert (text.text[each.quote_start : each.quote_end], text.text_kind) == (each.quote, each.checked_against)
-    unread = [each for each in answer.citations if each.source_index in unreadable]
-    assert {(each.verdict, each.checked_against) for each in unread} == {("unchecked", "snippet")}
+    readable = [citation for citation in answer.citations if citation.source_index not in unreadable]
+    assert sum(citation.checked_against == "page" for citation in readable) >= 0.9 * len(readable) >= 0.9 * READABLE
+    assert {citation.verdict for citation in readable} == {"supported"}
+    for citation in answer.citations:
+        text = stored[citation.source_index]
+        assert (text.text[citation.quote_start : citation.quote_end], text.text_kind) == (
+            citation.quote,
+            citation.checked_against,
+        )
+    unread = [citation for citation in answer.citations if citation.source_index in unreadable]
+    assert {(citation.verdict, citation.checked_against) for citation in unread} == {("unchecked", "snippet")}
     assert reads == {"read": READABLE, "page_blocked": len(REFUSED), "timeout": len(HUNG)}
     metadata = answer.metadata
     assert (metadata.pages_read, metadata.pages_failed, metadata.pages_late) == (READABLE, len(REFUSED), len(HUNG))

@@ -92,7 +92,7 @@ async def test_a_server_that_was_there_first_finds_what_is_indexed_later(configu
             await server.web_search.search(wanted)
         async with build_platform(settings) as another:
             await index(another, folder)
-        assert [each.url for each in (await server.web_search.search(wanted)).results] == ["doc:sessions.md"]
+        assert [result.url for result in (await server.web_search.search(wanted)).results] == ["doc:sessions.md"]
 
 
 async def test_the_doctor_looks_at_the_index(configure: Configure, folder: Path) -> None:
@@ -124,7 +124,7 @@ async def test_each_part_can_be_replaced(folder: Path, configure: Configure) -> 
         answer = await platform.answers.answer(
             RagQuestion(question=QUESTION, context=(ContextItem(url="https://a.example/"),))
         )
-        assert [each.doc_id for each in answer.citations] == [None]
+        assert [citation.doc_id for citation in answer.citations] == [None]
         assert len(store.searches) == len(llm.requests) == len(reader.urls) == 1
     writer = FakeSynthesizer("As it is.")
     async with build_platform(configure(), {**overrides, ISynthesizer: writer}) as platform:

@@ -84,7 +84,7 @@ async def test_robots_are_heeded_where_the_setting_says_so() -> None:
         async with build_platform(given) as platform:
             with pytest.raises(Exception, match=r"robots\.txt"):
                 await platform.pages.read(f"{server.url}/a")
-    assert [each.path for each in server.requests] == ["/robots.txt"]
+    assert [request.path for request in server.requests] == ["/robots.txt"]
 
 
 async def test_offline_no_page_is_read() -> None:

@@ -199,7 +199,7 @@ async def test_check_reports_each_schema(registry: FakeRegistry) -> None:
     async def verdicts(**more: Any) -> set[tuple[str, str]]:
         found = await schemas_of(registry, **more).check(["search"])
         assert len(found) == 3
-        return {(each.verdict, each.text.partition(":")[0].partition(" with")[0]) for each in found}
+        return {(result.verdict, result.text.partition(":")[0].partition(" with")[0]) for result in found}
 
     assert await verdicts() == {("ok", "compatible; the worker registers it at its start")}
     assert await verdicts(registers=False) == {("failed", "not registered")}
@@ -247,7 +247,7 @@ async def test_worker_waits_for_the_registry(
     worker = Worker(handler, replace(worker_options(broker), schemas=schemas))
     running = asyncio.create_task(worker.run())
     assert await becomes_true(lambda: len(registry.calls) > 2, PATIENCE_S)
-    [reason] = [each for each in worker.not_ready() if "schema" in each]
+    [reason] = [reason for reason in worker.not_ready() if "schema" in reason]
     assert "the schema registry answered with an error (500)" in reason
     registry.broken = False
     assert await becomes_true(lambda: not worker.not_ready(), PATIENCE_S)

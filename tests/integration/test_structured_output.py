@@ -54,7 +54,7 @@ class Model(FakeLLM):
 
     def __init__(self, *outputs: object, text: str = TEXT) -> None:
         super().__init__([text], name="scripted")
-        said = [each if isinstance(each, Exception) else _said(each) for each in outputs or (GOOD,)]
+        said = [output if isinstance(output, Exception) else _said(output) for output in outputs or (GOOD,)]
         self.outputs = FakeLLM(said, name="scripted")
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
@@ -85,7 +85,7 @@ async def answer(model: Model, *, found: bool = True, **fields: Any) -> Research
 
 
 def reasons(response: ResearchResponse) -> list[str]:
-    return [each.reason for each in response.degraded if each.component == "output"]
+    return [degradation.reason for degradation in response.degraded if degradation.component == "output"]
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
@@ -152,7 +152,7 @@ async def test_a_service_that_fails_with_the_schema_is_asked_without_it() -> Non
     model = Model(LLMProviderException("it failed"), GOOD)
     done = await answer(model)
     assert done.output == GOOD
-    assert [each.json_schema for each in model.outputs.requests] == [SCHEMA, None]
+    assert [request.json_schema for request in model.outputs.requests] == [SCHEMA, None]
     assert done.metadata.llm_calls == 3
 
 
@@ -262,18 +262,18 @@ async def test_a_late_output_leaves_the_text() -> None:
 async def test_a_stream_ends_with_the_output() -> None:
     """Tokens of the text first; the last event has the object."""
     async with platform(Model()) as wired:
-        events = [each async for each in wired.research.stream(ResearchRequest(query=QUESTION, output_schema=SCHEMA))]
-    assert "".join(each.text for each in events if isinstance(each, Token)) == TEXT
+        events = [event async for event in wired.research.stream(ResearchRequest(query=QUESTION, output_schema=SCHEMA))]
+    assert "".join(event.text for event in events if isinstance(event, Token)) == TEXT
     assert isinstance(events[-1], Done)
     assert events[-1].response.output == GOOD
-    assert sum(isinstance(each, Done) for each in events) == 1
+    assert sum(isinstance(event, Done) for event in events) == 1
 
 
 async def test_a_text_that_does_not_fit_is_cut_and_a_schema_that_does_not_fit_is_not_tried() -> None:
     long_text = " ".join(f"{BUILT[:-1]} [1]." for _ in range(400))
     done = await answer_with_context(2048, Model(text=long_text))
     assert done.output == GOOD
-    assert any(each.startswith("cut:") for each in reasons(done))
+    assert any(reason.startswith("cut:") for reason in reasons(done))
     done = await answer_with_context(1000, Model(), {**SCHEMA, "description": "It is long. " * 200})
     assert done.output is None
     assert "LLM_CONTEXT_TOKENS" in reasons(done)[0]
@@ -296,8 +296,10 @@ async def test_a_stored_report_is_put_into_any_schema(tmp_path: Path) -> None:
     model, other = Model(GOOD, {"facts": []}), {"properties": {"facts": {"type": "array"}}, "required": ["facts"]}
     settings = {"STORE_TTL_DAYS": 1, "LLM_PLATFORM_DATA_DIR": tmp_path, "DATABASE_URL": None}
     async with platform(model, **settings) as wired:
-        asked = [ResearchRequest(query=QUESTION, depth="report", output_schema=each) for each in (None, SCHEMA, other)]
-        plain, filled, again = [await wired.research.research(each) for each in asked]
+        asked = [
+            ResearchRequest(query=QUESTION, depth="report", output_schema=schema) for schema in (None, SCHEMA, other)
+        ]
+        plain, filled, again = [await wired.research.research(request) for request in asked]
     assert (plain.output, filled.output, again.output) == (None, GOOD, {"facts": []})
     assert (filled.synthesis, again.synthesis) == (plain.synthesis, plain.synthesis)
     assert plain.metadata.stored_at is None

@@ -80,7 +80,7 @@ class Traced:
 
     def path(self, span: ReadableSpan) -> list[str]:
         """The names from the outermost span on."""
-        by_id = {each.context.span_id: each for each in self.spans}
+        by_id = {span.context.span_id: span for span in self.spans}
         parent = by_id.get(span.parent.span_id) if span.parent else None
         return [*(self.path(parent) if parent else ()), span.name]
 
@@ -161,7 +161,7 @@ async def test_a_research_is_one_trace(search: Loopback, tmp_path: Path, streame
 
 async def test_spans_are_those_of_the_table_and_tell_nothing(search: Loopback, tmp_path: Path) -> None:
     """A report's spans have the declared names and attributes: no text of a question, no key, no address."""
-    types = {each.name.partition(" ")[0]: each for each in (REQUEST_SPAN, RESEARCH_SPAN, UPSTREAM_SPAN)}
+    types = {span_type.name.partition(" ")[0]: span_type for span_type in (REQUEST_SPAN, RESEARCH_SPAN, UPSTREAM_SPAN)}
     async with ChatServer(answer()).running() as chat, traced_server(search, chat, tmp_path) as server:
         await server.client.post("/research", json={"query": QUESTION, "depth": "report"})
         await server.client.get("/search", params={"q": QUESTION})
@@ -235,7 +235,7 @@ async def test_a_stranger_gets_no_trace(tmp_path: Path) -> None:
         async with build_platform(settings, {ITracer: tracer}) as platform:
             with running(tracer.start(REQUEST_SPAN, "test", {})):
                 assert (await platform.pages.read(f"{site.url}/a")).reader == "direct"
-    assert not [name for each in site.requests for name in each.headers if name.startswith("trace")]
+    assert not [name for request in site.requests for name in request.headers if name.startswith("trace")]
     await tracer.aclose()
 
 
@@ -248,7 +248,9 @@ def exported(collector: Loopback) -> dict[str, str]:
     for exchange in collector.requests:
         assert exchange.path == "/v1/traces"
         for resource in ExportTraceServiceRequest.FromString(exchange.body).resource_spans:
-            service = {each.key: each.value.string_value for each in resource.resource.attributes}["service.name"]
+            service = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}[
+                "service.name"
+            ]
             found |= {span.name: service for scope in resource.scope_spans for span in scope.spans}
     return found
 
@@ -366,7 +368,10 @@ def results(collector: Loopback) -> dict[str, str]:
         for span in scope.spans
     ]
     assert len({span.trace_id for span in spans}) == 1
-    return {span.name: {each.key: each.value.string_value for each in span.attributes}[RESULT] for span in spans}
+    return {
+        span.name: {attribute.key: attribute.value.string_value for attribute in span.attributes}[RESULT]
+        for span in spans
+    }
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -73,7 +73,7 @@ async def test_an_outage_costs_at_most_a_tenth_more_calls(handler: Handler, at_o
         if at_once:
             errors = await asyncio.gather(*searches, return_exceptions=True)
         else:
-            errors = [(await asyncio.gather(each, return_exceptions=True))[0] for each in searches]
+            errors = [(await asyncio.gather(search, return_exceptions=True))[0] for search in searches]
         assert all(isinstance(error, (WebSearchError, WebSearchConnectionError)) for error in errors)
         assert REQUESTS <= len(upstream.requests) <= 1.1 * REQUESTS
 

@@ -348,7 +348,7 @@ def test_check_lists_brokers_topics_and_notes(console: Console, monkeypatch: pyt
     """Brokers, topics, outcomes, notes; the mock tells nothing of rights and settings, which is said and is no failure."""
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
     assert command(console, "worker", "--check", "--json") == 0
-    checks = {each["subject"]: each for each in json.loads("\n".join(printed(console)))["checks"]}
+    checks = {check["subject"]: check for check in json.loads("\n".join(printed(console)))["checks"]}
     assert checks["brokers"]["verdict"] == "ok"
     for topic in TOPICS:
         assert "partitions" in checks[f"topic {topic}"]["text"]
@@ -375,10 +375,10 @@ def test_doctor_sums_up_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     first, *rest = worker.check_brokers(settings)
     assert (first.subject, first.verdict) == ("kafka", "ok")
     assert first.text.startswith(settings.KAFKA_BOOTSTRAP_SERVERS[0])
-    assert {each.verdict for each in rest} <= {"warning"}
+    assert {result.verdict for result in rest} <= {"warning"}
     monkeypatch.setenv("KAFKA_CONFIG", '{"topic.rag_failed": "not_there"}')
-    failed = [each for each in worker.check_brokers(Settings.load()) if each.verdict == "failed"]
-    assert [each.subject for each in failed] == ["kafka topic not_there"]
+    failed = [result for result in worker.check_brokers(Settings.load()) if result.verdict == "failed"]
+    assert [result.subject for result in failed] == ["kafka topic not_there"]
 
 
 def test_doctor_names_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,7 +423,7 @@ def brokers_say(console: Console, monkeypatch: pytest.MonkeyPatch, address: str,
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 2.0)
     assert command(console, "worker", "--check", "--json") == 1
     checks = json.loads("\n".join(printed(console)))["checks"]
-    return next(str(each["text"]) for each in checks if each["subject"] == "brokers")
+    return next(str(check["text"]) for check in checks if check["subject"] == "brokers")
 
 
 def test_unknown_host_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,14 +159,19 @@ def send(broker: Broker, stage: str, asked: Mapping[str, str], prefix: str) -> N
 def outcomes(broker: Broker, topic: str) -> int:
     """How many there are."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader"})
-    ends = [consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=10)[1] for each in range(TOPICS[topic])]
+    ends = [
+        consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+        for partition in range(TOPICS[topic])
+    ]
     consumer.close()
     return sum(ends)
 
 
 def committed(broker: Broker, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
-    places = consumer.committed([TopicPartition(topic, each) for each in range(TOPICS[topic])], timeout=PATIENCE_S)
+    places = consumer.committed(
+        [TopicPartition(topic, partition) for partition in range(TOPICS[topic])], timeout=PATIENCE_S
+    )
     consumer.close()
     return sum(max(0, place.offset) for place in places)
 
@@ -352,7 +357,7 @@ def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path
         done = subprocess.run(
             command, capture_output=True, text=True, env=environment(broker, folder), timeout=PATIENCE_S, check=False
         )
-        checks = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
+        checks = {check["subject"]: check for check in json.loads(done.stdout)["checks"]}
         assert checks["outcome store"]["verdict"] == verdict
     assert "LLM_PLATFORM_DATA_DIR" in checks["outcome store"]["text"]
 

@@ -32,7 +32,9 @@ class _Node(RealBroker):
         internal = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
         return {
             **super()._settings(),
-            "controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{port}" for each, port in self._controllers.items()),
+            "controller.quorum.voters": ",".join(
+                f"{node}@127.0.0.1:{port}" for node, port in self._controllers.items()
+            ),
             **{f"{name}.replication.factor": BROKERS for name in internal},
             **{f"{name}.min.isr": MIN_IN_SYNC for name in internal[1:]},
             "min.insync.replicas": MIN_IN_SYNC,

@@ -295,7 +295,7 @@ async def _kept_busy_until_answered_by(name: str, client: ReferenceClient, ids: 
     """Ask for more, each 3 s long, where the other workers are nearly done before this one has joined; what was asked."""
     async with asyncio.timeout(120):
         while name not in _answered_by(found := await client.outcomes(), ids):
-            if sum(each not in found for each in ids) < BACKLOG // 2:
+            if sum(id_ not in found for id_ in ids) < BACKLOG // 2:
                 more = [f"{ids[0]}-more-{number}" for number in range(len(ids), len(ids) + BACKLOG // 2)]
                 await client.send_all(requests(more, "@sleep=3"))
                 ids = [*ids, *more]

@@ -105,4 +105,4 @@ def _binding(principal: str, operation: str, kind: str, name: str) -> AclBinding
 def _operation(name: str) -> AclOperation:
     """By the name that Kafka's own tool takes, as in `DescribeConfigs`."""
     plain = name.replace("_", "").upper()
-    return next(each for each in AclOperation if each.name.replace("_", "") == plain)
+    return next(operation for operation in AclOperation if operation.name.replace("_", "") == plain)

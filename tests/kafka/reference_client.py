@@ -130,7 +130,10 @@ class ReferenceClient:
         await consumer.start()
         try:
             partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
-            return {(each.topic, each.partition): await consumer.committed(each) or 0 for each in partitions}
+            return {
+                (partition.topic, partition.partition): await consumer.committed(partition) or 0
+                for partition in partitions
+            }
         finally:
             await consumer.stop()
 

@@ -140,15 +140,15 @@ def check_answer(answer: dict[str, Any]) -> None:
     assert not SPECIAL_TOKEN.search(text)
     numbered = {source["index"] for source in answer["sources"]}
     assert {int(number) for number in MARKER.findall(CODE.sub("", text))} <= numbered
-    for each in citations:
-        assert 0 <= each["start"] < each["end"] <= len(text)
-        assert each["source_index"] in numbered
-        assert each["verdict"] == "unchecked" or each["checked_by"] in ("words", "model")
-        if each["verdict"] == "supported":
-            stored = answer["raw_results"][each["source_index"] - 1]["content"]
-            is_page = each.get("checked_against") == "page"
-            assert each["quote"]
-            assert is_page or stored[each["quote_start"] : each["quote_end"]] == each["quote"]
+    for citation in citations:
+        assert 0 <= citation["start"] < citation["end"] <= len(text)
+        assert citation["source_index"] in numbered
+        assert citation["verdict"] == "unchecked" or citation["checked_by"] in ("words", "model")
+        if citation["verdict"] == "supported":
+            stored = answer["raw_results"][citation["source_index"] - 1]["content"]
+            is_page = citation.get("checked_against") == "page"
+            assert citation["quote"]
+            assert is_page or stored[citation["quote_start"] : citation["quote_end"]] == citation["quote"]
     if answer["metadata"]["synthesizer"] != "extractive" and not citations:
         assert answer["degraded"], "the model cited nothing, and no reason says so"
 
@@ -172,11 +172,11 @@ class TestServer:
             assert last["problem"]["detail"]
             return
         tokens: list[str] = []
-        for each in found:
-            if each["type"] == "reset":
+        for event in found:
+            if event["type"] == "reset":
                 tokens.clear()
-            elif each["type"] == "token":
-                tokens.append(each["text"])
+            elif event["type"] == "token":
+                tokens.append(event["text"])
         assert "".join(tokens) == last["response"]["synthesis"]
         check_answer(last["response"])
 
@@ -191,11 +191,11 @@ class TestServer:
     @pytest.mark.parametrize("model", ["research-shallow", "MODEL"])
     def test_openai_chat_streamed(self, server: httpx2.Client, model: str) -> None:
         """A research run, and the model itself."""
-        listed = [each["id"] for each in server.get("/v1/models").json()["data"]]
-        name = model if model in listed else next(each for each in listed if "/" in each and "wordllama" not in each)
+        listed = [model["id"] for model in server.get("/v1/models").json()["data"]]
+        name = model if model in listed else next(name for name in listed if "/" in name and "wordllama" not in name)
         body = {"model": name, "stream": True, "max_tokens": 100, "messages": [{"role": "user", "content": QUESTION}]}
         found = events(server, "/v1/chat/completions", body)
-        text = "".join(each["choices"][0]["delta"].get("content") or "" for each in found if each.get("choices"))
+        text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in found if chunk.get("choices"))
         assert text.strip()
         assert not SPECIAL_TOKEN.search(text)
         if model == "research-shallow":
@@ -204,7 +204,7 @@ class TestServer:
     def test_openai_responses_streamed(self, server: httpx2.Client) -> None:
         """The deltas are the text of the last event."""
         found = events(server, "/v1/responses", {"model": "research-shallow", "input": QUESTION, "stream": True})
-        deltas = "".join(each["delta"] for each in found if each["type"] == "response.output_text.delta")
+        deltas = "".join(event["delta"] for event in found if event["type"] == "response.output_text.delta")
         assert found[-1]["type"] in ("response.completed", "response.incomplete")
         check_text(deltas, len(PAGES))
 
@@ -212,8 +212,8 @@ class TestServer:
         """Each number is a citation of the stream."""
         body = {"model": "sonar", "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
         found = events(server, "/perplexity/chat/completions", body)
-        text = "".join(each["choices"][0]["delta"].get("content") or "" for each in found if each.get("choices"))
-        check_text(text, max(len(each.get("citations") or ()) for each in found))
+        text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in found if chunk.get("choices"))
+        check_text(text, max(len(chunk.get("citations") or ()) for chunk in found))
 
     def test_tavily_answer(self, server: httpx2.Client) -> None:
         """Each number is a result."""
@@ -261,7 +261,7 @@ def test_judge_is_measured(folder: Path, tmp_path: Path) -> None:
     """Both figures, and whether to turn it on."""
     done = run(folder, tmp_path, "doctor", "--judge", "--json")
     show(json.loads(done.stdout))
-    texts = [each["text"] for each in json.loads(done.stdout)["checks"] if each["subject"].startswith("judge")]
+    texts = [check["text"] for check in json.loads(done.stdout)["checks"] if check["subject"].startswith("judge")]
     assert len(texts) == 1
     assert "verdicts are right" in texts[0]
     assert "CITATION_JUDGE=" in texts[0]

@@ -98,32 +98,32 @@ def test_the_files_follow_the_schema_of_compose(file: str) -> None:
 def test_settings_of_our_services_exist(services: dict[str, Any]) -> None:
     """Every variable of the server, the worker and the migration is a setting that is read."""
     known = {name for field in Settings.model_fields for name in variable_names(field)}
-    assert {name for each in PLATFORM for name in services[each]["environment"]} <= known
+    assert {name for service in PLATFORM for name in services[service]["environment"]} <= known
 
 
 def test_images_are_pinned(services: dict[str, Any]) -> None:
     """Each foreign image has the tag of one version."""
-    images = {name: each["image"] for name, each in services.items() if name not in PLATFORM}
+    images = {name: service["image"] for name, service in services.items() if name not in PLATFORM}
     assert [name for name, image in images.items() if not TAG.fullmatch(image)] == []
 
 
 def test_only_the_proxy_is_reached_from_other_machines(services: dict[str, Any]) -> None:
     """Ports are bound to loopback; the proxy's address can be chosen."""
-    ports = {name: port for name, each in services.items() for port in each.get("ports", ())}
+    ports = {name: port for name, service in services.items() for port in service.get("ports", ())}
     assert ports.pop("proxy") == "${PROXY_ADDRESS:-127.0.0.1}:8000:8080"
     assert [port for port in ports.values() if not port.startswith("127.0.0.1:")] == []
 
 
 def test_every_service_is_bounded_and_checked(services: dict[str, Any]) -> None:
     """Each has limits of memory and CPU, and a health check unless it ends by itself or its image has one."""
-    for name, each in services.items():
-        assert set(each["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
-        assert name in (*ONE_SHOT, "searxng") or "test" in each["healthcheck"], name
+    for name, service in services.items():
+        assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
+        assert name in (*ONE_SHOT, "searxng") or "test" in service["healthcheck"], name
 
 
 def test_mounted_files_exist(services: dict[str, Any], compose: dict[str, Any]) -> None:
     """A path that is not there would become an empty folder; a name is a volume of the file."""
-    sources = {volume.split(":")[0] for each in services.values() for volume in each.get("volumes", ())}
+    sources = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ())}
     paths = {source for source in sources if source.startswith("./")} - {"./settings.yml"}
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert {source for source in sources if not source.startswith("./")} == set(compose["volumes"])
@@ -179,7 +179,7 @@ def test_the_proxy_is_the_one_that_is_trusted(compose: dict[str, Any]) -> None:
 def test_prometheus_finds_servers_and_workers() -> None:
     """Names and ports are those of compose.yaml, and jobs begin as the alerts expect."""
     jobs = read("deploy/prometheus/prometheus.yml")["scrape_configs"]
-    targets = {(each["names"][0], each["port"]) for job in jobs for each in job["dns_sd_configs"]}
+    targets = {(config["names"][0], config["port"]) for job in jobs for config in job["dns_sd_configs"]}
     ports = [Settings.model_fields[name].default for name in ("LLM_PLATFORM_PORT", "WORKER_HTTP_PORT")]
     assert targets == {("api", ports[0]), ("worker", ports[1])}
     assert all(job["job_name"].startswith("llm-platform") for job in jobs)
@@ -189,6 +189,6 @@ def test_prometheus_finds_servers_and_workers() -> None:
 def test_the_memory_limit_has_room_for_the_parsers(compose: dict[str, Any], name: str) -> None:
     """The program, all its parsers at the limit of their memory, and what it writes to tmpfs, which counts as memory."""
     service = compose["services"][name]
-    written = sum(int(found[1]) * MB for each in service["tmpfs"] if (found := re.search(r"size=(\d+)m", each)))
+    written = sum(int(found[1]) * MB for mount in service["tmpfs"] if (found := re.search(r"size=(\d+)m", mount)))
     limit = int(service["deploy"]["resources"]["limits"]["memory"].removesuffix("m")) * MB
     assert limit >= PROGRAM_BYTES + POOL_BYTES + written

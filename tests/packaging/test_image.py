@@ -19,7 +19,7 @@ LAST = STAGES[-1].instructions
 
 
 def of(name: str) -> list[Instruction]:
-    return [each for each in LAST if each.name == name]
+    return [instruction for instruction in LAST if instruction.name == name]
 
 
 def pins(path: str) -> dict[str, str]:
@@ -62,8 +62,13 @@ def test_the_context_holds_what_the_image_needs(name: str, ignored: bool) -> Non
 def test_what_is_copied_is_in_the_context(tmp_path: Path) -> None:
     """A COPY of a file that .dockerignore leaves out would fail in the build alone."""
     copy_context(ROOT, tmp_path)
-    copies = [each for stage in STAGES for each in stage.instructions if each.name == "COPY" and "from" not in each.flags]
-    assert [name for each in copies for name in each.words[:-1] if not (tmp_path / name).exists()] == []
+    copies = [
+        instruction
+        for stage in STAGES
+        for instruction in stage.instructions
+        if instruction.name == "COPY" and "from" not in instruction.flags
+    ]
+    assert [name for instruction in copies for name in instruction.words[:-1] if not (tmp_path / name).exists()] == []
     assert len(copies) > 2
 
 
@@ -78,7 +83,7 @@ def test_the_image_has_no_rights_and_one_process_1() -> None:
 def test_the_settings_of_the_image_exist() -> None:
     """A setting that the Dockerfile names is one that is read, and the health check names one too."""
     known = {name for setting in Settings.model_fields for name in variable_names(setting)}
-    named = {word.partition("=")[0] for each in of("ENV") for word in each.words}
+    named = {word.partition("=")[0] for instruction in of("ENV") for word in instruction.words}
     assert named - OF_THE_SYSTEM <= known
     (check,) = of("HEALTHCHECK")
     assert Instruction("CMD", {}, check.text.removeprefix("CMD ")).words == ["healthcheck", "LLM_PLATFORM_PORT"]
@@ -88,7 +93,12 @@ def test_nothing_names_an_index_and_everything_has_a_hash() -> None:
     """Where packages come from is the builder's affair; what they are is not."""
     texts = [(ROOT / path).read_text() for path in ("Dockerfile", "deploy/image/build.lock", "deploy/image/runtime.lock")]
     assert [text for text in texts if re.search(r"https?://|index-url", text)] == []
-    installs = [each.text for stage in STAGES for each in stage.instructions if "--requirement" in each.text]
+    installs = [
+        instruction.text
+        for stage in STAGES
+        for instruction in stage.instructions
+        if "--requirement" in instruction.text
+    ]
     assert [text.count("--require-hashes") == text.count("--requirement ") for text in installs] == [True]
 
 

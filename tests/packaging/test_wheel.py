@@ -79,7 +79,11 @@ def test_the_classifiers_name_the_versions_of_python(wheel: Path) -> None:
         (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         head = message_from_string(archive.read(metadata).decode())
     version = "Programming Language :: Python :: 3."
-    named = [int(each.removeprefix(version)) for each in head.get_all("Classifier", ()) if each.startswith(version)]
+    named = [
+        int(classifier.removeprefix(version))
+        for classifier in head.get_all("Classifier", ())
+        if classifier.startswith(version)
+    ]
     lowest = int(str(head["Requires-Python"]).removeprefix(">=3."))
     assert named == list(range(lowest, lowest + len(named)))
     assert sys.version_info[1] in named

@@ -33,13 +33,13 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> quality.Compared:
 def test_the_questions_are_many_and_can_be_answered() -> None:
     """Each once, each with a phrase of its answer."""
     questions = quality.load()
-    assert len({each.question for each in questions}) == len(questions) >= MIN_QUESTIONS
-    assert all(each.answers and all(each.answers) for each in questions)
+    assert len({question.question for question in questions}) == len(questions) >= MIN_QUESTIONS
+    assert all(question.answers and all(question.answers) for question in questions)
 
 
 def test_the_halves_are_divided_by_the_questions_alone() -> None:
     """Each question is in one half, and neither half is much larger."""
-    halves = [each.half for each in quality.load()]
+    halves = [question.half for question in quality.load()]
     assert set(halves) == {quality.TUNED, quality.HELD_BACK}
     assert 0.4 <= halves.count(quality.TUNED) / len(halves) <= 0.6
 
@@ -52,7 +52,7 @@ def test_meaning_helps_in_both_halves(compared: quality.Compared, half: str) -> 
 
 def test_each_question_is_answered_by_a_passage(compared: quality.Compared) -> None:
     """A text that changed takes its question along: mend the phrase, or ask something else."""
-    assert [each.question for each in compared.unanswered] == []
+    assert [question.question for question in compared.unanswered] == []
 
 
 def test_what_the_page_claims_is_measured(compared: quality.Compared) -> None:

@@ -91,9 +91,9 @@ TIMINGS = st.none() | st.text(st.sampled_from("total;_0dur=,. google"), max_size
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of each value inside of this one."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in inner:
+    for key, member in inner:
         yield (*path, key)
-        yield from _places(each, (*path, key))
+        yield from _places(member, (*path, key))
 
 
 @st.composite

@@ -21,6 +21,6 @@ def test_bombs_take_little_memory() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {each["name"] for each in found} == {*PAGES, "a search in gzip"}
-    assert [each for each in found if each["outcome"] not in ("page_error", "web_search_error")] == []
-    assert [each for each in found if each["mb"] >= MAX_MB] == []
+    assert {measured["name"] for measured in found} == {*PAGES, "a search in gzip"}
+    assert [measured for measured in found if measured["outcome"] not in ("page_error", "web_search_error")] == []
+    assert [measured for measured in found if measured["mb"] >= MAX_MB] == []

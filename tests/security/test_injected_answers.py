@@ -80,7 +80,7 @@ async def test_an_obedient_models_answer_holds_nothing_foreign(case: Case, door:
     assert door == "given" or not case.hidden_text or not any(marker in system + user for marker in case.markers)
     assert SENTENCE[:-1] in answer.answer
     assert not list(foreign(answer.answer, set(range(1, len(answer.citations) + 1))))
-    assert {each.url for each in answer.citations} <= {URL, None}
+    assert {citation.url for citation in answer.citations} <= {URL, None}
     assert len(answer.citations) <= 2
     _check_files(answer)
 

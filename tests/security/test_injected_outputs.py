@@ -48,7 +48,7 @@ class Obedient(FakeLLM):
 
     def __init__(self, page: str, *outputs: object) -> None:
         super().__init__([f"{SENTENCE[:-1]} [1]. {page} [1]"], name="scripted")
-        self.outputs = FakeLLM([json.dumps(each) for each in outputs], name="scripted")
+        self.outputs = FakeLLM([json.dumps(output) for output in outputs], name="scripted")
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
         source = self.outputs.stream(request) if stage_of(request) == "output" else super().stream(request)
@@ -96,7 +96,7 @@ async def test_an_obeyed_order_is_no_output(obeyed: object) -> None:
     answer, model = await answered(ORDER, obeyed)
     assert answer.output is None
     assert len(model.outputs.requests) == 2
-    assert EVIL not in str([each.reason for each in answer.degraded])
+    assert EVIL not in str([degradation.reason for degradation in answer.degraded])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.file)

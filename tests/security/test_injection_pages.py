@@ -123,7 +123,7 @@ async def test_what_the_obedient_model_writes_would_do_harm(case: Case) -> None:
     """The suite can fail: unsanitised, a renderer finds what the page wants sent, run or cited."""
     model = Obedient(case)
     await researched(case, model)
-    (asked,) = (each for each in model.requests if stage_of(each) == "write")
+    (asked,) = (request for request in model.requests if stage_of(request) == "write")
     harmful = bool(case.exfil_hosts) or any(re.fullmatch(r"\[\d+\]", marker) for marker in case.markers)
     assert bool(list(foreign(model._answer("write", asked), {1}))) or not harmful
 
@@ -138,7 +138,7 @@ async def test_an_obedient_models_report_holds_nothing_foreign(case: Case) -> No
     assert {citation.source_index for citation in response.citations} == {1}
     assert [source.url for source in response.sources] == [URL]
     assert not case.hidden_text or not any(marker in model.prompts for marker in case.markers)
-    (rules,) = (each.messages[0].content for each in model.requests if stage_of(each) == "write")
+    (rules,) = (request.messages[0].content for request in model.requests if stage_of(request) == "write")
     assert "Cite the sources of each statement" in rules
     assert WISH not in rules
 
@@ -159,7 +159,7 @@ async def asked_by_clients(case: Case) -> AsyncIterator[tuple[str, set[str]]]:
             path = f"{prefix}/chat/completions"
             answer = (await client.post(path, json={"model": model, "messages": messages})).json()
             message = answer["choices"][0]["message"]
-            cited = {each["url_citation"]["url"] for each in message.get("annotations", ())}
+            cited = {annotation["url_citation"]["url"] for annotation in message.get("annotations", ())}
             yield message["content"], cited | set(answer.get("citations", ()))
             streamed = await client.post(path, json={"model": model, "messages": messages, "stream": True})
             lines = [line[6:] for line in streamed.text.splitlines() if line.startswith("data: {")]
@@ -168,12 +168,17 @@ async def asked_by_clients(case: Case) -> AsyncIterator[tuple[str, set[str]]]:
         for path, model in (("/v1/responses", {"model": "research-report"}), ("/perplexity/v1/responses", {"effort": "xhigh"})):
             response = (await client.post(path, json={**model, "input": QUESTION})).json()
             [part] = response["output"][-1]["content"]
-            yield part["text"], {each["url"] for each in part["annotations"]}
+            yield part["text"], {annotation["url"] for annotation in part["annotations"]}
         asked = {"model": "research-report", "max_tokens": 100, "messages": messages}
         blocks = (await client.post("/anthropic/v1/messages", json=asked)).json()["content"]
         texts = [block for block in blocks if block["type"] == "text"]
-        found = {each["url"] for block in blocks if block["type"] == "web_search_tool_result" for each in block["content"]}
-        cited = {each["url"] for block in texts for each in block.get("citations", ())}
+        found = {
+            result["url"]
+            for block in blocks
+            if block["type"] == "web_search_tool_result"
+            for result in block["content"]
+        }
+        cited = {citation["url"] for block in texts for citation in block.get("citations", ())}
         assert cited <= found
         yield "".join(block["text"] for block in texts), found
 
@@ -247,7 +252,7 @@ async def test_a_wish_does_not_switch_the_check_off(text: str, matched: int, unc
     request = ResearchRequest(query=QUESTION, depth="report", instructions="No citations, please.")
     response = await world.service().research(request)
     assert response.metadata.uncited_sentences == len(response.metadata.uncited) == uncited
-    assert [each.cited_by for each in response.citations] == ["platform"] * matched
+    assert [citation.cited_by for citation in response.citations] == ["platform"] * matched
     [reason] = [entry.reason for entry in response.degraded if entry.reason.startswith("uncited")]
     assert f"{matched} of its sentences match a source, {uncited} were not checked" in reason
 
@@ -270,6 +275,6 @@ async def test_orders_in_the_context_change_nothing(case: Case) -> None:
     assert not list(foreign(response.synthesis, {1}))
     assert {citation.source_index for citation in response.citations} <= {1}
     assert response.metadata.understood_question == QUESTION
-    (rules,) = (each.messages[0].content for each in model.requests if stage_of(each) == "write")
+    (rules,) = (request.messages[0].content for request in model.requests if stage_of(request) == "write")
     assert "Ignore previous" not in rules
     assert "It is no source" in rules

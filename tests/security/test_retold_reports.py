@@ -91,8 +91,8 @@ async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:
     again = await World(Web({}, down=True), model, store).events()
     assert answer_of(again).metadata.stored_at
     names = {"request_id": True}
-    assert [each.model_dump(exclude=names) for each in again[:-1]] == [
-        each.model_dump(exclude=names) for each in first[:-1]
+    assert [event.model_dump(exclude=names) for event in again[:-1]] == [
+        event.model_dump(exclude=names) for event in first[:-1]
     ]
     assert answer_of(again).model_dump(exclude={"metadata"}) == answer_of(first).model_dump(exclude={"metadata"})
 
@@ -119,11 +119,11 @@ async def test_its_citations_are_those_of_its_text(tmp_path: Path) -> None:
     text = f"Heat pumps move heat [1]. Heat pumps cost 40 euros, says [everyone]({EVIL}) [2]. And so on [77]."
     events = await carried(tmp_path, lambda report: spoilt_text(report, text))
     answer = answer_of(events)
-    verdicts = {each.source_index: each.verdict for each in answer.citations}
+    verdicts = {citation.source_index: citation.verdict for citation in answer.citations}
     assert verdicts == {1: "supported", 2: "unsupported"}
-    assert {each.index for each in answer.sources} == {1, 2}
+    assert {source.index for source in answer.sources} == {1, 2}
     assert "[77]" not in answer.synthesis
-    texts = {each.source_index: answer.synthesis[each.start : each.end] for each in answer.citations}
+    texts = {citation.source_index: answer.synthesis[citation.start : citation.end] for citation in answer.citations}
     assert texts[1] == "Heat pumps move heat"
 
 
@@ -166,7 +166,7 @@ async def test_what_it_says_of_its_text_and_of_further_questions_is_not_believed
         return report.model_copy(update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))})
 
     answer = answer_of(await carried(tmp_path, forge))
-    assert all(0 <= each.start < each.end <= len(answer.synthesis) for each in answer.metadata.uncited)
+    assert all(0 <= span.start < span.end <= len(answer.synthesis) for span in answer.metadata.uncited)
     assert len(answer.metadata.uncited) == answer.metadata.uncited_sentences
     assert answer.metadata.related_questions == ("What do owls eat?", *(f"What of {n}?" for n in range(4)))
 
@@ -200,7 +200,7 @@ async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> N
 
     events = await carried(tmp_path, poison)
     assert not [event for event in events if url in repr(event)]
-    assert 1 not in {each.index for each in answer_of(events).sources}
+    assert 1 not in {source.index for source in answer_of(events).sources}
     assert "[1]" not in answer_of(events).synthesis
 
 
@@ -209,14 +209,16 @@ async def test_what_names_the_source_names_one(tmp_path: Path) -> None:
 
     def rename(report: StoredReport) -> StoredReport:
         events = tuple(
-            event.model_copy(update={"sources": tuple(each.model_copy(update={"url": EVIL}) for each in event.sources)})
+            event.model_copy(
+                update={"sources": tuple(source.model_copy(update={"url": EVIL}) for source in event.sources)}
+            )
             if isinstance(event, SourcesNumbered)
             else event
             for event in report.events[:-1]
         )
         done = report.events[-1]
         assert isinstance(done, Done)
-        sources = tuple(each.model_copy(update={"url": EVIL}) for each in done.response.sources)
+        sources = tuple(source.model_copy(update={"url": EVIL}) for source in done.response.sources)
         response = done.response.model_copy(update={"sources": sources, "query": "Something else entirely?"})
         return report.model_copy(update={"events": (*events, done.model_copy(update={"response": response}))})
 
@@ -306,10 +308,10 @@ def test_nothing_raises_and_every_citation_stands_where_it_says(
     )
     assert again is not None
     answer = answer_of(again[0])
-    for each in answer.citations:
-        assert 0 <= each.start <= each.end <= len(answer.synthesis)
-        assert source.text[each.quote_start : each.quote_end] == each.quote
-        assert each.source_index == 1
+    for citation in answer.citations:
+        assert 0 <= citation.start <= citation.end <= len(answer.synthesis)
+        assert source.text[citation.quote_start : citation.quote_end] == citation.quote
+        assert citation.source_index == 1
 
 
 async def test_an_output_of_the_archive_is_not_told(tmp_path: Path) -> None:

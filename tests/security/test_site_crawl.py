@@ -37,7 +37,7 @@ class Site:
 
     @property
     def opened(self) -> list[str]:
-        return [each.partition(" a.example.net")[2] for each in self.asked if "/robots.txt" not in each]
+        return [address.partition(" a.example.net")[2] for address in self.asked if "/robots.txt" not in address]
 
 
 def page(*links: str, head: str = "") -> bytes:
@@ -70,16 +70,16 @@ async def test_links_and_redirects_to_private_addresses_are_not_opened() -> None
     metadata = "http://169.254.169.254/latest/meta-data/"
     site = Site(_=page(metadata, "/hop", "http://127.0.0.1:6379/"), hop=(302, {"Location": metadata}, b""))
     found = await site.crawl(allow_external=True)
-    assert [each.page.url for each in found.pages] == [ROOT]
-    assert {each.url for each in found.failed} == {metadata, f"{ROOT}hop", "http://127.0.0.1:6379/"}
-    assert all(each.startswith(f"{PUBLIC}:443 ") for each in site.asked)
+    assert [page.page.url for page in found.pages] == [ROOT]
+    assert {page.url for page in found.failed} == {metadata, f"{ROOT}hop", "http://127.0.0.1:6379/"}
+    assert all(address.startswith(f"{PUBLIC}:443 ") for address in site.asked)
 
 
 async def test_redirect_to_another_site_is_not_followed() -> None:
     site = Site(_=page("/hop"), hop=(302, {"Location": "https://elsewhere.example.net/"}, b""))
     found = await site.crawl()
     assert "redirects" in found.failed[0].error
-    assert not any("elsewhere" in each for each in site.asked)
+    assert not any("elsewhere" in address for address in site.asked)
 
 
 async def test_robots_txt_is_obeyed_and_read_once() -> None:
@@ -88,7 +88,7 @@ async def test_robots_txt_is_obeyed_and_read_once() -> None:
     found = await site.crawl()
     assert site.opened == ["/", "/open"]
     assert "robots.txt" in found.failed[0].error
-    assert sum("robots.txt" in each for each in site.asked) == 1
+    assert sum("robots.txt" in address for address in site.asked) == 1
     with pytest.raises(PageBlockedError):
         await site.crawl(url=f"{ROOT}private/a")
 
@@ -218,8 +218,8 @@ async def test_huge_page_and_silent_server_cost_their_own_page() -> None:
 
     reader = site_reader(respond, timeout=1.0)
     found = await SiteCrawlService(reader).crawl(SiteCrawlRequest(url=ROOT))
-    assert [each.page.url for each in found.pages] == [ROOT, f"{ROOT}ok"]
-    assert sorted(each.url for each in found.failed) == [f"{ROOT}huge", f"{ROOT}silent"]
+    assert [page.page.url for page in found.pages] == [ROOT, f"{ROOT}ok"]
+    assert sorted(page.url for page in found.failed) == [f"{ROOT}huge", f"{ROOT}silent"]
 
 
 async def test_unreachable_site_is_an_error_of_the_site() -> None:
@@ -244,7 +244,7 @@ async def test_menu_without_text_still_leads_on() -> None:
     """A first page of links alone has no text, and is no error of a crawl."""
     site = Site(_=html('<nav><a href="/a">A</a></nav>'), a=page())
     found = await site.crawl()
-    assert [each.page.url for each in found.pages] == [ROOT, f"{ROOT}a"]
+    assert [page.page.url for page in found.pages] == [ROOT, f"{ROOT}a"]
     assert found.pages[0].page.text == ""
 
 

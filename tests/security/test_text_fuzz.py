@@ -67,11 +67,12 @@ def verdicts(claim: str, source: str, language: str) -> None:
     answer = sanitize(f"{claim} [1][2]", sources)
     citations = CitationChecker(sources, language).check(answer).citations
     assert all(
-        sources[each.source_index - 1].text[each.quote_start : each.quote_end] == each.quote for each in citations
+        sources[citation.source_index - 1].text[citation.quote_start : citation.quote_end] == citation.quote
+        for citation in citations
     )
     claims = claims_of(answer, language)
-    for each in citations:
-        highest_verdict(each.verdict, claims[each.start, each.end], each.quote)
+    for citation in citations:
+        highest_verdict(citation.verdict, claims[citation.start, citation.end], citation.quote)
     assert within_limits(citations, answer, language)
 
 

@@ -68,7 +68,9 @@ async def test_a_long_text_is_read_in_part(tmp_path: Path) -> None:
     async with platform(tmp_path) as wired:
         found = await ask(wired, "long.txt", f"{OWLS}\n\n".encode() + b"x" * 7_000_000)
     assert [source.url for source in found.sources] == ["doc:long.txt"]
-    assert any(each.component == "files/long.txt" and "first 5" in each.reason for each in found.degraded)
+    assert any(
+        degradation.component == "files/long.txt" and "first 5" in degradation.reason for degradation in found.degraded
+    )
 
 
 @pytest.mark.parametrize("kind", ["md", "html", "txt"])

@@ -42,8 +42,8 @@ PRIVATE = (
 )
 ODD_DNS = ("", "localhost", "1.2.3", "0x7f.1", "::1%eth0", "999.1.1.1", "8.8.8.8 ", "8.8.8.8\n127.0.0.1")
 TUNNELS = [
-    ipaddress.ip_network(each)
-    for each in (
+    ipaddress.ip_network(network)
+    for network in (
         *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10"),
         *("168.63.129.16/32", "192.88.99.0/24"),  # Azure's own services, and 6to4 relays
     )

@@ -207,7 +207,9 @@ class Visit:
             assert AXE.is_file(), "axe is not there: run `make test-services`"
             await self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found = await self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        return [f"{each['id']}: {[node['target'] for node in each['nodes']]}" for each in found["violations"]]
+        return [
+            f"{violation['id']}: {[node['target'] for node in violation['nodes']]}" for violation in found["violations"]
+        ]
 
     async def overflow(self) -> int:
         """By how many pixels the page is wider than the window."""

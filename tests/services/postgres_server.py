@@ -53,7 +53,7 @@ class PostgresServer(ServerProcess):
             connection.execute(statement.encode())
 
     def _command(self) -> list[str]:
-        options = [part for each in FAST for part in ("-c", each)]
+        options = [part for setting in FAST for part in ("-c", setting)]
         return [
             *_as_other_user(), str(_program("postgres")), "-D", str(self._data), "-h", "127.0.0.1", "-p", str(self.port),
             "-c", "unix_socket_directories=", *options,

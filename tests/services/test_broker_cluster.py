@@ -53,13 +53,13 @@ async def test_one_worker_outlives_each_broker(cluster: BrokerCluster, tmp_path:
     with worker(variables, tmp_path) as running:
         until(lambda: is_ready(running))
         for number in range(len(cluster.nodes)):
-            await ask(cluster, [f"before-{number}-{each}" for each in range(REQUESTS)])
+            await ask(cluster, [f"before-{number}-{request}" for request in range(REQUESTS)])
             cluster.down()
-            await ask(cluster, [f"without-{number}-{each}" for each in range(REQUESTS)])
+            await ask(cluster, [f"without-{number}-{request}" for request in range(REQUESTS)])
             await settled(cluster)
             until(lambda: is_ready(running))
             cluster.up()
-        await ask(cluster, [f"alone-{each}" for each in range(REQUESTS)])
+        await ask(cluster, [f"alone-{request}" for request in range(REQUESTS)])
         first, second = cluster.nodes[:2]
         first.down()
         second.down()
@@ -81,7 +81,7 @@ async def test_no_offset_is_ahead_of_its_outcome(cluster: BrokerCluster, tmp_pat
     offsets = []
     with worker(variables, tmp_path):
         for number in range(2):
-            await ask(cluster, [f"looked-at-{number}-{each}" for each in range(500)])
+            await ask(cluster, [f"looked-at-{number}-{request}" for request in range(500)])
             cluster.down()
             for _ in range(3):
                 committed = await client.committed()

@@ -46,7 +46,7 @@ def doctor(folder: Path, **values: str) -> Checks:
         capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
     )
     assert not any(secret in done.stdout + done.stderr for secret in (PASSWORD, REDIS_PASSWORD, WRONG))
-    return {each["subject"]: (each["verdict"], each["text"]) for each in json.loads(done.stdout)["checks"]}
+    return {check["subject"]: (check["verdict"], check["text"]) for check in json.loads(done.stdout)["checks"]}
 
 
 def test_services_that_answer(redis: RedisServer, postgres: PostgresServer, kafka: RealBroker, tmp_path: Path) -> None:

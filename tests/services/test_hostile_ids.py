@@ -25,10 +25,10 @@ SUBMITTED = {"query": "What is a standby?", "background": True}
 async def hostile(server: Served, until_s: float, statuses: Counter[int]) -> None:
     while time.monotonic() < until_s:
         for method, rest in ROUTES:
-            for each in HOSTILE_IDS:
-                answer = await server.client.request(method, f"/research/{each}{rest}", headers=BOB)
+            for request_id in HOSTILE_IDS:
+                answer = await server.client.request(method, f"/research/{request_id}{rest}", headers=BOB)
                 statuses[answer.status_code] += 1
-                assert answer.status_code == 404, (method, each, rest, answer.text)
+                assert answer.status_code == 404, (method, request_id, rest, answer.text)
         listed = await server.client.get("/research?before=%00", headers=BOB)
         continued = await server.client.post("/research", json={**SUBMITTED, "previous_id": "\0"}, headers=BOB)
         assert (listed.status_code, continued.status_code) == (200, 422)
@@ -51,4 +51,4 @@ async def test_no_id_takes_the_database_from_other_clients(url: str, tmp_path: P
                 answered[name, answer.status_code] += 1
         found = await asyncio.gather(*strangers, return_exceptions=True)
     assert {status for _, status in answered} == {200, 202}, (answered, refused)
-    assert [each for each in found if each is not None] == [], refused
+    assert [error for error in found if error is not None] == [], refused

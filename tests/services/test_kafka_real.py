@@ -106,7 +106,7 @@ async def test_worker_joins_kafka_4_by_kip_848(broker: RealBroker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
 
     def groups(kind: ConsumerGroupType) -> set[str]:
-        return {each.group_id for each in admin.list_consumer_groups(types={kind}).result(60).valid}
+        return {group.group_id for group in admin.list_consumer_groups(types={kind}).result(60).valid}
 
     async with working(Echo(), replace(told(broker), group_id="probed")) as worker:
         assert worker.consumer.assignment()
@@ -142,7 +142,7 @@ def test_each_worker_gets_partitions_of_each_topic(broker: RealBroker) -> None:
         def shared_out() -> bool:
             for worker in workers:
                 worker.poll(0.1)
-            return all(Counter(each.topic for each in worker.assignment()) == part for worker in workers)
+            return all(Counter(partition.topic for partition in worker.assignment()) == part for worker in workers)
 
         wait_until(shared_out, "each to have its part of each topic")
 
@@ -188,7 +188,7 @@ async def test_static_member_keeps_its_partitions(
         async with working(Echo(), static("restarts")) as first:
             half = TOPICS[SEARCH] // 2
             members = (stays.consumer, first.consumer)
-            assert await becomes_true(lambda: all(len(each.assignment()) == half for each in members), 60)
+            assert await becomes_true(lambda: all(len(member.assignment()) == half for member in members), 60)
             before = set(first.consumer.assignment())
         others = dict(stays.consumer.assignment())
         async with working(Echo(), static("restarts")) as again:

@@ -66,7 +66,7 @@ def check(
         capture_output=True, text=True, env=dict(variables), timeout=PATIENCE_S, check=False,
     )
     found = json.loads(done.stdout)["checks"] if done.stdout else []
-    verdicts = {each["subject"]: (each["verdict"], each["text"]) for each in found}
+    verdicts = {result["subject"]: (result["verdict"], result["text"]) for result in found}
     return done.returncode, verdicts, done.stdout + done.stderr
 
 

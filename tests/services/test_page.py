@@ -234,7 +234,7 @@ class TestReports:
                 await field.press("Enter")
             body = (await sent.value).post_data_json
             assert (body["previous_id"], body["query"], body["sources"]) == ("r", "And at night?", ["documents"])
-            assert [each for each in visit.seen if "openapi" in each] == []
+            assert [request for request in visit.seen if "openapi" in request] == []
 
     async def test_a_follow_up_is_answered(self, browser: Browser, own_base: str) -> None:
         """The server takes the id that the page sends: the second answer stands below the first, at the top of the window,
@@ -275,7 +275,7 @@ class TestThreads:
             await page.reload()
             await visit.answered(2)
             await expect(page.locator(".understood").nth(1)).to_contain_text("And when is it partial?")
-            assert len([each for each in visit.seen if each == "POST /research"]) == 2
+            assert len([request for request in visit.seen if request == "POST /research"]) == 2
             assert visit.errors == []
         async with serving_page(tmp_path, *OFFLINE) as base, visiting(browser, base) as visit:
             page = visit.page
@@ -414,7 +414,7 @@ class TestNothingIsLost:
             await expect(page.get_by_role("button", name="Try again")).to_have_count(0)
             await page.locator(".tools").get_by_role("link", name="New question").click()
             await expect(page.locator("#query")).to_be_focused()
-            assert [each for each in visit.seen if each.startswith("POST")] == []
+            assert [request for request in visit.seen if request.startswith("POST")] == []
 
     async def test_a_lost_server_is_said_and_the_report_is_found_again(self, browser: Browser, own_base: str) -> None:
         """The page says that the connection is lost, then that the server is away; Cancel says so, too. Trying again looks
@@ -439,7 +439,7 @@ class TestNothingIsLost:
             await page.unroute("**/events")
             await again.click()
             await visit.answered()
-            assert [each for each in visit.seen if each == "POST /research"] == ["POST /research"]
+            assert [request for request in visit.seen if request == "POST /research"] == ["POST /research"]
 
     async def test_a_silent_server_is_lost(self, browser: Browser, tmp_path: Path) -> None:
         """A server that neither answers nor closes ends the waiting of a quick question; it sends a comment every 15 s. The
@@ -591,7 +591,7 @@ class TestAccessibility:
                     await page.keyboard.press("Escape")
                 await page.click(".preferences summary")
                 found["preferences"] = await visit.violations()
-                assert {part: each for part, each in found.items() if each} == {}
+                assert {part: violations for part, violations in found.items() if violations} == {}
                 assert await visit.overflow() <= 0
 
     async def test_all_verdicts_have_enough_contrast(self, browser: Browser, base: str) -> None:
@@ -600,7 +600,9 @@ class TestAccessibility:
         text = " ".join(f"Statement {verdict} [1]." for verdict in verdicts)
         answer = response(text, degraded=[{"component": "x", "reason": "y", "until": None}], metadata=WITHOUT_MODEL)
         content = answer["raw_results"][0]["content"]
-        answer["citations"] = [citation(text, f"Statement {each}", content, "The owl", each) for each in verdicts]
+        answer["citations"] = [
+            citation(text, f"Statement {verdict}", content, "The owl", verdict) for verdict in verdicts
+        ]
         for scheme in ("light", "dark"):
             async with visiting(browser, base, scheme=scheme) as visit:
                 await visit.play(answer)

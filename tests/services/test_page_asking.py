@@ -106,7 +106,7 @@ class TestLongTexts:
             await page.fill("#query", "🦉" * 4000)
             await expect(page.locator("#query-error")).to_be_hidden()
             assert (await sent(page))["message"] == "🦉" * 4000
-            assert [each for each in visit.seen if each.startswith("POST")] == ["POST /research"]
+            assert [request for request in visit.seen if request.startswith("POST")] == ["POST /research"]
 
     async def test_a_long_follow_up(self, browser: Browser, own_base: str) -> None:
         """It follows the answer, and the box below is the same one."""
@@ -235,7 +235,7 @@ class TestChoices:
             await expect(panel.get_by_role("alert")).to_be_hidden()
             await panel.get_by_role("button", name="Reset").click()
             await expect(page.locator("#form .options-button")).to_have_text(re.compile("Quick · Web$"))
-            assert [each for each in visit.seen if each.startswith("POST")] == []
+            assert [request for request in visit.seen if request.startswith("POST")] == []
 
     async def test_a_follow_up_chooses_for_itself(self, browser: Browser, base: str) -> None:
         """It begins with the choices of the question before; a report below an answer shows its plan there, in context."""
@@ -301,7 +301,7 @@ class TestChoices:
             await page.locator("#key").get_by_role("button", name="Cancel").click()
             await expect(page.locator("#query-error")).to_contain_text("needs an API key")
             await expect(page.locator("#query")).to_have_value(QUESTION)
-            assert [each for each in visit.seen if each.startswith("POST")] == []
+            assert [request for request in visit.seen if request.startswith("POST")] == []
 
     async def test_a_key_is_asked_for_before_anything_is_chosen(self, browser: Browser, tmp_path: Path) -> None:
         """What a server with keys has is known after the key; the first question then searches that."""
@@ -535,14 +535,14 @@ class TestFirstScreen:
             await page.goto(f"{own_base}/?q=When+is+a+statement+partial%3F")
             await expect(page.locator("#query")).to_have_value("When is a statement partial?")
             await started(page)
-            assert [each for each in visit.seen if each.startswith("POST")] == []
+            assert [request for request in visit.seen if request.startswith("POST")] == []
             await page.click(".preferences summary")
             await page.get_by_label("Ask at once when an address brings a question").check()
             await page.goto(f"{own_base}/?q=When+is+a+statement+partial%3F")
             await visit.answered()
             await page.reload()
             await visit.answered()
-            assert [each for each in visit.seen if each.startswith("POST")] == ["POST /research"]
+            assert [request for request in visit.seen if request.startswith("POST")] == ["POST /research"]
 
 class TestKeys:
     async def test_keyboard_alone(self, browser: Browser, base: str) -> None:
@@ -598,7 +598,7 @@ class TestKeys:
             async with page.expect_request("**/research") as request:
                 await page.tap("#form [type=submit]")
             assert (await request.value).post_data_json["query"] == "When is a statement\npartial?"
-            assert [each for each in visit.seen if each.startswith("POST")] == ["POST /research"]
+            assert [request for request in visit.seen if request.startswith("POST")] == ["POST /research"]
 
 
 class TestAccessibility:
@@ -639,5 +639,5 @@ class TestAccessibility:
                 await visit.answered()
                 await open_panel(page, ".follow-up")
                 found["follow-up"] = await visit.violations()
-                assert {state: each for state, each in found.items() if each} == {}
+                assert {state: violations for state, violations in found.items() if violations} == {}
                 assert await visit.overflow() <= 0

@@ -57,7 +57,7 @@ class TestCancel:
             await expect(page.locator("#result").get_by_role("alert")).to_have_count(0)
             gate.set()
             await expect(page.locator("#result").get_by_role("alert")).to_contain_text("cancelled")
-            assert [each for each in visit.seen if each.endswith("/research/r")] == ["DELETE /research/r"]
+            assert [request for request in visit.seen if request.endswith("/research/r")] == ["DELETE /research/r"]
 
     async def test_while_a_rate_limit_is_waited_for(self, browser: Browser, base: str) -> None:
         """The question is not sent any more."""
@@ -218,7 +218,7 @@ class TestLongThreads:
             await expect(page.locator(".threads li.current")).to_have_count(1)
             await expect(page.locator(".follow-up")).to_be_visible()
             assert await page.evaluate("said") == []
-            assert len([each for each in visit.seen if LISTS.search(each)]) == 1
+            assert len([request for request in visit.seen if LISTS.search(request)]) == 1
             await page.route(re.compile(r"/research/threads/r1$"), lambda route: route.fulfill(json={}))
             await page.get_by_role("button", name="Delete Owls").press("Enter")
             await page.get_by_role("button", name="Delete", exact=True).click()
@@ -323,7 +323,7 @@ class TestServerAway:
             visit.seen.clear()
             for times in (1, 2, 3):
                 await page.clock.fast_forward(5000)
-                await until(lambda n=times: len([each for each in visit.seen if LISTS.search(each)]) >= n)
+                await until(lambda n=times: len([request for request in visit.seen if LISTS.search(request)]) >= n)
                 await expect(page.locator(".threads [role=status]")).to_contain_text("cannot be reached")
             await page.clock.fast_forward(0)
             assert len(await page.evaluate("said")) == 1

@@ -107,7 +107,7 @@ class TestSourceCards:
             yes, no = "asked these sites for their icons: example.org, other.test", "Nothing left this machine"
             await expect(ledger).to_contain_text(yes if is_on else no, use_inner_text=True)
             await expect(ledger).not_to_contain_text(no if is_on else yes, use_inner_text=True)
-            assert len([each for each in visit.seen if each.endswith("/icon")]) == (2 if is_on else 0)
+            assert len([request for request in visit.seen if request.endswith("/icon")]) == (2 if is_on else 0)
             assert visit.foreign == []
 
     async def test_no_answer_leaves_the_nearest_passages(self, browser: Browser, base: str) -> None:
@@ -180,7 +180,7 @@ class TestVerdictsInTheText:
     async def test_a_sentence_that_one_source_supports_is_not_underlined(self, browser: Browser, base: str) -> None:
         """Another source that does not say it has its sign at its own marker."""
         made = self.answer()
-        (good,) = [each for each in made["citations"] if each["verdict"] == "supported"]
+        (good,) = [citation for citation in made["citations"] if citation["verdict"] == "supported"]
         made["citations"].append({**good, "verdict": "unsupported", "source_index": 2})
         async with visiting(browser, base) as visit:
             await visit.play(made, {"type": "token", "text": self.TEXT})
@@ -684,7 +684,7 @@ class TestActions:
         assert sent["Shorter"]["instructions"] == "Shorter."
         assert sent["Ask deeper"]["depth"] == "deep"
         assert sent["what is an owl"]["query"] == "what is an owl"
-        assert [(each.get("previous_id"), each["thread_id"]) for each in sent.values()] == [(None, "r")] * 3
+        assert [(field.get("previous_id"), field["thread_id"]) for field in sent.values()] == [(None, "r")] * 3
 
     @pytest.mark.parametrize(
         ("models", "writer", "offered"), [([], "m/x", False), (["m/x"], "extractive", True), ([], "extractive", False)]

@@ -102,8 +102,8 @@ class TestStillness:
             since = await visit.page.evaluate("performance.now()")  # an observer hears of what was before it, later
             await page_answers.write(visit, answer["synthesis"])
             await page_answers.end(visit, answer)
-            shifts = [each for each in await visit.page.evaluate("shifts") if each["time"] >= since]
-            assert sum(each["value"] for each in shifts) <= MAX_SHIFT, shifts
+            shifts = [shift for shift in await visit.page.evaluate("shifts") if shift["time"] >= since]
+            assert sum(shift["value"] for shift in shifts) <= MAX_SHIFT, shifts
             for shown in (".contents", ".notes", ".actions"):
                 await expect(visit.page.locator(shown)).to_have_count(1)
 
@@ -156,12 +156,12 @@ class TestFirstPaint:
             visit.seen.clear()
             await page.goto(f"{base}/#research/abc", wait_until="commit")
             for wanted in ("thread.js", "answer.js", "vendor/markdown-it.js", "/research/threads/abc", "/research/abc"):
-                await until(lambda end=wanted: any(each.endswith(end) for each in visit.seen))
+                await until(lambda end=wanted: any(request.endswith(end) for request in visit.seen))
             await page.unroute("**/main.js")
-            asked = len([each for each in visit.seen if each.endswith("/research/abc")])
+            asked = len([request for request in visit.seen if request.endswith("/research/abc")])
             await page.reload()
             await visit.answered()
-            again = len([each for each in visit.seen if each.endswith("/research/abc")])
+            again = len([request for request in visit.seen if request.endswith("/research/abc")])
             assert again == asked + 1  # a module asks for nothing that is on its way
 
     async def test_what_an_answer_does_not_need_comes_after_it(self, browser: Browser, base: str) -> None:
@@ -182,10 +182,10 @@ class TestFirstPaint:
             await page.wait_for_selector(".turn", state="attached")
             modules = ("form.js", "composer.js", "sidebar.js", "followup.js", "keyboard.js")
             later = (*modules, "/research/options", "/research/threads?limit=30")
-            assert [each for each in visit.seen if each.endswith(later)] == []
+            assert [request for request in visit.seen if request.endswith(later)] == []
             arrived.set()
             await visit.answered()
-            await until(lambda: {end for end in later for each in visit.seen if each.endswith(end)} == set(later))
+            await until(lambda: {end for end in later for request in visit.seen if request.endswith(end)} == set(later))
 
     async def test_a_second_visit_loads_no_file_again(self, browser: Browser, base: str) -> None:
         """The address of each file names the version, so that the browser keeps it and does not ask whether it has changed."""

@@ -77,22 +77,22 @@ def hurry(database: Database) -> None:
 async def test_stores_of_several_machines_agree_on_the_first_outcome(url: str) -> None:
     """Each has its own pool and the same requests in another order: one outcome for each, and no deadlock."""
     databases = [Database(url, check_schema) for _ in range(WORKERS)]
-    stores = [PostgresOutcomeStore(each, 7.0) for each in databases]
+    stores = [PostgresOutcomeStore(database, 7.0) for database in databases]
 
     async def keep_all(number: int, store: PostgresOutcomeStore) -> dict[str, bytes]:
-        ids = [f"{each}" for each in range(REQUESTS)][:: -1 if number % 2 else 1]
+        ids = [f"{request_id}" for request_id in range(REQUESTS)][:: -1 if number % 2 else 1]
         calls = [
-            [sample_outcome(each, body=b"%d" % number) for each in ids[at : at + 7]] for at in range(0, REQUESTS, 7)
+            [sample_outcome(id_, body=b"%d" % number) for id_ in ids[at : at + 7]] for at in range(0, REQUESTS, 7)
         ]
         kept = await asyncio.gather(*map(store.put_if_absent, calls))
-        return {each.request_id: each.body for call in kept for each in call}
+        return {outcome.request_id: outcome.body for call in kept for outcome in call}
 
     kept = await asyncio.gather(*(keep_all(number, store) for number, store in enumerate(stores)))
     assert len(kept[0]) == REQUESTS
-    assert all(each == kept[0] for each in kept)
+    assert all(bodies == kept[0] for bodies in kept)
     assert len({await store.identity() for store in stores}) == 1
-    for each in databases:
-        await each.aclose()
+    for database in databases:
+        await database.aclose()
 
 
 @pytest.mark.usefixtures("no_pause")
@@ -228,7 +228,7 @@ async def test_slow_statement_closes_no_connection(url: str, full: Database) -> 
     reading = [asyncio.create_task(full.run(read, CALL_S)) for _ in range(3)]
     error = await error_of(full.run(wait_for_lock, timeout_s=0.1), DatabaseError)
     assert "did not answer within 0.1 s" in str(error)
-    used = {await each for each in reading}
+    used = {await task for task in reading}
     assert used & {await full.run(read, CALL_S) for _ in range(3)}
     await held.close()
 
@@ -398,15 +398,15 @@ async def test_server_answers_without_its_database(postgres: PostgresServer, url
         finally:
             postgres.up()
         assert answer.synthesis
-        [reason] = [each.reason for each in answer.degraded if each.component == "store"]
+        [reason] = [degradation.reason for degradation in answer.degraded if degradation.component == "store"]
         assert "PostgreSQL cannot be used" in reason
         assert "127.0.0.1" not in reason
         assert PASSWORD not in reason
         assert (health.status, health.components["store"].status) == ("degraded", "unhealthy")
         await asyncio.sleep(pool.RETRY_S)
         again = await platform.research.research(request)
-        assert [each for each in again.degraded if each.component == "store"] == []
-        assert [each.query for each in await platform.store.topics()] == [request.query]
+        assert [degradation for degradation in again.degraded if degradation.component == "store"] == []
+        assert [topic.query for topic in await platform.store.topics()] == [request.query]
     assert not (tmp_path / "store").exists()
 
 

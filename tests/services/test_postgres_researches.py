@@ -43,9 +43,9 @@ async def test_killed_server_and_another_one(url: str, tmp_path: Path) -> None:
             await one.kill()
             upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
             rest = await front.events(name, after=seen[-1]["number"])
-            kinds = [each["type"] for each in rest if each["type"] != "model_progress"]  # each 5 s until the kill
+            kinds = [event["type"] for event in rest if event["type"] != "model_progress"]  # each 5 s until the kill
             assert (kinds[0], kinds[-1]) == ("reset", "done")
-            assert [each["number"] for each in seen + rest] == list(range(1, len(seen + rest) + 1))
+            assert [event["number"] for event in seen + rest] == list(range(1, len(seen + rest) + 1))
             state = await other.state(name)
             assert (state["status"], state["attempts"]) == ("done", 2)
             assert await front.state(name) == state
@@ -63,7 +63,7 @@ async def test_researches_are_shared_out(url: str, tmp_path: Path) -> None:
         names = [await one.submit(query=f"What is heat pump number {n}?", depth="shallow") for n in range(8)]
         ends = await asyncio.gather(*((one, two)[n % 2].events(name) for n, name in enumerate(names)))
         for events in ends:
-            kinds = [each["type"] for each in events]
+            kinds = [event["type"] for event in events]
             assert (kinds.count("started"), kinds.count("reset"), kinds[-1]) == (1, 0, "done")
 
 
@@ -80,8 +80,8 @@ async def test_equal_reports_at_two_servers_are_made_once(url: str, tmp_path: Pa
         ):
             clients = [one.client, two.client] * 4
             answers = await asyncio.gather(*(client.post("/research", json=body) for client in clients))
-    assert [each.status_code for each in answers] == [200] * len(clients)
-    assert len({each.json()["synthesis"] for each in answers}) == 1
+    assert [answer.status_code for answer in answers] == [200] * len(clients)
+    assert len({answer.json()["synthesis"] for answer in answers}) == 1
     calls = {name: count for name, count in upstream.answered.items() if name.partition(" ")[0] not in ("read", "page")}
     assert calls
     assert set(calls.values()) == {1}, calls
@@ -114,7 +114,7 @@ async def test_a_submit_takes_one_statement(postgres: PostgresServer, url: str, 
         await platform.research_jobs.submit(request)  # opens the connections
         before = len(statements(postgres))
         queued = await platform.research_jobs.submit(request)
-        sent = [each for each in statements(postgres)[before:] if "llm_platform.research_job" in each]
+        sent = [statement for statement in statements(postgres)[before:] if "llm_platform.research_job" in statement]
         assert queued == await platform.research_jobs.get(queued.id)
     assert len(sent) == 1, sent
 

@@ -100,8 +100,8 @@ async def test_calls_are_spans(database: Database) -> None:
         await jobs.claim("x", 60.0)
         await PostgresResearchStore(database, TTL_DAYS).clear()
     names = ["INSERT", "SELECT", "INSERT", "UPDATE", "DELETE"]
-    assert [each.name for each in ended] == [f"postgresql {name}" for name in names]
-    assert len({each.parent for each in ended}) == 1
+    assert [span.name for span in ended] == [f"postgresql {name}" for name in names]
+    assert len({span.parent for span in ended}) == 1
     assert "private" not in str(ended)
     await outcomes.aclose()
 

@@ -109,8 +109,8 @@ async def test_limits_count_the_clients_behind_it(tmp_path: Path) -> None:
             server.search.gate.set()
         async with client(url, "127.0.0.2") as first, client(url, "127.0.0.3") as second:
             answers = [
-                (await each.get("/search", params={"q": "x", "format": "json"}, headers={"X-Forwarded-For": forged}))
-                for each, forged in ((first, "192.0.2.1"), (first, "192.0.2.2"), (second, "192.0.2.1"))
+                (await client.get("/search", params={"q": "x", "format": "json"}, headers={"X-Forwarded-For": forged}))
+                for client, forged in ((first, "192.0.2.1"), (first, "192.0.2.2"), (second, "192.0.2.1"))
             ]
         assert [answer.status_code for answer in answers] == [200, 429, 200]
 

@@ -216,10 +216,10 @@ async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer
         writers = [FakeSynthesizer("Tides follow the moon [1].", delay_s=2.0) for _ in range(2)]
         first, second = (
             SharedSynthesizer(
-                writer, RedisCache(each, Synthesis, "synthesis"), HOUR_S, "1",
-                RedisKeyLock(each, "synthesis", max_wait_s=TIMEOUT_S),
+                writer, RedisCache(server, Synthesis, "synthesis"), HOUR_S, "1",
+                RedisKeyLock(server, "synthesis", max_wait_s=TIMEOUT_S),
             )
-            for writer, each in zip(writers, (client, other), strict=True)
+            for writer, server in zip(writers, (client, other), strict=True)
         )
         writing = asyncio.create_task(first.synthesize(request))
         await _until_locked(client)
@@ -371,10 +371,10 @@ async def test_second_server_answers_from_the_shared_cache(tmp_path: Path) -> No
             assert commands == 3  # the search, the text, and the turn for a follow-up question
             redis.kill()
             other = {"query": "What do the tides follow at night?"}
-            answers = [await http.post(f"{url}/research", json=each) for url in urls for each in (question, other)]
-            assert [each.status_code for each in answers] == [200] * 4
+            answers = [await http.post(f"{url}/research", json=body) for url in urls for body in (question, other)]
+            assert [answer.status_code for answer in answers] == [200] * 4
             # Each server has its own copy of what it answered within the last half minute.
-            assert [each.json()["metadata"]["cache_hit"] for each in answers] == [True, False, True, False]
+            assert [answer.json()["metadata"]["cache_hit"] for answer in answers] == [True, False, True, False]
             health = (await http.get(f"{urls[1]}/health")).json()
             assert (health["status"], health["components"]["redis"]["status"]) == ("degraded", "unhealthy")
             assert "a-long-password" not in json.dumps(health)
@@ -421,6 +421,6 @@ async def _until_hit(http: httpx2.AsyncClient, urls: list[str], question: dict[s
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             answers = [(await http.post(f"{url}/research", json=question)).json() for url in urls]
-            if all(each["metadata"]["cache_hit"] for each in answers):
+            if all(answer["metadata"]["cache_hit"] for answer in answers):
                 return
             await asyncio.sleep(0.2)

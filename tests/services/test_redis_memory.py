@@ -43,10 +43,10 @@ async def fill(redis: RedisClient) -> None:
     try:
         for number in range(ENTRIES):
             name = f"{KEY_PREFIX}cache:test:{number}"
-            await redis.call("SET", lambda each, name=name: each.set(name, ENTRY, px=600_000))  # type: ignore[misc]
+            await redis.call("SET", lambda client, name=name: client.set(name, ENTRY, px=600_000))  # type: ignore[misc]
     except RedisUnavailableError as error:
         assert "out of memory" in error.message  # noqa: PT017
-        await redis.call("TEST", lambda each: each.config_set("maxmemory", LESS_MEMORY))
+        await redis.call("TEST", lambda client: client.config_set("maxmemory", LESS_MEMORY))
 
 
 class Process:
@@ -73,7 +73,7 @@ async def test_what_an_eviction_takes_is_put_back(tmp_path: Path, caplog: pytest
         process, other = Process(redis), Process(redis)
         for _ in range(4):
             await process.spend(0.25)
-        while await redis.call("EXISTS", lambda each: each.exists(SPENDING_KEY)):
+        while await redis.call("EXISTS", lambda client: client.exists(SPENDING_KEY)):
             await fill(redis)
         process.later()
         for refused in (process, other):
@@ -92,8 +92,8 @@ async def test_the_policy_of_our_files_keeps_the_sum(tmp_path: Path) -> None:
             await fill(redis)
         with pytest.raises(DailyBudgetError):
             await Process(redis).spend(0.25)
-        assert await redis.call("TTL", lambda each: each.ttl(SPENDING_KEY)) == -1
-        info = await redis.call("INFO", lambda each: each.info("stats"))
+        assert await redis.call("TTL", lambda client: client.ttl(SPENDING_KEY)) == -1
+        info = await redis.call("INFO", lambda client: client.info("stats"))
         assert info["evicted_keys"] > 0
 
 
@@ -103,7 +103,7 @@ async def test_the_sums_of_earlier_days_are_removed(tmp_path: Path) -> None:
         store = RedisSpendingStore(redis)
         for day in ("2026-01-30", "2026-01-31", "2026-02-01"):
             await store.add(day, {"all": 0.25}, {})
-        keys = await redis.call("KEYS", lambda each: each.keys(f"{KEY_PREFIX}spending:*"))
+        keys = await redis.call("KEYS", lambda client: client.keys(f"{KEY_PREFIX}spending:*"))
         assert keys == [f"{KEY_PREFIX}spending:2026-02-01".encode()]
 
 
@@ -135,6 +135,6 @@ async def test_a_full_redis_does_not_switch_rate_limits_off(tmp_path: Path) -> N
         assert await probe.ping() == "counted in this process, because Redis is full"
         with pytest.raises(RedisUnavailableError, match="out of memory"):
             await redis.ping()
-        await redis.call("TEST", lambda each: each.flushall())
+        await redis.call("TEST", lambda client: client.flushall())
         assert (await limiter.take("known")).exceeded is None
         assert await probe.ping() == "counted in Redis, with all servers that use it"

@@ -56,7 +56,9 @@ class TestRedisRateLimiter(RateLimiterContract):
     async def test_two_processes_share_the_limits(self, server: RedisServer, redis: RedisClient) -> None:
         """Of 200 parallel requests to two limiters exactly the burst is allowed."""
         other = RedisClient(server.url)
-        limiters = [RedisRateLimiter(each, MemoryRateLimiter(RateLimits(CLIENT, SERVER))) for each in (redis, other)]
+        limiters = [
+            RedisRateLimiter(client, MemoryRateLimiter(RateLimits(CLIENT, SERVER))) for client in (redis, other)
+        ]
         decisions = await asyncio.gather(*(limiter.take("a") for limiter in limiters for _ in range(100)))
         assert sum(decision.exceeded is None for decision in decisions) == CLIENT.burst
         await other.aclose()
@@ -78,21 +80,21 @@ class TestRedisRateLimiter(RateLimiterContract):
         """Both limits are counted by one command, and every key expires."""
         limiter = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT, SERVER)))
         await limiter.take("a")  # loads the script
-        before = await redis.call("TEST", lambda each: each.info("commandstats"))
+        before = await redis.call("TEST", lambda client: client.info("commandstats"))
         await limiter.take("b")
-        after = await redis.call("TEST", lambda each: each.info("commandstats"))
+        after = await redis.call("TEST", lambda client: client.info("commandstats"))
         assert after["cmdstat_evalsha"]["calls"] == before["cmdstat_evalsha"]["calls"] + 1
         for key in (rate_limit_key(CLIENT, "b"), rate_limit_key(SERVER)):
-            assert 0 < await redis.call("TEST", lambda each, key=key: each.ttl(key)) <= DAY_S  # type: ignore[misc]
+            assert 0 < await redis.call("TEST", lambda client, key=key: client.ttl(key)) <= DAY_S  # type: ignore[misc]
 
     @pytest.mark.parametrize("damaged", ["text", "list"])
     async def test_damaged_value_is_replaced(self, redis: RedisClient, damaged: str) -> None:
         """A value of another program or another type counts as none."""
         key = rate_limit_key(CLIENT, "a")
         if damaged == "list":
-            await redis.call("TEST", lambda each: each.rpush(key, "x"))
+            await redis.call("TEST", lambda client: client.rpush(key, "x"))
         else:
-            await redis.call("TEST", lambda each: each.set(key, "no number"))
+            await redis.call("TEST", lambda client: client.set(key, "no number"))
         limiter = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT)))
         states = [(await limiter.take("a")).client for _ in range(6)]
         assert [state.is_exceeded for state in states if state] == [False] * 5 + [True]

@@ -87,7 +87,7 @@ def checked(broker: GuardedBroker, user: str, folder: Path) -> tuple[int, Verdic
     """The exit code, and verdict and text of each subject."""
     done = llm_platform(broker, user, folder, "worker", "--check", "--json")
     checks = json.loads(done.stdout)["checks"]
-    return done.returncode, {each["subject"]: (each["verdict"], each["text"]) for each in checks}
+    return done.returncode, {check["subject"]: (check["verdict"], check["text"]) for check in checks}
 
 
 def of_rights(verdicts: Verdicts) -> Verdicts:
@@ -126,7 +126,7 @@ def test_wrong_password_is_reported(broker: GuardedBroker, tmp_path: Path) -> No
     words = ("worker", "--check", "--json")
     for _ in range(TRIES):
         done = llm_platform(broker, "rag-worker", tmp_path, *words, login=login, command=patient())
-        checks = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
+        checks = {check["subject"]: check for check in json.loads(done.stdout)["checks"]}
         if "wrong user name or password" in checks["brokers"]["text"]:
             break
     assert done.returncode == 1

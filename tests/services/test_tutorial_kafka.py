@@ -56,7 +56,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         )
     log = (folder / "worker.log").read_text("utf-8") if (folder / "worker.log").exists() else ""
     assert done.returncode == 0, done.stderr + log
-    return Ran([each.strip("\n") for each in done.stdout.split(MARK + "\n")][:-1], done.stderr + log)
+    return Ran([output.strip("\n") for output in done.stdout.split(MARK + "\n")][:-1], done.stderr + log)
 
 
 def test_every_output_is_the_one_that_is_shown(ran: Ran) -> None:

@@ -42,7 +42,8 @@ def search_chain(
 ) -> WebSearchChain:
     """The providers of the web in order; each has a guard with these `options`."""
     web = [
-        SearchUpstream(each, UpstreamGuard(SEARCH, each.name, limiter_of(limiter), **options)) for each in providers
+        SearchUpstream(provider, UpstreamGuard(SEARCH, provider.name, limiter_of(limiter), **options))
+        for provider in providers
     ]
     return WebSearchChain(web, documents, caches, now)
 
@@ -69,4 +70,6 @@ def guarded_reader(reader: IPageReader, limiter: RateLimiter | None = None, **op
 
 def router(*providers: ILLMProvider) -> LLMRouter:
     """Failover over the providers, each behind a guard without limits."""
-    return LLMRouter([each if isinstance(each, UpstreamModel) else guarded_model(each) for each in providers])
+    return LLMRouter(
+        [provider if isinstance(provider, UpstreamModel) else guarded_model(provider) for provider in providers]
+    )

@@ -30,4 +30,9 @@ runpy.run_module("modules.llm_platform", run_name="__main__")
 
 def patient(*limits: Limits) -> tuple[str, ...]:
     """The first words of the command line."""
-    return sys.executable, "-c", PROGRAM, json.dumps({module: dict(each[module]) for each in limits for module in each})
+    return (
+        sys.executable,
+        "-c",
+        PROGRAM,
+        json.dumps({module: dict(limit[module]) for limit in limits for module in limit}),
+    )

@@ -87,16 +87,20 @@ class RagWorld:
         await self.store.prepare(
             Collection(name=COLLECTION, embedder=self.embedder.name, dimension=self.embedder.dimension)
         )
-        for each in self._documents:
-            vectors = await self.embedder.embed(each.texts)
+        for document in self._documents:
+            vectors = await self.embedder.embed(document.texts)
             passages, start = [], 0
-            for text, vector in zip(each.texts, vectors, strict=True):
-                passages.append(EmbeddedPassage(_passage(each, text, start), vector))
+            for text, vector in zip(document.texts, vectors, strict=True):
+                passages.append(EmbeddedPassage(_passage(document, text, start), vector))
                 start += len(text)
             await self.store.replace(
                 COLLECTION,
                 IndexedDocument(
-                    doc_id=each.doc_id, sha256="0" * 64, passages=len(passages), title=each.title, url=each.url
+                    doc_id=document.doc_id,
+                    sha256="0" * 64,
+                    passages=len(passages),
+                    title=document.title,
+                    url=document.url,
                 ),
                 passages,
             )

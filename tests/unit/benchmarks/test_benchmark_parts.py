@@ -104,7 +104,7 @@ def test_a_ranking_has_a_row_for_each_result() -> None:
     assert [row[0] for row in rows] == [1, 2]
     assert all(len(row) == 7 for row in rows)
     objects = json.loads(answer(RANK.format(question="reefs", direction="costs", results=LISTED)).text)
-    assert [len(each) for each in objects] == [7, 7]
+    assert [len(object_) for object_ in objects] == [7, 7]
     assert len(answer(ROWS).text) < len(answer(RANK.format(question="q", direction="d", results=LISTED)).text) / 3
 
 

@@ -97,9 +97,11 @@ async def test_calls_are_spans() -> None:
         async with connected(server) as client:
             with pytest.raises(RedisUnavailableError):
                 await client.call("DEL", lambda redis: redis.delete("a-key"))
-    assert [each.name for each in ended] == ["redis GET", "redis SET", "redis DEL"]
-    assert [each.attributes["llm_platform.result"] for each in ended] == ["ok", "ok", "ConnectionError"]
-    assert not {"a-key", "value", str(server.port)} & {str(value) for each in ended for value in each.attributes.values()}
+    assert [span.name for span in ended] == ["redis GET", "redis SET", "redis DEL"]
+    assert [span.attributes["llm_platform.result"] for span in ended] == ["ok", "ok", "ConnectionError"]
+    assert not {"a-key", "value", str(server.port)} & {
+        str(value) for span in ended for value in span.attributes.values()
+    }
 
 
 async def test_calls_fail_at_once_after_a_failure_until_the_cooldown_ends() -> None:

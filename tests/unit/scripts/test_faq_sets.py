@@ -38,8 +38,8 @@ def test_a_heading_that_asks_is_the_question_of_the_text_below_it(folder: Path) 
     ((question, places),) = made.questions.items()
     assert question == "How hot should the water be?"
     assert [made.sections[place].text for place in places] == [ANSWER]
-    assert [each.title for each in made.sections].count("Pots") == 1
-    assert not any(question in each.text for each in made.sections)
+    assert [section.title for section in made.sections].count("Pots") == 1
+    assert not any(question in section.text for section in made.sections)
 
 
 def test_a_folder_without_the_pages_says_how_to_fetch_them(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_each_section_is_a_file_of_its_own(folder: Path, tmp_path: Path) -> None
     measured.mkdir()
     words, _ = asyncio.run(faq_quality.compare(made, measured))
     written = sorted((measured / "sections").iterdir(), key=lambda path: int(path.stem))
-    assert [path.read_text() for path in written] == [each.markdown for each in made.sections]
+    assert [path.read_text() for path in written] == [section.markdown for section in made.sections]
     assert (words.ndcg, words.recall) == (1.0, 1.0)
 
 

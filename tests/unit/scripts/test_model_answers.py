@@ -90,6 +90,6 @@ def test_a_fact_that_a_page_does_not_have_is_told(tmp_path: Path) -> None:
 def test_the_questions_take_turns() -> None:
     """Forty different questions; the first few are of every manual, for a short run."""
     questions = read_questions(QUESTIONS.read_text(encoding="utf-8"))
-    assert len({each.text for each in questions}) == len(questions) == 40
-    assert {each.manual for each in questions[:4]} == set(model_answers.FOLDERS)
-    assert all(each.facts and all(map(all, each.facts)) for each in questions)
+    assert len({question.text for question in questions}) == len(questions) == 40
+    assert {question.manual for question in questions[:4]} == set(model_answers.FOLDERS)
+    assert all(question.facts and all(map(all, question.facts)) for question in questions)

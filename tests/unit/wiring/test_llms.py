@@ -81,7 +81,7 @@ async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
         llm = FakeLLM(["Pumps move water [1]."])
         writer = writers.build_writer(FakeSynthesizer(), llm, 32_000, llms.sources_budget_tokens(_settings(**values)))
         await writer.synthesize(SynthesisRequest("What moves water?", sources, "en"))
-        prompt = " ".join(each.content for each in llm.requests[-1].messages)
+        prompt = " ".join(message.content for message in llm.requests[-1].messages)
         assert least < count_tokens(prompt) < most
 
 
@@ -113,7 +113,7 @@ async def test_a_local_model_gets_one_call_at_a_time(concurrency: int | None, ru
                 await asyncio.sleep(0)
             assert len(server.requests) == running
             model.opened.set()
-            assert [each.content for each in await asyncio.gather(*calls)] == ["Hello."] * 4
+            assert [response.content for response in await asyncio.gather(*calls)] == ["Hello."] * 4
 
 
 async def test_the_context_of_a_local_model_is_read_once() -> None:
@@ -159,7 +159,7 @@ def test_each_model_has_a_name_of_its_own() -> None:
     """Models of one name are numbered: limits, circuits and the choice of a request must not mix them up."""
     listed = [{"name": name, "model": f"m{number}"} for number, name in enumerate(("a", "a", "b", "a"))]
     settings = Settings(_env_file=None, LLM_PROVIDERS=listed)
-    assert [(each.name, each.model) for each in llms.all_connections(settings)] == [
+    assert [(connection.name, connection.model) for connection in llms.all_connections(settings)] == [
         ("a", "m0"), ("a-2", "m1"), ("b", "m2"), ("a-3", "m3"),
     ]
 
@@ -174,4 +174,4 @@ async def test_a_single_model_is_tried_again_and_several_replace_each_other(coun
     llm = llms.build_llm_provider(settings, models, policies)
     assert llm is not None
     assert (await llm.generate(question())).content == "answer"
-    assert [len(each.requests) for each in models.values()] == calls
+    assert [len(llm.requests) for llm in models.values()] == calls

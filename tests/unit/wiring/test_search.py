@@ -140,7 +140,7 @@ class TestRows:
                 with pytest.raises(AppException):
                     await adapter.search(WebSearchRequest(query="python"))
                 assert upstream.requests, f"{spec.name} does not call the address of its settings"
-            sent = " ".join(text for each in upstream.requests for text in (each.path, *each.headers.values()))
+            sent = " ".join(text for request in upstream.requests for text in (request.path, *request.headers.values()))
             assert (KEY in sent) == any(name.endswith("_KEY") for name in fields)
             await resources.aclose()
 

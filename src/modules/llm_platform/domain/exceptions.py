@@ -144,7 +144,7 @@ class OutputError(AppException, code="output", status_code=502, retryable=True):
     @classmethod
     def of(cls, degraded: Iterable[Degraded]) -> Self:
         """The error of an answer without its `output`, with the reason that `degraded` gives."""
-        reason = next((each.reason for each in degraded if each.component == cls.code), "")
+        reason = next((degradation.reason for degradation in degraded if degradation.component == cls.code), "")
         return cls(f"{cls.__doc__} ({reason})" if reason else None)
 
 

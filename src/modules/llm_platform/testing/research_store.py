@@ -61,8 +61,8 @@ class MemoryResearchStore(IResearchStore):
 
     async def clear(self, name: str | None = None) -> int:
         found = self._found(name)
-        for each in found:
-            del self._entries[each.place]
+        for file in found:
+            del self._entries[file.place]
         return len(found)
 
     async def clean(self) -> int:
@@ -78,7 +78,7 @@ class MemoryResearchStore(IResearchStore):
     async def export(self, file: Path, name: str | None = None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        entries = [self._entries[each.place] for each in self._found(name) if not self._is_expired(each.made_at)]
+        entries = [self._entries[file.place] for file in self._found(name) if not self._is_expired(file.made_at)]
         return write_archive(file, ((head.place, entry_files.sealed(head, value)) for head, value in entries))
 
     async def import_(self, file: Path) -> dtos.Imported:
@@ -105,7 +105,7 @@ class MemoryResearchStore(IResearchStore):
         if name is not None and not entries:
             raise TopicNotFoundError
         found = [StoredFile(head.place, len(value), head.made_at, head) for head, value in entries]
-        return sorted(found, key=lambda each: (STAGES.index(each.place.stage), each.made_at, each.place.key))
+        return sorted(found, key=lambda file: (STAGES.index(file.place.stage), file.made_at, file.place.key))
 
     def _is_expired(self, made_at: float) -> bool:
         return self._clock() - made_at > self._ttl_s

@@ -27,7 +27,7 @@ UNSTORED = {"CACHE_TTL_S": 0.0, "STORE_TTL_DAYS": 0}  # of a run over files of i
 
 def build_variants(container: Any, new_container: NewContainer) -> ResearchVariants:
     """Return the parts of research runs with a chosen model, and of those that put nothing into caches and stores."""
-    models = {each.full_name: each.provider for each in container.llm().models if each.is_complete}
+    models = {model.full_name: model.provider for model in container.llm().models if model.is_complete}
 
     @cache
     def make(model: str | None, is_unstored: bool) -> ResearchParts:

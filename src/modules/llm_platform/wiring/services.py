@@ -49,7 +49,7 @@ def report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters)
     addresses = _digest(search_addresses(settings))
     labels = {"search": f"{','.join(search)}@{addresses}", "read": ",".join(settings.READERS)}
     if llms:
-        addresses = _digest([each.address or "" for each in llm_connections(settings)])
+        addresses = _digest([connection.address or "" for connection in llm_connections(settings)])
         models, choices = f"{model_version(llms)}@{addresses}", stage_choices(settings)
         labels |= {stage: "/".join(filter(None, (choices.get(stage), models))) for stage in STAGES}
     return labels
@@ -109,8 +109,8 @@ def build_health(
     probes: Sequence[IHealthProbe],
     circuits: Mapping[str, Mapping[str, ICircuit]],
 ) -> HealthService:
-    kimi = [name for name, each in llms.items() if getattr(each, "kind", name) == "kimi"]
-    stores = {each.name: each for each in probes}
+    kimi = [name for name, model in llms.items() if getattr(model, "kind", name) == "kimi"]
+    stores = {probe.name: probe for probe in probes}
     searxng = searxng_names(search)
     return HealthService(search, llms, stores=stores, searxng=searxng, kimi=kimi, circuits=circuits)
 

@@ -90,7 +90,11 @@ def judged_answers(settings: Settings, among: LLMAdapters | None = None) -> Lite
     """
     if settings.CITATION_JUDGE != "auto":
         return settings.CITATION_JUDGE
-    connections = {each.name: each for each in llm_connections(settings) if among is None or each.name in among}
+    connections = {
+        connection.name: connection
+        for connection in llm_connections(settings)
+        if among is None or connection.name in among
+    }
     judge = connections.get(stage_choices(settings).get("judge") or next(iter(connections), ""))
     return "off" if judge is not None and judge.is_local else "auto"
 

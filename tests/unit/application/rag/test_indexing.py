@@ -121,7 +121,7 @@ async def index(
 
 
 async def ids(store: MemoryVectorStore) -> set[str]:
-    return {each.doc_id async for each in store.documents("documents")}
+    return {document.doc_id async for document in store.documents("documents")}
 
 
 def counts(report: IndexReport) -> tuple[int, int, int, int, int]:
@@ -161,7 +161,7 @@ class TestWhatIsDone:
         shelf.texts |= {"b": " ", "d": ""}
         report = await index(shelf, store)
         assert counts(report) == (0, 1, 2, 1, 0)
-        assert [(each.where, each.reason) for each in report.problems] == [
+        assert [(problem.where, problem.reason) for problem in report.problems] == [
             ("d.md", intake.NO_TEXT),
             ("b.md", intake.EMPTIED),
         ]
@@ -426,7 +426,7 @@ class TestOrigins:
         await index(one, store)
         await index(other, store)
         found = await store.search("documents", "fish sing", None, {ORIGIN_FIELD: ("B",)}, 10)
-        assert {each.passage.doc_id for each in found} == {"d"}
+        assert {hit.passage.doc_id for hit in found} == {"d"}
 
     async def test_own_id_passes_to_the_folder_that_was_indexed_last(
         self, one: Shelf, other: Shelf, store: Watched

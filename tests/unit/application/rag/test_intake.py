@@ -38,7 +38,7 @@ def test_a_passage_has_one_label() -> None:
     """The title and the headings above it, each once."""
     text = "# House\n\n" + "Its walls. " * 40 + "\n\n#" + LONG
     made = chunk_document("a.md", "digest", DocumentText("The farm", text))
-    assert [each.label.splitlines() for each in made.passages[:3]] == [
+    assert [passage.label.splitlines() for passage in made.passages[:3]] == [
         ["The farm"], ["The farm", "House"], ["The farm", "House", "Heating"],
     ]
     assert made.to_embed[2] == f"The farm\nHouse\nHeating\n{made.passages[2].text}"

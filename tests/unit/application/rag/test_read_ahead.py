@@ -35,9 +35,9 @@ class Source:
 async def test_the_same_values_in_order() -> None:
     """Nothing is lost, and the source is closed at the end."""
     source = Source(5)
-    assert [each async for each in prefetch(source.values())] == [0, 1, 2, 3, 4]
+    assert [value async for value in prefetch(source.values())] == [0, 1, 2, 3, 4]
     assert source.closed
-    assert [each async for each in prefetch(Source(0).values())] == []
+    assert [value async for value in prefetch(Source(0).values())] == []
 
 
 async def test_one_is_made_while_one_is_used_and_no_more() -> None:

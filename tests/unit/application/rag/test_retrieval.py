@@ -40,7 +40,7 @@ async def put(store: MemoryVectorStore, doc_id: str, *texts: str, **fields: str)
     ]
     vectors = await EMBEDDER.embed(texts)
     document = IndexedDocument(doc_id=doc_id, sha256="0", passages=len(texts))
-    await store.replace("documents", document, [EmbeddedPassage(*each) for each in zip(passages, vectors, strict=True)])
+    await store.replace("documents", document, [EmbeddedPassage(*pair) for pair in zip(passages, vectors, strict=True)])
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ class TestHits:
         """Those who answer want passages, several of one document; those who read want all of them in order."""
         asked = service(store)
         found = await asked.passages(RagSearch(query="cats milk", top_k=2))
-        assert [each.passage.doc_id for each in found.passages] == ["cats", "cats"]
-        assert [each.id for each in await asked.document("cats")] == ["cats-0", "cats-1", "cats-2"]
+        assert [passage.passage.doc_id for passage in found.passages] == ["cats", "cats"]
+        assert [passage.id for passage in await asked.document("cats")] == ["cats-0", "cats-1", "cats-2"]
         assert await asked.document("nothing") == []
 
 
@@ -142,7 +142,7 @@ class TestWordsAlone:
         """The words find, and `degraded` says why the meaning did not help."""
         found = await service(store, HashEmbedder(error=error)).search(RagSearch(query="milk"))
         assert {hit.doc_id for hit in found.hits} == {"cats", "vaches"}
-        assert [(each.component, each.reason) for each in found.degraded] == [
+        assert [(degradation.component, degradation.reason) for degradation in found.degraded] == [
             ("hash/64", f"{error.code}: {error.message}")
         ]
 

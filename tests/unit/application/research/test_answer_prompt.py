@@ -200,7 +200,7 @@ async def test_a_cut_context_is_told_to_the_reader() -> None:
     written = await writer.synthesize(SynthesisRequest(QUESTION, (source(),), "de", context=context))
     user = llm.requests[0].messages[-1].content
     assert all(part in user for part in ("Begin.", MIDDLE_CUT, "End."))
-    assert [each.component for each in written.degraded] == ["context"]
+    assert [degradation.component for degradation in written.degraded] == ["context"]
     whole = await writer.synthesize(SynthesisRequest(QUESTION, (source(),), "de", context="Begin. End."))
     assert whole.degraded == ()
 

@@ -155,4 +155,4 @@ async def test_decomposition_gives_three_searches_and_the_question_first(questio
     made = await plan(question, "en", None)
     assert made.questions[0] == question
     assert len(set(made.questions)) == 3
-    assert all(len(each) <= 500 for each in made.questions)
+    assert all(len(question) <= 500 for question in made.questions)

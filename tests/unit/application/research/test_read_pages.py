@@ -100,7 +100,7 @@ async def collected(reader: IPageReader, wanted: Sequence[str], limit: int, seco
     events: list[Any] = []
     async with page_reads(reader, events, limit, seconds) as reads:
         pages = await reads.collect(wanted)
-        return sorted(each.page.url for each in pages.values()), reads.end(), events
+        return sorted(read_page.page.url for read_page in pages.values()), reads.end(), events
 
 
 async def took(wait: Awaitable[object]) -> float:
@@ -135,7 +135,7 @@ async def test_reading_begins_with_the_first_results() -> None:
     async with page_reads(reader, [], 2) as reads:
         reads.start(urls("a"), 1)
         pages = await reads.collect(urls("a", "b"))
-    assert sorted(each.page.url for each in pages.values()) == urls("a", "b")
+    assert sorted(read_page.page.url for read_page in pages.values()) == urls("a", "b")
     assert reader.asked == urls("a", "b")
 
 
@@ -153,7 +153,7 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
     sources = found("One.", "Two.", "Three.")
     sources = (sources[0].model_copy(update={"url": urls(HANGS)[0]}), *sources[1:])
     async with page_reads(reader, events, 1, SOON_S) as reads:
-        assert await reads.collect([each.url for each in sources]) == {}
+        assert await reads.collect([source.url for source in sources]) == {}
         being_read = SourcesBeingRead(sources, reads, store)
         assert being_read.take_pages() == sources
         being_read.read_cited((1, 2, 3))
@@ -165,7 +165,7 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         await being_read.finish({2})
         assert being_read.take_pages() is taken
         counts = reads.end()
-    assert [(each.index, each.url, each.text, each.text_kind) for each in taken] == [
+    assert [(source.index, source.url, source.text, source.text_kind) for source in taken] == [
         (1, sources[0].url, "Late.", "page"), (2, sources[1].url, "Two.", "snippet"), (3, sources[2].url, "Page 3.", "page"),
     ]
     assert stored == [taken]
@@ -211,7 +211,7 @@ async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
         await reads.collect(urls("a"))
         reads.go_on(urls(HANGS))
         await reads.wait_for(urls("b"))
-        assert sorted(each.page.url for each in reads.read().values()) == urls("a", "b")
+        assert sorted(read_page.page.url for read_page in reads.read().values()) == urls("a", "b")
 
 
 @in_virtual_time
@@ -236,7 +236,7 @@ async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() ->
     reader = ScriptedReader({urls("a")[0]: f"{filler}\n\nThe water is 48 degrees warm.\n\n{filler}"})
     events: list[Any] = []
     async with page_reads(reader, events, 1) as reads:
-        [read] = [each.page for each in (await reads.collect(urls("a"))).values()]
+        [read] = [read_page.page for read_page in (await reads.collect(urls("a"))).values()]
     assert count_tokens(read.text) <= MAX_STORED_TOKENS
     assert "48 degrees" in read.text
     assert [event.chars for event in events] == [len(reader.pages[urls("a")[0]])]
@@ -296,7 +296,7 @@ async def test_sources_with_pages_come_first_and_are_marked() -> None:
     read = page("https://a.example/2", "The water is 48 degrees warm.")
     pages = {canonical_url(read.url): ReadPage(read)}
     sources, _ = with_pages(found("One.", "Two.", "Three."), pages)
-    assert [(each.index, each.url[-1], each.text_kind) for each in sources] == [
+    assert [(source.index, source.url[-1], source.text_kind) for source in sources] == [
         (1, "2", "page"), (2, "1", "snippet"), (3, "3", "snippet"),
     ]
     assert sources[0].text == "The water is 48 degrees warm."
@@ -308,9 +308,9 @@ async def test_a_prompt_grows_by_half_at_most_and_holds_what_fits_the_question()
     text = f"{filler}\n\nThe water is 48 degrees warm when it is cold outside.\n\n{filler}"
     found_sources = found(*["An excerpt of many words that the search engine made of the page. " * 3] * 6)
     passages = RankedPassages(text, "How warm is the water?")
-    pages = {canonical_url(each.url): ReadPage(page(each.url, text), passages) for each in found_sources[:3]}
+    pages = {canonical_url(source.url): ReadPage(page(source.url, text), passages) for source in found_sources[:3]}
     _, excerpts = with_pages(found_sources, pages)
-    before = OTHER_TOKENS + sum(count_tokens(each.text) for each in found_sources)
-    after = OTHER_TOKENS + sum(count_tokens(each.text) for each in excerpts)
+    before = OTHER_TOKENS + sum(count_tokens(source.text) for source in found_sources)
+    after = OTHER_TOKENS + sum(count_tokens(excerpt.text) for excerpt in excerpts)
     assert after <= before * (1 + PROMPT_GROWTH)
-    assert all("48 degrees" in each.text for each in excerpts[:3])
+    assert all("48 degrees" in excerpt.text for excerpt in excerpts[:3])

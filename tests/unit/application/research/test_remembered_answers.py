@@ -47,7 +47,7 @@ async def test_only_a_new_text_source_or_language_is_checked(monkeypatch: pytest
         request(TEXT, right), request(TEXT, right), request(TEXT, wrong), request(TEXT + " Yes.", right),
         request(TEXT, right, "de"), request(TEXT, wrong),
     ]
-    answers = [await write(each, False, lambda text: None, lambda reason: None) for each in requests]
+    answers = [await write(request, False, lambda text: None, lambda reason: None) for request in requests]
     verdicts = [answer.checked.citations[0].verdict for answer in answers]
     assert len(checked) == 4
     assert [verdicts[at] for at in (0, 1, 3)] == ["supported"] * 3

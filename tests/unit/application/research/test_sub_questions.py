@@ -88,7 +88,7 @@ async def test_answer_without_a_plan_is_replaced_and_reported(answer: str) -> No
     """The parts of the question serve, and `degraded` names the model."""
     plan = await made(FakeLLM([answer]))
     assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
-    assert [each.component for each in plan.degraded] == ["plan/fake"]
+    assert [degradation.component for degradation in plan.degraded] == ["plan/fake"]
 
 
 async def test_one_question_that_leaves_out_a_part_is_completed_and_reported() -> None:

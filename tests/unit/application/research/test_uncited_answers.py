@@ -54,18 +54,21 @@ async def test_found_sources_are_the_same_streamed_or_not(sources: tuple[Source,
     for answer, shown in answers:
         assert answer.text == shown == f"{MARKED}\n\n{TEXTS.cited_nothing}"
         assert answer.checked == answers[0][0].checked
-        assert [(each.source_index, each.verdict, each.cited_by) for each in answer.checked.citations] == [
-            (2, "supported", "platform"), (2, "supported", "platform"),
+        assert [
+            (citation.source_index, citation.verdict, citation.cited_by) for citation in answer.checked.citations
+        ] == [
+            (2, "supported", "platform"),
+            (2, "supported", "platform"),
         ]
         assert answer.checked.uncited_sentences == 1
-        assert [each.reason for each in answer.degraded] == [NOTHING_CITED.format(count=1, found=2)]
+        assert [degradation.reason for degradation in answer.degraded] == [NOTHING_CITED.format(count=1, found=2)]
 
 
 async def test_a_model_that_cites_something_is_told_by_number_only() -> None:
     """The text of a good answer with one sentence of its own stays as it is."""
     answer, _ = await written(FakeSynthesizer("The lamp of the lighthouse burns all night [2]. Cheese is what it is made of."))
     assert TEXTS.cited_nothing not in answer.text
-    assert [each.reason for each in answer.degraded] == [UNCITED.format(count=1)]
+    assert [degradation.reason for degradation in answer.degraded] == [UNCITED.format(count=1)]
 
 
 async def test_a_bare_yes_is_uncited() -> None:

@@ -57,22 +57,24 @@ async def test_the_model_has_the_last_word_where_it_may() -> None:
     done = await verified(judge)
     words = CitationChecker(SOURCES, "en").check(ANSWER).citations
     assert words[CHANGED].verdict == "unsupported"
-    assert [each.verdict for each in done.checked.citations] == ["supported", "supported", "partial"]
-    assert [each.checked_by for each in done.checked.citations] == ["words", "model", "model"]
-    assert [each.word_verdict for each in done.checked.citations[1:]] == [each.verdict for each in words[1:]]
+    assert [citation.verdict for citation in done.checked.citations] == ["supported", "supported", "partial"]
+    assert [citation.checked_by for citation in done.checked.citations] == ["words", "model", "model"]
+    assert [citation.word_verdict for citation in done.checked.citations[1:]] == [
+        citation.verdict for citation in words[1:]
+    ]
     assert done.checked.citations[VERBATIM] == words[VERBATIM]
     (asked,) = judge.calls
-    assert [each.claim for each in asked] == [
+    assert [request.claim for request in asked] == [
         "Session tokens that are stale get purged each night",
         "The service listens on port 7070",
     ]
-    assert {each.title for each in asked} == {"Sessions"}
+    assert {request.title for request in asked} == {"Sessions"}
 
 
 async def test_it_may_lower() -> None:
     """What the words found good enough need not be."""
     done = await verified(FakeCitationJudge("unsupported"))
-    assert {each.verdict for each in done.checked.citations[1:]} == {"unsupported"}
+    assert {citation.verdict for citation in done.checked.citations[1:]} == {"unsupported"}
 
 
 @for_each(
@@ -115,7 +117,7 @@ async def test_missing_verdicts_are_counted() -> None:
         return "unsupported" if "purged" in claim.claim else None
 
     done = await verified(FakeCitationJudge(one))
-    assert [each.checked_by for each in done.checked.citations] == ["words", "model", "words"]
+    assert [citation.checked_by for citation in done.checked.citations] == ["words", "model", "words"]
     assert "1 of 2" in done.degraded[0].reason
 
 

@@ -89,7 +89,7 @@ async def test_a_writer_that_knows_no_reports_still_writes(
     """It is asked without sub-questions, and its answer to the whole question stands for the report."""
     done = await written(order(writer, questions=questions), streamed=streamed)
     assert done.text == f"{CLAIM} [1]."
-    assert [each.verdict for each in done.checked.citations] == ["supported"]
+    assert [citation.verdict for citation in done.checked.citations] == ["supported"]
 
 
 @for_each("error", [DailyBudgetError("spent"), LLMProviderException("broken")])
@@ -111,7 +111,7 @@ async def test_report_without_citations_is_degraded() -> None:
     plain = FakeSynthesizer("Pumps are nice machines that everybody likes.")
     for questions in (QUESTIONS, ()):
         done = await written(order(plain, questions=questions))
-        assert [each.reason for each in done.degraded] == [NOTHING_CITED.format(count=1, found=0)]
+        assert [degradation.reason for degradation in done.degraded] == [NOTHING_CITED.format(count=1, found=0)]
         assert done.text.endswith(messages_for("en").cited_nothing)
     assert (await written(order(FakeSynthesizer(f"{CLAIM} [1]."), questions=QUESTIONS))).degraded == ()
 
@@ -119,11 +119,16 @@ async def test_report_without_citations_is_degraded() -> None:
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_long_pages_are_checked_like_short_ones(streamed: bool) -> None:
     """Prepared in a thread while the writer writes, they give the very same citations."""
-    assert sum(len(each.text) for each in LONG) > PREPARED_IN_THREAD_CHARS
+    assert sum(len(source.text) for source in LONG) > PREPARED_IN_THREAD_CHARS
     text = f"{CLAIM} [1][4]. Valve 7 of machine 2 was opened on day 7 [2]. Pump 77 moves ninety litres [3]."
     done = await written(order(FakeSynthesizer(text), LONG, questions=QUESTIONS), streamed=streamed)
     assert done.checked == CitationChecker(LONG, "en").check(done.text)
-    assert [each.verdict for each in done.checked.citations] == ["supported", "supported", "supported", "unsupported"]
+    assert [citation.verdict for citation in done.checked.citations] == [
+        "supported",
+        "supported",
+        "supported",
+        "unsupported",
+    ]
 
 
 class Watched(CitationChecker):
@@ -201,9 +206,9 @@ async def test_what_a_late_writer_has_written_is_kept(streamed: bool, error: LLM
     assert answer.text.startswith(f"{CLAIM} [1]. It also")
     assert messages_for("en").cut_off in answer.text
     assert "".join(shown) == answer.text
-    assert [each.verdict for each in answer.checked.citations] == ["supported"]
+    assert [citation.verdict for citation in answer.checked.citations] == ["supported"]
     assert answer.synthesis.finish_reason == CUT
-    assert [each.reason.partition(":")[0] for each in answer.degraded] == ["timeout"]
+    assert [degradation.reason.partition(":")[0] for degradation in answer.degraded] == ["timeout"]
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -218,4 +223,4 @@ async def test_a_text_that_repeats_itself_is_reported() -> None:
     """By the reader's text and by `degraded`."""
     answer = await written(order(FakeSynthesizer(f"{CLAIM} [1].", finish_reason="repetition")))
     assert messages_for("en").cut_off in answer.text
-    assert REPEATED in [each.reason for each in answer.degraded]
+    assert REPEATED in [degradation.reason for degradation in answer.degraded]

@@ -88,7 +88,7 @@ async def test_it_answers_from_the_context_when_the_store_is_down() -> None:
     answer = await world.answer(QUESTION, GIVEN)
     assert "a year [1]" in answer.answer
     assert answer.citations == (RagCitation(doc_id="mine"),)
-    assert [(each.component, each.reason) for each in answer.degraded] == [
+    assert [(degradation.component, degradation.reason) for degradation in answer.degraded] == [
         ("index", "vector_store: the index cannot be reached: start it")
     ]
 
@@ -141,7 +141,7 @@ async def test_unreadable_page_is_degraded_and_the_others_answer() -> None:
     world = await RagWorld(pages={PAGE: PageError("there is no text to be had")}).indexed()
     answer = await world.answer(QUESTION, ContextItem(url=PAGE))
     assert answer.citations == (CITED_SESSIONS,)
-    assert [(each.component, each.reason) for each in answer.degraded] == [
+    assert [(degradation.component, degradation.reason) for degradation in answer.degraded] == [
         ("read/wiki.example.org", "page_error: there is no text to be had")
     ]
 
@@ -172,7 +172,7 @@ async def test_pages_are_read_side_by_side_a_bounded_number_of_them_each_once() 
     assert most == limits.MAX_CONCURRENT_READS
     assert world.reader.urls == urls[: limits.MAX_PAGES]
     assert len(sources_of(writer)) == limits.MAX_PAGES + 1
-    assert limits.TOO_MANY_PAGES in [each.reason for each in asking.result().degraded]
+    assert limits.TOO_MANY_PAGES in [degradation.reason for degradation in asking.result().degraded]
 
 
 @in_virtual_time
@@ -192,7 +192,7 @@ async def test_a_long_context_is_cut_and_said_so() -> None:
     world = await RagWorld(writer=writer).indexed()
     answer = await world.answer(QUESTION, *(ContextItem(snippet=f"Text {n}.") for n in range(limits.MAX_PASSAGES + 1)))
     assert len(sources_of(writer)) == limits.MAX_PASSAGES
-    assert limits.TOO_MANY_PASSAGES in [each.reason for each in answer.degraded]
+    assert limits.TOO_MANY_PASSAGES in [degradation.reason for degradation in answer.degraded]
 
 
 async def test_ids_are_looked_up_for_title_and_address() -> None:
@@ -215,7 +215,7 @@ async def test_a_document_that_is_only_named_brings_its_text() -> None:
     world = await RagWorld(writer=writer, options=AnswerOptions(top_k=1)).indexed()
     answer = await world.answer(QUESTION, ContextItem(doc_id="roles"), ContextItem(doc_id="unknown"))
     assert sources_of(writer) == [ROLES.texts[0]]
-    assert limits.NOT_INDEXED in [each.reason for each in answer.degraded]
+    assert limits.NOT_INDEXED in [degradation.reason for degradation in answer.degraded]
 
 
 @pytest.mark.parametrize("snippet", [None, "What the asker says of it: a session token stays valid for an hour."])
@@ -240,7 +240,7 @@ async def test_filters_let_own_documents_be_named() -> None:
         "How often is the session token rotated?", ContextItem(doc_id="secrets"), filters={"tenant": ("umbrella", "x")}
     )
     assert "every night [1]" in answer.answer
-    assert [each.title for each in answer.citations] == ["Umbrella's session secrets"]
+    assert [citation.title for citation in answer.citations] == ["Umbrella's session secrets"]
 
 
 async def test_citations_are_those_of_supported_sentences() -> None:
@@ -256,7 +256,7 @@ async def test_citations_are_those_of_supported_sentences() -> None:
         "A session token stays valid for thirty minutes after the last request [2][1]."
     )
     assert answer.citations == (CITED_ROLES, CITED_SESSIONS)
-    assert any(each.reason.startswith("unsupported: ") for each in answer.degraded)
+    assert any(degradation.reason.startswith("unsupported: ") for degradation in answer.degraded)
     assert answer.synthesizer == "fake/fake-1"
     assert answer.spent.calls == 1
 
@@ -355,7 +355,7 @@ async def test_a_question_as_long_as_a_message_is_cut_for_the_writer() -> None:
     answer = await world.answer(QUESTION + " Why?" * 40_000)
     (call,) = writer.calls
     assert len(call.question) == MAX_QUESTION_CHARS
-    assert "question" in [each.component for each in answer.degraded]
+    assert "question" in [degradation.component for degradation in answer.degraded]
 
 
 async def test_cancelling_stops_everything() -> None:

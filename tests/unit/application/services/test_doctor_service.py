@@ -132,7 +132,7 @@ async def test_each_kind_of_source_is_tried_by_itself() -> None:
     engine = ByKind({"news": WebSearchError("all engines are blocked")}, ping="reachable")
     found = await doctor(SearchProviderCheck(engine, sources=("web", "news", "academic"))).examine()
     assert [sources for sources, _ in engine.asked] == [("web",), ("news",), ("academic",)]
-    assert [(each.subject, each.verdict) for each in found] == [
+    assert [(result.subject, result.verdict) for result in found] == [
         ("engine", "ok"),
         ("engine web", "ok"),
         ("engine news", "failed"),
@@ -198,7 +198,7 @@ async def test_engines_that_the_service_does_not_tell_are_a_warning() -> None:
     engine = Listed(WebSearchError("does not tell its engines"), {})
     found = await doctor(SearchProviderCheck(engine, sources=("web", "news"))).examine()
     assert found[-1] == CheckResult("engine", "warning", "does not tell its engines")
-    assert [each.verdict for each in found[:-1]] == ["ok"] * 3
+    assert [result.verdict for result in found[:-1]] == ["ok"] * 3
 
 
 async def test_a_ping_that_fails_is_the_cause() -> None:

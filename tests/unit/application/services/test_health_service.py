@@ -69,7 +69,7 @@ async def test_the_verdict(
     """unhealthy: nobody can search; degraded: somebody configured cannot; what is not configured counts for nothing."""
     report = await HealthService(search, llms).check()
     assert (report.status, report.searxng_connected, report.kimi_coding_available) == (status, searxng, kimi)
-    assert {name: each.kind for name, each in report.components.items()} == {
+    assert {name: component.kind for name, component in report.components.items()} == {
         **dict.fromkeys(search, "search"),
         **dict.fromkeys(llms, "llm"),
     }
@@ -93,13 +93,13 @@ async def test_component_details() -> None:
         "odd": Probe(error=ValueError("inner")),
     }
     components = (await HealthService(search, {}).check()).components
-    assert {name: (each.status, each.detail) for name, each in components.items()} == {
+    assert {name: (component.status, component.detail) for name, component in components.items()} == {
         "well": ("healthy", "12 engines"),
         "down": ("unhealthy", DOWN.message),
         "paid": ("unknown", NOT_CHECKED),
         "odd": ("unhealthy", CHECK_FAILED),
     }
-    assert all(each.checked_at.utcoffset() is not None for each in components.values())
+    assert all(component.checked_at.utcoffset() is not None for component in components.values())
 
 
 @pytest.mark.parametrize("deaf", [False, True])

@@ -117,15 +117,17 @@ async def test_a_research_is_in_the_trace_of_its_request(store: MemoryResearchJo
             request.end()
     job = both[1]
     async with running(World(Web(some_pages())), store, tracer=back) as service:
-        for each in both:
-            await ended(service, each.id)
+        for job_detail in both:
+            await ended(service, job_detail.id)
     jobs = {span.attributes["llm_platform.request_id"]: span for span in back.ended if span.name == "process research"}
-    submitted, run = {each.name: each for each in front.ended}["b"], jobs[job.id]
+    submitted, run = {span.name: span for span in front.ended}["b"], jobs[job.id]
     assert (run.trace_id, run.parent, run.links) == (submitted.trace_id, submitted.span_id, (submitted.span_id,))
     assert (run.attributes["llm_platform.attempt"], run.attributes["llm_platform.result"]) == (1, "ok")
     # The two runs go on at the same time, and either ends first.
-    assert {each.parent for each in back.ended if each.name == "research shallow"} == {each.span_id for each in jobs.values()}
-    assert len(jobs) == len({each.trace_id for each in back.ended}) == 2
+    assert {span.parent for span in back.ended if span.name == "research shallow"} == {
+        span.span_id for span in jobs.values()
+    }
+    assert len(jobs) == len({span.trace_id for span in back.ended}) == 2
 
 
 async def test_a_failed_research_is_a_failed_span(store: MemoryResearchJobStore) -> None:
@@ -137,7 +139,7 @@ async def test_a_failed_research_is_a_failed_span(store: MemoryResearchJobStore)
     async with running(World(Web(some_pages()), slow), store, tracer=tracer) as service:
         await service.submit(REPORT)
         await until(lambda: "write" in slow.asked)
-    results = [each.attributes["llm_platform.result"] for each in tracer.ended if each.name == "process research"]
+    results = [span.attributes["llm_platform.result"] for span in tracer.ended if span.name == "process research"]
     assert results == [found.problem["code"], "cancelled"]
 
 
@@ -297,8 +299,8 @@ async def test_a_page_is_bounded(store: MemoryResearchJobStore, limit: int, list
         page = await service.list(limit=limit)
         following = await service.list(limit=1, before=page.next)
     newest = [f"r{number:03}" for number in reversed(range(MAX_LISTED + 2))]
-    assert [each.id for each in page.researches] == newest[:listed]
-    assert [each.id for each in following.researches] == [newest[listed]]
+    assert [research.id for research in page.researches] == newest[:listed]
+    assert [research.id for research in following.researches] == [newest[listed]]
 
 
 async def test_bounded(store: MemoryResearchJobStore) -> None:

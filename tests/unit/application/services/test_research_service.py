@@ -136,7 +136,9 @@ async def test_a_search_names_its_results() -> None:
     events = await events_of(service())
     found = [event.results for event in events if event.type == "searched"]
     [sources] = [event.sources for event in events if event.type == "sources"]
-    assert {(each.url, each.title) for each in sources} <= {(each.url, each.title) for results in found for each in results}
+    assert {(source.url, source.title) for source in sources} <= {
+        (result.url, result.title) for results in found for result in results
+    }
 
 
 async def test_research_folds_the_stream_without_asking_for_a_stream() -> None:

@@ -40,19 +40,19 @@ async def crawled(pages: dict[str, SiteOutcome] | None = None, **fields: Any) ->
 
 
 def paths(found: SiteCrawl) -> list[str]:
-    return [each.page.url.removeprefix("https://example.org") for each in found.pages]
+    return [page.page.url.removeprefix("https://example.org") for page in found.pages]
 
 
 async def test_depth_counts_links_and_a_page_is_read_once() -> None:
     """Depth 1: the first page and what it links to, on its site, each once, in the order of the links."""
     found, reader = await crawled()
     assert paths(found) == ["/", "/a"]
-    assert [each.model_dump() for each in found.failed] == [
+    assert [page.model_dump() for page in found.failed] == [
         {"url": "https://example.org/b", "error": "There is no such page (404)"}
     ]
     assert sorted(reader.urls) == [ROOT, "https://example.org/a", "https://example.org/b"]
     assert found.stopped is None
-    assert [each.links for each in found.pages] == [(), ()]
+    assert [page.links for page in found.pages] == [(), ()]
 
 
 async def test_deeper_pages_follow_by_level() -> None:
@@ -154,7 +154,7 @@ async def test_deadline_returns_what_was_read() -> None:
     reader = FakeSiteReader(pages, {"https://example.org/slow": asyncio.Event()})
     found = await SiteCrawlService(reader).crawl(SiteCrawlRequest(url=ROOT, timeout_s=0.5))
     assert (paths(found), found.stopped, reader.running) == (["/", "/a"], "deadline", 0)
-    assert [(each.url, "deadline" in each.error) for each in found.failed] == [("https://example.org/slow", True)]
+    assert [(page.url, "deadline" in page.error) for page in found.failed] == [("https://example.org/slow", True)]
     with pytest.raises(PageTimeoutError):
         await SiteCrawlService(FakeSiteReader({}, {ROOT: asyncio.Event()})).crawl(
             SiteCrawlRequest(url=ROOT, timeout_s=0.05)

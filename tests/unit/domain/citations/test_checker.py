@@ -67,7 +67,7 @@ def verdict(sentence: str, text: str = BRIDGE, language: str = "en") -> str:
 def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str, int]]) -> None:
     """Markers inside a sentence, at its end or behind its full stop; items and rows count, headings and code do not."""
     citations = check(answer).citations
-    assert [(answer[each.start : each.end], each.source_index) for each in citations] == expected
+    assert [(answer[citation.start : citation.end], citation.source_index) for citation in citations] == expected
 
 
 @for_each(
@@ -95,8 +95,10 @@ def test_a_marker_behind_belongs_to_what_stands_before_it(answer: str, expected:
     line `Sources:` is no sentence.
     """
     checked = check(answer)
-    assert [(answer[each.start : each.end], each.source_index) for each in checked.citations] == expected
-    assert {each.cited_by for each in checked.citations} <= {"model"}
+    assert [
+        (answer[citation.start : citation.end], citation.source_index) for citation in checked.citations
+    ] == expected
+    assert {citation.cited_by for citation in checked.citations} <= {"model"}
     assert checked.cited == {index for _, index in expected} or not expected
 
 
@@ -116,7 +118,9 @@ def test_cited_are_the_sources_of_the_text() -> None:
 
 def test_only_an_empty_source_is_unchecked() -> None:
     """Where no text is held nothing can be said; everywhere else there is a verdict."""
-    verdicts = {each.source_index: each.verdict for each in check("Zebras graze at night [1][7].").citations}
+    verdicts = {
+        citation.source_index: citation.verdict for citation in check("Zebras graze at night [1][7].").citations
+    }
     assert verdicts == {1: "unsupported", 7: "unchecked"}
 
 
@@ -234,10 +238,10 @@ def test_any_text_gives_sound_citations(answer: str, text: str) -> None:
     """Offsets lie in the texts, quotes are slices, scores between 0 and 1, whatever the answer and the source hold."""
     shown = f"{answer}[1]"
     checked = check(shown, sources=[Source(index=1, title="", url="https://a.example/", text=text)])
-    for each in checked.citations:
-        assert 0 <= each.start <= each.end <= len(shown)
-        assert text[each.quote_start : each.quote_end] == each.quote
-        assert 0 <= each.score <= 1
+    for citation in checked.citations:
+        assert 0 <= citation.start <= citation.end <= len(shown)
+        assert text[citation.quote_start : citation.quote_end] == citation.quote
+        assert 0 <= citation.score <= 1
 
 
 def test_checking_twice_gives_the_same() -> None:

@@ -69,7 +69,7 @@ def test_what_gets_a_marker(answer: str, expected: str | None) -> None:
 def test_the_citation_says_who_named_the_source() -> None:
     """The platform, except where a marker of the model stands behind the sentence."""
     text, result = checked("The toll rose last spring. Cars are not allowed on it [2].\n\nSalmon return to it in autumn.")
-    named = [(text[each.start : each.end], each.cited_by) for each in result.citations]
+    named = [(text[citation.start : citation.end], citation.cited_by) for citation in result.citations]
     assert named == [
         ("The toll rose last spring", "model"),
         ("Cars are not allowed on it", "model"),
@@ -81,7 +81,7 @@ def test_the_citation_says_who_named_the_source() -> None:
 def test_what_no_source_supports_stays_uncited() -> None:
     """It is counted, and nothing is added to it."""
     text, result = checked("The toll rose in June. It is 90 metres long and has three arches. The toll rose last spring.")
-    assert [text[each.start : each.end] for each in result.citations] == ["The toll rose last spring"]
+    assert [text[citation.start : citation.end] for citation in result.citations] == ["The toll rose last spring"]
     assert result.uncited_sentences == 2
     assert not result.is_cited_by_author
 
@@ -101,7 +101,7 @@ def test_added_markers_are_safe_and_supported(parts: str) -> None:
     text, added = complete(parts)
     assert sanitize(text, SOURCES) == text
     result = CitationChecker(SOURCES, "en").check(text, added)
-    assert {each.verdict for each in result.citations if each.cited_by == "platform"} <= {"supported"}
+    assert {citation.verdict for citation in result.citations if citation.cited_by == "platform"} <= {"supported"}
 
 
 def test_a_sentence_passes_at_once() -> None:

@@ -117,7 +117,7 @@ def test_claims_are_found_by_the_offsets_of_their_citations() -> None:
     found = CitationChecker(sources, "en").check(answer).citations
     claims = claims_of(answer, "en")
     assert found
-    assert all((each.start, each.end) in claims for each in found)
+    assert all((citation.start, citation.end) in claims for citation in found)
     assert claims[found[0].start, found[0].end] == "Tokens expire `a.b` after <one> hour"
 
 
@@ -127,8 +127,8 @@ def test_forged_model_verdicts_are_detected() -> None:
     words = CitationChecker([Source(index=1, title="", url="https://a.test/", text="The port is 14.")], "en")
     by_words = words.check(answer).citations
     assert by_words[0].verdict == "unsupported"
-    fair = [apply_model_verdict(each, "The port is 40", "supported") for each in by_words]
-    forged = [each.model_copy(update={"verdict": "supported"}) for each in fair]
+    fair = [apply_model_verdict(citation, "The port is 40", "supported") for citation in by_words]
+    forged = [citation.model_copy(update={"verdict": "supported"}) for citation in fair]
     assert within_limits(by_words, answer, "en")
     assert within_limits(fair, answer, "en")
     assert not within_limits(forged, answer, "en")

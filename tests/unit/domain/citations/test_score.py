@@ -114,7 +114,7 @@ def test_a_table_row_is_checked_cell_by_cell(row: str, expected: str) -> None:
 
 def cells_of(answer: str, text: str = BRIDGE) -> list[list[tuple[str, str]]]:
     """For each citation the cells, as they stand in the answer, with their verdicts."""
-    return [[(answer[each.start : each.end], each.verdict) for each in one.cells] for one in cite(answer, text)]
+    return [[(answer[cell.start : cell.end], cell.verdict) for cell in one.cells] for one in cite(answer, text)]
 
 
 def test_each_cell_of_a_row_has_its_verdict() -> None:
@@ -147,8 +147,11 @@ def test_markers_in_several_cells_cite_their_own_cell() -> None:
     texts = (BRIDGE, "It is 300 metres long.")
     sources = [Source(index=number, title="", url="u", text=text) for number, text in enumerate(texts, 1)]
     citations = CitationChecker(sources, "en").check(rows).citations
-    assert [(each.source_index, [rows[cell.start : cell.end] for cell in each.cells]) for each in citations] == [
-        (1, ["Anna Holm"]), (2, ["300 metres"]),
+    assert [
+        (citation.source_index, [rows[cell.start : cell.end] for cell in citation.cells]) for citation in citations
+    ] == [
+        (1, ["Anna Holm"]),
+        (2, ["300 metres"]),
     ]
     assert citations[0].verdict == "supported"
     head = ROWS + "| Old bridge [1] | Peter Lund | 210 metres |\n"

@@ -110,7 +110,7 @@ def answer_of(claims: int) -> str:
 def test_time_grows_with_the_pages_and_with_the_answer() -> None:
     """Ten times as long pages, or ten times as many claims, cost ten times the time, not a hundred times."""
     small, large, few, many = five_pages(60), five_pages(600), answer_of(6), answer_of(60)
-    assert {each.verdict for each in CitationChecker(large, "en").check(many).citations} == {"supported"}
+    assert {citation.verdict for citation in CitationChecker(large, "en").check(many).citations} == {"supported"}
     assert is_linear(
         lambda: CitationChecker(small, "en").check(many), lambda: CitationChecker(large, "en").check(many), 10
     )

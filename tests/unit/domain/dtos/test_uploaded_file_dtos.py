@@ -41,7 +41,7 @@ def test_a_name_is_its_last_part(sent: str, name: str) -> None:
 def test_two_files_have_two_names() -> None:
     """Otherwise one would take the place of the other, on systems that tell no capitals apart too."""
     files = request(*({"name": name, "content": TEXT} for name in ("a.md", "A.md", "x/a.md", "a (2).md"))).files
-    assert [each.name for each in files] == ["a.md", "A (2).md", "a (3).md", "a (2) (2).md"]
+    assert [file.name for file in files] == ["a.md", "A (2).md", "a (3).md", "a (2) (2).md"]
     assert files[0].content == b"Barn owls hunt mice."
 
 

@@ -198,7 +198,7 @@ def test_placeholders_of_manuals_are_code() -> None:
     only = pages("# Rebase\n\nThe command rebase moves the commits of the current branch onto <upstream> one by one.")
     text = report("What does the command rebase do with commits?", sources=only, question="What does rebase do?")
     assert "onto `<upstream>` one by one" in text
-    assert {each.verdict for each in CitationChecker(only, "en").check(text).citations} == {"supported"}
+    assert {citation.verdict for citation in CitationChecker(only, "en").check(text).citations} == {"supported"}
 
 
 def test_indented_fence_is_a_fence() -> None:
@@ -249,5 +249,5 @@ def test_single_rows_are_quoted_only_as_the_best_answer() -> None:
 def test_empty_quoted_line_is_blank(text: str) -> None:
     """Mail and Markdown are full of them: they part paragraphs, and nothing else happens."""
     assert [block.text for block in read_blocks(text)] == [
-        each.strip("> ") for each in text.split("\n>\n") if each.strip("> ")
+        part.strip("> ") for part in text.split("\n>\n") if part.strip("> ")
     ]

@@ -95,7 +95,7 @@ def test_lists_inside_the_answer_stay(written: str) -> None:
 
 
 @given(
-    st.sampled_from([*WRAPPED.values(), *LEFT.values(), *(f"{ANSWER}\n\n{each}" for each in LISTS.values())]),
+    st.sampled_from([*WRAPPED.values(), *LEFT.values(), *(f"{ANSWER}\n\n{lists}" for lists in LISTS.values())]),
     st.lists(st.integers(1, 15), max_size=30),
 )
 def test_pieces_make_no_difference(written: str, sizes: list[int]) -> None:

@@ -121,7 +121,7 @@ def test_a_key_is_the_same_in_every_process() -> None:
     )
     ran = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in "ab"]
     here = store_key(version="1", model="m", language="en", text={"delta", "alpha", "gamma", "beta"})
-    assert {each.stdout.strip() for each in ran} == {here}
+    assert {process.stdout.strip() for process in ran} == {here}
 
 
 def test_what_has_no_text_of_its_own_is_refused() -> None:

@@ -35,7 +35,7 @@ def test_no_more_than_the_limit_and_no_passage_lost(cuts: list[tuple[int, int]],
     passages = [passage(start, TEXT[start:end]) for start, end in sorted(cuts)]
     whole = merge_document_text(passages, 10_000)
     assert merge_document_text(passages, limit) == whole[:limit]
-    assert all(each.text in whole for each in passages)
+    assert all(passage.text in whole for passage in passages)
 
 
 SECTIONS = "\n\n".join(f"## H{number}\n\n" + " ".join([f"Word {number} here."] * 30) for number in range(6))
@@ -85,7 +85,7 @@ def test_passages_with_the_option_of_the_question_are_shown_too(question: str, s
         Passage(id=str(number), doc_id="a", title="A", text=text, start=100 * number)
         for number, text in enumerate(OPTION_TEXTS)
     ]
-    best = [FoundPassage(passage=each, score=0.9 - 0.1 * number) for number, each in enumerate(passages)]
+    best = [FoundPassage(passage=passage, score=0.9 - 0.1 * number) for number, passage in enumerate(passages)]
     assert merge_passages([best[0], *best[:0:-1]], question) == "\n\n".join(OPTION_TEXTS[number] for number in shown)
 
 

@@ -98,7 +98,7 @@ def ranked(name: str, value: float, question: str = "a") -> RankedCandidate:
 
 
 def names(chosen: list[RankedCandidate]) -> str:
-    return " ".join(each.candidate.item.title for each in chosen)
+    return " ".join(ranked.candidate.item.title for ranked in chosen)
 
 
 ALL = [
@@ -156,6 +156,6 @@ def test_every_result_is_picked_at_most_once(found: list[tuple[int, str]], count
     places = count if first is None else min(first, count)
     if places >= 3:
         usable = {question for value, question in found if value >= 1}
-        assert usable <= {each.candidate.question for each in chosen[:places]}
+        assert usable <= {ranked.candidate.question for ranked in chosen[:places]}
     if found and places:
         assert chosen[0].score.value == max(value for value, _ in found)

@@ -38,11 +38,11 @@ def walked(
     walk = FileDocumentSource(**options).walk(paths)
     try:
         all_of_it = list(walk)
-        found = [each for each in all_of_it if isinstance(each, FoundDocument)]
-        left = [each for each in all_of_it if isinstance(each, LeftOut)]
-        assert [each.place for each in found] == sorted(each.place for each in found)
-        assert all(each.place <= walk.total_bytes for each in found)
-        return found, left, {each.doc_id: each.read() for each in found}
+        found = [entry for entry in all_of_it if isinstance(entry, FoundDocument)]
+        left = [entry for entry in all_of_it if isinstance(entry, LeftOut)]
+        assert [document.place for document in found] == sorted(document.place for document in found)
+        assert all(document.place <= walk.total_bytes for document in found)
+        return found, left, {document.doc_id: document.read() for document in found}
     finally:
         walk.close()
         walk.close()
@@ -64,7 +64,9 @@ class TestOrigins:
     def test_a_folder_is_the_same_by_any_of_its_names(self, folder: Path, tmp_path: Path) -> None:
         """Also through a link, or by one of its files; no path can be read out of it."""
         (tmp_path / "link").symlink_to(folder)
-        origins = {each.origin for path in (folder, tmp_path / "link", folder / "heat.md") for each in walked(path)[0]}
+        origins = {
+            document.origin for path in (folder, tmp_path / "link", folder / "heat.md") for document in walked(path)[0]
+        }
         (origin,) = origins
         assert origin is not None
         assert re.fullmatch(r"[0-9a-f]{16}", origin)
@@ -75,7 +77,7 @@ class TestOrigins:
         walk = source.walk([folder, folder / "sub dir"])
         try:
             assert len(walk.origins) == 2
-            assert {each.origin for each in walk if isinstance(each, FoundDocument)} == set(walk.origins)
+            assert {entry.origin for entry in walk if isinstance(entry, FoundDocument)} == set(walk.origins)
         finally:
             walk.close()
 
@@ -102,7 +104,7 @@ class TestKnown:
         for known_as, is_it in ((stamp, True), ((*stamp[:3], stamp[3] + 1), False)):
             walk = FileDocumentSource().walk([folder], FolderReading({"heat.md": (known_as, "noted")}))
             try:
-                digests = {each.doc_id: each.digest for each in walk if isinstance(each, FoundDocument)}
+                digests = {entry.doc_id: entry.digest for entry in walk if isinstance(entry, FoundDocument)}
             finally:
                 walk.close()
             assert (digests.pop("heat.md") == "noted") is is_it
@@ -113,9 +115,9 @@ class TestFiles:
     def test_each_kind_is_read(self, folder: Path) -> None:
         """Known by its path below the folder, in a fixed order; other files are passed over."""
         found, left, read = walked(folder)
-        assert [each.doc_id for each in found] == ["heat.md", "page.html", "paper.pdf", "sub dir/wasser.txt"]
+        assert [document.doc_id for document in found] == ["heat.md", "page.html", "paper.pdf", "sub dir/wasser.txt"]
         assert left == []
-        assert [text(each).title for each in read.values()] == ["Heating", "Page", "Paper", "wasser"]
+        assert [text(document).title for document in read.values()] == ["Heating", "Page", "Paper", "wasser"]
         assert text(read["heat.md"]).text.strip() == "The heat pump draws four kilowatts."
         assert text(read["page.html"]).text.startswith("# Roof")
         assert text(read["sub dir/wasser.txt"]).url == "doc:sub%20dir/wasser.txt"
@@ -133,20 +135,20 @@ class TestFiles:
         ours, _, _ = walked(folder)
         theirs, _, read = walked(folder, base_url="https://wiki.example.org/")
         assert text(read["heat.md"]).url == "https://wiki.example.org/heat.md"
-        assert not {each.digest for each in ours} & {each.digest for each in theirs}
+        assert not {document.digest for document in ours} & {document.digest for document in theirs}
 
     def test_the_digest_is_that_of_the_content(self, folder: Path) -> None:
         """Another time of writing changes nothing, another letter does."""
-        before = {each.doc_id: each.digest for each in walked(folder)[0]}
+        before = {document.doc_id: document.digest for document in walked(folder)[0]}
         os.utime(folder / "heat.md", (0, 0))
         (folder / "page.html").write_text("<p>Something else.")
-        after = {each.doc_id: each.digest for each in walked(folder)[0]}
+        after = {document.doc_id: document.digest for document in walked(folder)[0]}
         assert [doc_id for doc_id in before if before[doc_id] != after[doc_id]] == ["page.html"]
 
     def test_a_file_by_itself(self, folder: Path) -> None:
         """Is known by its name, as in its folder."""
         found, _, read = walked(folder / "heat.md")
-        assert [each.doc_id for each in found] == ["heat.md"]
+        assert [document.doc_id for document in found] == ["heat.md"]
         assert text(read["heat.md"]).source == "notes"
 
     def test_no_secret_and_no_half_letters(self, folder: Path) -> None:
@@ -165,10 +167,10 @@ class TestWhatCannotBeRead:
         (folder / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
         (folder / "out.md").symlink_to("/etc/hostname")
         _, left, read = walked(folder)
-        bad = {doc_id: each for doc_id, each in read.items() if isinstance(each, LeftOut)}
+        bad = {doc_id: left_out for doc_id, left_out in read.items() if isinstance(left_out, LeftOut)}
         assert bad.keys() == {"binary.md", "broken.pdf"}
-        assert all(each.hides == doc_id and each.reason for doc_id, each in bad.items())
-        assert [(each.where, each.hides) for each in left] == [(str(folder / "out.md"), "out.md")]
+        assert all(left_out.hides == doc_id and left_out.reason for doc_id, left_out in bad.items())
+        assert [(left_out.where, left_out.hides) for left_out in left] == [(str(folder / "out.md"), "out.md")]
 
     def test_an_empty_file(self, folder: Path) -> None:
         """Is a document without words: what was indexed of it before may go."""
@@ -182,8 +184,8 @@ class TestWhatCannotBeRead:
         """Is left out in words."""
         walk = FileDocumentSource().walk([folder])
         (folder / "heat.md").unlink()
-        left = [each for each in walk if isinstance(each, LeftOut)]
-        assert [(each.hides, each.reason) for each in left] == [
+        left = [entry for entry in walk if isinstance(entry, LeftOut)]
+        assert [(left_out.hides, left_out.reason) for left_out in left] == [
             ("heat.md", "it cannot be opened (No such file or directory)")
         ]
 
@@ -191,7 +193,7 @@ class TestWhatCannotBeRead:
     def test_a_path_that_is_none(self, folder: Path, name: str, hides: str | None) -> None:
         """Of a path that is not there nobody knows what it held."""
         found, left, _ = walked(folder / name)
-        assert (found, [each.hides for each in left]) == ([], [hides])
+        assert (found, [left_out.hides for left_out in left]) == ([], [hides])
 
     def test_other_than_regular_files_are_reported(self, folder: Path) -> None:
         """A pipe would keep us waiting for ever."""
@@ -201,7 +203,7 @@ class TestWhatCannotBeRead:
     def test_a_stopped_walk_reads_no_page(self, folder: Path) -> None:
         """After `stop` what needs the parser fails at once."""
         walk = FileDocumentSource().walk([folder])
-        found = {each.doc_id: each for each in walk if isinstance(each, FoundDocument)}
+        found = {entry.doc_id: entry for entry in walk if isinstance(entry, FoundDocument)}
         walk.stop()
         assert isinstance(found["paper.pdf"].read(), LeftOut)
         walk.close()
@@ -216,7 +218,7 @@ class TestJsonLines:
             b'{"doc_id": "b", "text": "two", "url": "https://example.org/b"}'
         )
         found, left, read = walked(file)
-        assert [(each.doc_id, each.where, each.place) for each in found] == [
+        assert [(document.doc_id, document.where, document.place) for document in found] == [
             ("a", f"{file}:1", 68), ("b", f"{file}:3", file.stat().st_size),
         ]
         assert left == []
@@ -229,8 +231,8 @@ class TestJsonLines:
             tmp_path / "x.ndjson", "{broken\n", {"doc_id": "a", "text": "one"}, "[]\n", {"doc_id": "b"}, "\xff\n"
         )
         found, left, read = walked(file)
-        assert [each.where for each in left] == [f"{file}:1", f"{file}:3", f"{file}:5"]
-        assert [each.doc_id for each in found] == ["a", "b"]
+        assert [left_out.where for left_out in left] == [f"{file}:1", f"{file}:3", f"{file}:5"]
+        assert [document.doc_id for document in found] == ["a", "b"]
         assert isinstance(read["b"], LeftOut)
 
     def test_a_line_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,8 +240,8 @@ class TestJsonLines:
         monkeypatch.setattr(json_lines, "MAX_LINE_BYTES", 100)
         file = lines(tmp_path / "x.jsonl", {"text": "x" * 1000}, {"doc_id": "a", "text": "one"}, {"text": "x" * 90})
         found, left, _ = walked(file)
-        assert [each.where for each in left] == [f"{file}:1", f"{file}:3"]
-        assert [(each.doc_id, each.where) for each in found] == [("a", f"{file}:2")]
+        assert [left_out.where for left_out in left] == [f"{file}:1", f"{file}:3"]
+        assert [(document.doc_id, document.where) for document in found] == [("a", f"{file}:2")]
 
     def test_secrets_are_taken_out(self, tmp_path: Path) -> None:
         """Also where JSON spells them in escapes."""
@@ -254,15 +256,15 @@ class TestJsonLines:
         file = lines(tmp_path / "x.jsonl", {"text": "x"})
         walk = FileDocumentSource().walk([file])
         file.unlink()
-        assert [each.hides for each in _left(list(walk))] == [""]
+        assert [left_out.hides for left_out in _left(list(walk))] == [""]
 
     def test_among_other_files(self, folder: Path) -> None:
         """A folder may hold both."""
         lines(folder / "more.jsonl", {"doc_id": "a", "text": "one"})
-        assert [each.doc_id for each in walked(folder)[0]] == [
+        assert [document.doc_id for document in walked(folder)[0]] == [
             "heat.md", "a", "page.html", "paper.pdf", "sub dir/wasser.txt",
         ]
 
 
 def _left(walked: Sequence[FoundDocument | LeftOut]) -> list[LeftOut]:
-    return [each for each in walked if isinstance(each, LeftOut)]
+    return [entry for entry in walked if isinstance(entry, LeftOut)]

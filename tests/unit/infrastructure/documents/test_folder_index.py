@@ -137,7 +137,7 @@ async def test_changes_are_seen(folder: Path, make: Make) -> None:
     assert await found(index, "gateway") == []
     (folder / "a.md").unlink()
     assert (await index.refresh()).documents == 0
-    assert [each async for each in index.retrieval._store.documents("documents")] == []
+    assert [document async for document in index.retrieval._store.documents("documents")] == []
 
 
 async def test_unchanged_files_are_not_read_again(folder: Path, make: Make, files: CountedFiles) -> None:
@@ -174,16 +174,16 @@ async def test_only_what_changed_is_opened(
     index = make()
     assert len(await found(index, "gateway")) == 6
     assert set(opened) == {"a.md", *(f"{number}.md" for number in range(5))}
-    for each in (index, make()):
+    for reader in (index, make()):
         opened.clear()
-        assert len(await found(each, "gateway")) == 6
+        assert len(await found(reader, "gateway")) == 6
         assert not opened
         (folder / "a.md").write_text("The gateway restarts once more.")
-        (folder / "4.md").write_text(f"A gateway of another number, {id(each)}.")
+        (folder / "4.md").write_text(f"A gateway of another number, {id(reader)}.")
         opened.clear()
-        assert len(await found(each, "gateway")) == 6
+        assert len(await found(reader, "gateway")) == 6
         assert set(opened) == {"a.md", "4.md"}
-        await each.aclose()
+        await reader.aclose()
     assert len(files.read) == 6 + 2 + 1  # the second time one of them says the same again
     (folder / "4.md").unlink()
     assert len(await found(make(), "gateway")) == 5
@@ -344,7 +344,7 @@ async def test_closing_ends_those_that_wait(make: Make) -> None:
     place = index._directory.make()
     await index.aclose()
     assert not (await asyncio.wait(waiting, timeout=PATIENCE_S))[1]
-    assert all(each.cancelled() or isinstance(each.exception(), WebSearchConfigError) for each in waiting)
+    assert all(task.cancelled() or isinstance(task.exception(), WebSearchConfigError) for task in waiting)
     assert not place.exists()
     assert index._refreshing is None
 
@@ -405,7 +405,7 @@ async def test_interrupted_rebuild_is_not_complete(
     shutil.copytree(base, copied)
     for index in (make(copied), breaking):
         assert (await index.refresh()).documents == 21
-        assert len([each async for each in index.retrieval._store.documents("documents")]) == 21
+        assert len([document async for document in index.retrieval._store.documents("documents")]) == 21
 
 
 async def test_two_that_come_at_once(make: Make, files: CountedFiles) -> None:
@@ -502,7 +502,7 @@ def test_a_bad_file_without_a_stored_reason_is_read_again(tmp_path: Path, monkey
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text("text")
     reading = FolderReading(bad={"a.md": "it is bad", "b.md": "it is bad"}, readable_only=True)
-    assert [type(each) for each in CountedFiles().walk([tmp_path], reading)] == [LeftOut, LeftOut]
+    assert [type(walked_entry) for walked_entry in CountedFiles().walk([tmp_path], reading)] == [LeftOut, LeftOut]
     assert (set(reading.found_bad), reading.digests) == ({"a.md"}, {})
 
 
@@ -599,7 +599,7 @@ class TestSharedIndex:
         await self.index(shared, files, other, folder)
         index = make(shared=shared)
         await index.refresh()
-        assert [each.text for each in await index.document("a.md")] == ["The gateway restarts."]
+        assert [passage.text for passage in await index.document("a.md")] == ["The gateway restarts."]
         assert await index.document("z.md") == []
 
     async def test_folder_follows_the_index(
@@ -622,8 +622,8 @@ class TestSharedIndex:
         self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
     ) -> None:
         """JSON lines have ids of their own: the folder that is searched gets its document back."""
-        for each in (folder, other):
-            (each / "lines.jsonl").write_text('{"doc_id": "x", "text": "A gateway in a line."}\n')
+        for path in (folder, other):
+            (path / "lines.jsonl").write_text('{"doc_id": "x", "text": "A gateway in a line."}\n')
         await self.index(shared, files, folder)
         index = make(shared=shared)
         for _ in range(2):

@@ -76,8 +76,8 @@ async def make(folder: Path, tmp_path: Path, embedder: HeldEmbedder) -> AsyncIte
         return made[-1]
 
     yield make
-    for each in made:
-        await each.aclose()
+    for search in made:
+        await search.aclose()
 
 
 async def search_for(search: DocumentWebSearch, query: str = "gateway") -> WebSearchResponse:
@@ -86,7 +86,7 @@ async def search_for(search: DocumentWebSearch, query: str = "gateway") -> WebSe
 
 
 def by_words(answer: WebSearchResponse) -> bool:
-    return any("vectors of the documents are not complete" in each.reason for each in answer.degraded)
+    return any("vectors of the documents are not complete" in degradation.reason for degradation in answer.degraded)
 
 
 def urls(answer: WebSearchResponse) -> set[str]:

@@ -33,15 +33,15 @@ def test_folder_is_private(tmp_path: Path) -> None:
     """What was read of somebody's documents is theirs."""
     path = home(tmp_path / "folders").make()
     assert path == tmp_path / "folders" / "a"
-    for each in (path, path.parent):
-        assert stat.S_IMODE(each.stat().st_mode) == 0o700
+    for folder in (path, path.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_one_writer(tmp_path: Path) -> None:
     """Another waits until the first is done."""
     first, second = home(tmp_path), home(tmp_path)
-    for each in (first, second):
-        each.make()
+    for side in (first, second):
+        side.make()
     assert first.acquire()
     assert not second.acquire()
     first.release()
@@ -104,8 +104,8 @@ def test_a_lock_without_an_index_goes_too(tmp_path: Path) -> None:
 def test_a_removed_index_has_one_writer_again(tmp_path: Path) -> None:
     """Who knew the place before takes it anew, and keeps others out."""
     first, second = home(tmp_path), home(tmp_path)
-    for each in (first, second):
-        each.make()
+    for side in (first, second):
+        side.make()
     age(tmp_path, "a", 31)
     assert remove_unused(tmp_path, 30 * DAY_S, NOW) == 1
     assert first.acquire()

@@ -43,7 +43,7 @@ async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
 async def search(adapter: DocumentWebSearch, query: str = "gateway", **fields: object) -> WebSearchResponse:
     """The answer, without the word that it was found by keywords only, which a test of its own is about."""
     answer = await adapter.search(WebSearchRequest(query=query, **fields))  # type: ignore[arg-type]
-    told = tuple(each for each in answer.degraded if each.component != BY_WORDS)
+    told = tuple(degradation for degradation in answer.degraded if degradation.component != BY_WORDS)
     return answer.model_copy(update={"degraded": told})
 
 
@@ -226,4 +226,4 @@ async def test_types_that_are_not_read_are_told(folder: Path, make: Make) -> Non
     (folder / "a.md").write_text("gateway")
     (folder / "b.xls").write_bytes(b"x")
     answer = await search(make())
-    assert [each.reason for each in answer.degraded] == ["1 file of a type that is not read: 1 .xls"]
+    assert [degradation.reason for degradation in answer.degraded] == ["1 file of a type that is not read: 1 .xls"]

@@ -276,7 +276,7 @@ async def test_free_model_serves_when_the_budget_is_spent(tmp_path: Path) -> Non
     models = router(paid, FakeLLM(["free"] * 2, name="free", model="free-1"))
     await models.generate(REQUEST)
     found = await models.generate(REQUEST)
-    assert (found.content, [each.component for each in found.degraded]) == ("free", ["budget/day"])
+    assert (found.content, [degradation.component for degradation in found.degraded]) == ("free", ["budget/day"])
     assert found.degraded[0].reason.startswith("daily_budget: BUDGET_USD_PER_DAY of 0.05")
     await rig.budget.aclose()
     rig.clock.now += timedelta(days=1)

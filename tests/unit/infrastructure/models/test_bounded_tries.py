@@ -67,7 +67,7 @@ class TestTries:
     async def test_tries_of_one_model_count_for_the_next(self, streamed: bool) -> None:
         """A model with retries behind the router gets only the remaining tries."""
         first, second = FakeLLM([LLMConnectionError()], name="a"), FakeLLM([LLMConnectionError()], name="b")
-        both = router(*(retried_model(each, sleep=no_pause) for each in (first, second)))
+        both = router(*(retried_model(side, sleep=no_pause) for side in (first, second)))
         with pytest.raises(LLMConnectionError):
             await call(both, streamed, 3)
         assert (len(first.requests), len(second.requests)) == (2, 1)

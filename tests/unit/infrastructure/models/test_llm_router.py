@@ -49,7 +49,7 @@ def _good(name: str = "second") -> FakeLLM:
 
 
 def _router(clock: Clock, *models: ILLMProvider) -> LLMRouter:
-    return LLMRouter([guarded_model(each, circuit=CircuitBreaker(each.name, clock=clock)) for each in models])
+    return LLMRouter([guarded_model(model, circuit=CircuitBreaker(model.name, clock=clock)) for model in models])
 
 
 async def _provider_of(router: LLMRouter) -> str:

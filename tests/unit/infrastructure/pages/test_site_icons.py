@@ -79,7 +79,7 @@ async def test_what_is_no_icon_of_this_site_is_none(answer: Answer) -> None:
     """Scripts, pages, huge and endless bodies, other sites, the inside of the network, circles."""
     site = Site(favicon_ico=answer)
     assert await site.reader().read(PAGE) is None
-    assert {each.partition("/")[0] for each in site.asked} == {"a.example.net"}
+    assert {address.partition("/")[0] for address in site.asked} == {"a.example.net"}
 
 
 @pytest.mark.parametrize("url", ["doc:notes.md", "javascript:alert(1)", "http://inside.example/", "file:///etc/passwd", "x"])

@@ -237,8 +237,11 @@ def test_narrow_gaps_of_a_pdf_separate_words() -> None:
     """A gap that moves the pen by a sixth of an em is one, and leaves the pen where it was."""
     shown = ["in", -170, "a", -40, "t", -1200, "box"]
     pdf_parser._keep_blanks(b"TJ", [shown])
-    assert sum(each for each in shown if isinstance(each, (int, float))) == -170 - 40 - 1200
-    assert [each for each in shown if isinstance(each, (int, float)) and each <= pdf_parser.CERTAIN_GAP] == [-1000, -1000]
+    assert sum(shift for shift in shown if isinstance(shift, (int, float))) == -170 - 40 - 1200
+    assert [shift for shift in shown if isinstance(shift, (int, float)) and shift <= pdf_parser.CERTAIN_GAP] == [
+        -1000,
+        -1000,
+    ]
 
 
 ARTICLE = """<html><head><title>Heat pumps</title></head><body>
@@ -262,7 +265,7 @@ pump --limit 55</pre>
 
 def test_the_article_of_a_page_is_read_without_what_surrounds_it() -> None:
     """Menus, cookie notices and teasers are no text of a page; its code, definitions, tables and headings are."""
-    links = "".join(f'<li><a href="/{each}">{each}</a></li>' for each in ("Home", "News", "Sports", "Contact"))
+    links = "".join(f'<li><a href="/{label}">{label}</a></li>' for label in ("Home", "News", "Sports", "Contact"))
     teasers = "".join(
         f'<li><a href="/{at}">Ten things that nobody told you about garden sheds, part {at}</a></li>' for at in range(30)
     )

@@ -97,9 +97,9 @@ async def test_each_request_is_a_span(base: str, monkeypatch: pytest.MonkeyPatch
     use(monkeypatch, good=f"{base}/200", bad=f"{base}/429")
     with tracing() as ended:
         await search()
-    found = {each.name: each.attributes["llm_platform.result"] for each in ended}
+    found = {span.name: span.attributes["llm_platform.result"] for span in ended}
     assert found == {"search_engine good": "ok", "search_engine bad": "429"}
-    assert {each.attributes["llm_platform.upstream.name"] for each in ended} == {"ddgs/good", "ddgs/bad"}
+    assert {span.attributes["llm_platform.upstream.name"] for span in ended} == {"ddgs/good", "ddgs/bad"}
     assert base not in str(ended)
 
 

@@ -594,7 +594,7 @@ class TestAllCommands:
 
     def test_registered_commands(self) -> None:
         """What is not there yet is absent from the help."""
-        assert [each.callback.__name__ for each in app.registered_commands if each.callback] == [
+        assert [command.callback.__name__ for command in app.registered_commands if command.callback] == [
             "search",
             "research",
             "read",
@@ -618,7 +618,9 @@ class TestAllCommands:
         groups = [app, *(group.typer_instance for group in app.registered_groups if group.typer_instance)]
         paths = [[]] + [[group.name] for group in app.registered_groups if group.name]
         for path, group in zip(paths, groups, strict=True):
-            names = [each.name or each.callback.__name__ for each in group.registered_commands if each.callback]
+            names = [
+                command.name or command.callback.__name__ for command in group.registered_commands if command.callback
+            ]
             for words in ([], *([name] for name in names)):
                 short, whole = command(*path, *words, "-h"), command(*path, *words, "--help")
                 assert short == whole, words

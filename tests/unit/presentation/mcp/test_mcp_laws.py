@@ -219,7 +219,7 @@ class TestArguments:
         """All arguments of the schema, each in its own field; the results of the searches are not sent back with an answer."""
         services = RecordingServices()
         async with serving(services) as client:
-            [listed] = [each for each in (await client.list_tools()).tools if each.name == tool]
+            [listed] = [listed_tool for listed_tool in (await client.list_tools()).tools if listed_tool.name == tool]
             result = await client.call_tool(tool, dict(arguments))
         assert not result.is_error, text_of(result)
         assert set(listed.input_schema["properties"]) == set(arguments)
@@ -338,7 +338,7 @@ class TestToolsAsListed:
         async with serving(RecordingServices()) as client:
             listed = (await client.list_tools()).tools
             server, instructions = client.server_info, client.instructions
-        assert [(each.name, each.title, each.description) for each in listed] == [
+        assert [(listed_tool.name, listed_tool.title, listed_tool.description) for listed_tool in listed] == [
             (spec.name, spec.title, spec.description) for spec in TOOLS
         ]
         for tool in listed:
@@ -363,7 +363,7 @@ class TestToolsAsListed:
     )  # fmt: skip
     async def test_output_schema_names_what_is_sent(self, tool: str, required: list[str], sent: set[str]) -> None:
         """Each field, the required ones, and no definition that nothing refers to; without titles from names of the code."""
-        [spec] = [each for each in TOOLS if each.name == tool]
+        [spec] = [tool_spec for tool_spec in TOOLS if tool_spec.name == tool]
         schema = spec.output_schema()
         assert (schema["type"], schema["required"], set(schema["properties"])) == ("object", required, sent)
         written = str(schema)
@@ -480,7 +480,7 @@ class TestCallers:
             listed = (await client.list_resources()).resources
             await client.read_resource("llm-platform://reports/was-ist-gr%C3%B6%C3%9Fer-0a")
         assert services.log == [("topics",), ("report", "was-ist-größer-0a")]
-        assert [each.name for each in listed] == ["was-ist-größer-0a", "was-ist-größer-0a0"]
+        assert [resource.name for resource in listed] == ["was-ist-größer-0a", "was-ist-größer-0a0"]
 
     async def test_a_platform_without_its_own_call_has_one_owner(self) -> None:
         """The caller of a process: no name, no id, no limit, and it may read every report."""
@@ -837,7 +837,7 @@ class TestResources:
 
         async with serving(services, store=SimpleNamespace(topics=many)) as client:
             listed = (await client.list_resources()).resources
-        assert [each.name for each in listed] == [each.name for each in topics(100)[1:]]
+        assert [resource.name for resource in listed] == [resource.name for resource in topics(100)[1:]]
 
     async def test_the_template_leads_to_a_report(self) -> None:
         async with serving(RecordingServices()) as client:

@@ -266,9 +266,9 @@ async def test_long_query_is_a_question_with_context() -> None:
             assert refused.endswith("query: must have at most 32500 characters")
         for wrong in ({"query": "w" * 32_501}, {**QUESTION, "context": 1}, {"query": AGENT, "context": [1]}):
             assert (await client.call_tool("research", wrong)).is_error
-    assert [each.query[:7] for each in research.requests] == ["Compare", "Compare", "What is"]
+    assert [request.query[:7] for request in research.requests] == ["Compare", "Compare", "What is"]
     message = AGENT.strip()
-    assert [each.context for each in research.requests] == [message, f"Oslo.\n\n{message}", "Oslo."]
+    assert [request.context for request in research.requests] == [message, f"Oslo.\n\n{message}", "Oslo."]
 
 
 @for_each(
@@ -650,12 +650,12 @@ async def test_stored_reports_are_resources(mode: str) -> None:
     async with connected(mode, store=await stored_reports()) as client:
         listed = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
-        texts = [(await client.read_resource(each.uri)).contents[0] for each in listed]
-    assert {each.title for each in listed} == {"What is asyncio?", "Was ist größer: 5 € oder 5 $?"}
+        texts = [(await client.read_resource(resource.uri)).contents[0] for resource in listed]
+    assert {resource.title for resource in listed} == {"What is asyncio?", "Was ist größer: 5 € oder 5 $?"}
     assert templates[0].uri_template == "llm-platform://reports/{topic}"
-    for each, content in zip(listed, texts, strict=True):
+    for resource, content in zip(listed, texts, strict=True):
         assert content.mime_type == "text/markdown"
-        assert content.text.startswith(f"# {each.title}\n\nAn event loop runs tasks. [1]")
+        assert content.text.startswith(f"# {resource.title}\n\nAn event loop runs tasks. [1]")
         assert "<script>" not in content.text
         assert "1 of 1 citations are supported" in content.text
 
@@ -675,8 +675,8 @@ async def test_a_stored_report_has_no_secret() -> None:
     """Neither the list of reports nor a report repeats a configured key."""
     async with connected(store=await stored_reports(f"What is {SECRET}?"), secrets=(SECRET,)) as client:
         listed = await client.list_resources()
-        texts = [await client.read_resource(each.uri) for each in listed.resources]
-    assert [each.title for each in listed.resources] == ["What is [redacted]?"]
+        texts = [await client.read_resource(resource.uri) for resource in listed.resources]
+    assert [resource.title for resource in listed.resources] == ["What is [redacted]?"]
     assert texts[0].contents[0].text.startswith("# What is [redacted]?")
     assert SECRET not in texts[0].contents[0].text
 

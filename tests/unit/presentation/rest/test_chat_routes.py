@@ -65,7 +65,7 @@ async def test_unknown_model_is_an_error_of_its_field(client: httpx2.AsyncClient
     for field, location in (("model", ["body", "model"]), (None, ["body"])):
         services.error = LLMRequestError("is not configured", field=field)
         answer = await client.post("/llm-platform/chat", json=ASKED)
-        assert [each["loc"] for each in answer.json()["errors"]] == [location]
+        assert [error["loc"] for error in answer.json()["errors"]] == [location]
 
 
 async def test_an_error_after_the_first_token(client: httpx2.AsyncClient, services: FakeServices) -> None:

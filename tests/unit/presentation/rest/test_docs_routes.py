@@ -216,7 +216,7 @@ class TestResearchPage:
             kept = [await client.get(f"/{link}") for link in named]
             other = await client.get(f"/page/{'0' * 16}/main.js")
         assert named
-        assert {(each.status_code, each.headers["cache-control"]) for each in kept} == {(200, UNCHANGING)}
+        assert {(response.status_code, response.headers["cache-control"]) for response in kept} == {(200, UNCHANGING)}
         assert (other.status_code, other.headers["cache-control"]) == (200, "no-cache")
 
     def test_first_paint_names_the_modules_of_each_part(self) -> None:

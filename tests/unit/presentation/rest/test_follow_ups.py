@@ -232,5 +232,5 @@ async def test_language_model_reads_the_answer_that_is_referred_to(client: httpx
     chat.model = "fake/fake-1"
     assert (await chat.ask("Say that in German.")).status_code == 200
     text = first["output"][-1]["content"][0]["text"]
-    sent = [(each.role, each.content) for each in services.requests[-1].messages]
+    sent = [(message.role, message.content) for message in services.requests[-1].messages]
     assert sent == [("user", FIRST), ("assistant", text), ("user", "Say that in German.")]

@@ -69,7 +69,7 @@ async def test_threads_come_in_pages(client: httpx2.AsyncClient) -> None:
     before: str | None = None
     while True:
         page = (await client.get("/research/threads", params={"limit": 2, **({"before": before} if before else {})})).json()
-        seen += [each["id"] for each in page["threads"]]
+        seen += [thread["id"] for thread in page["threads"]]
         before = page["next"]
         if before is None:
             break
@@ -151,6 +151,6 @@ async def test_a_nul_is_no_character_of_a_title_or_of_a_search(client: httpx2.As
     renamed = await client.patch(f"/research/threads/{name}", json={"title": "Event\x00 loops"})
     assert (renamed.status_code, renamed.json()["title"]) == (200, "Event loops")
     listed = await client.get("/research/threads", params={"q": "lo\x00ops\x00"})
-    assert [each["id"] for each in listed.json()["threads"]] == [name]
+    assert [thread["id"] for thread in listed.json()["threads"]] == [name]
     refused = await client.patch(f"/research/threads/{name}", json={"title": " \x00"})
     assert (refused.status_code, refused.json()["errors"][0]["loc"]) == (422, ["body", "title"])

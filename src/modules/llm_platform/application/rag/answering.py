@@ -83,10 +83,10 @@ def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
     """The passages as sources, numbered from 1."""
     return tuple(
         Source(
-            index=number, title=each.document.title or "", url=each.document.url or "", text=each.text,
+            index=number, title=passage.document.title or "", url=passage.document.url or "", text=passage.text,
             text_kind="document",
         )
-        for number, each in enumerate(passages, 1)
+        for number, passage in enumerate(passages, 1)
     )
 
 
@@ -119,7 +119,7 @@ class DocumentLookup:
         read_ids = list(doc_ids) if any(filters.values()) else [doc_id for doc_id in doc_ids if doc_id in with_text]
         other_ids = [doc_id for doc_id in doc_ids if doc_id not in read_ids]
         indexed = await self._store.lookup(self._collection, other_ids) if other_ids else {}
-        found = {doc_id: LookupResult(each.title, each.url) for doc_id, each in indexed.items()}
+        found = {doc_id: LookupResult(document.title, document.url) for doc_id, document in indexed.items()}
         passages_of = await _map_concurrently(self._passages, read_ids, MAX_CONCURRENT_LOOKUPS)
         for doc_id, passages in passages_of.items():
             if passages and _passes(passages[0], filters):
@@ -258,12 +258,12 @@ def cited_documents(written: WrittenAnswer, passages: Sequence[ContextPassage]) 
     Passages of one document share its number. A marker of a document that is not cited is removed.
     """
     documents: dict[tuple[str, str], RagCitation] = {}
-    for citation in sorted(written.checked.citations, key=lambda each: each.start):
+    for citation in sorted(written.checked.citations, key=lambda citation: citation.start):
         passage = passages[citation.source_index - 1]
         if citation.verdict in CITED_VERDICTS and passage.key is not None:
             documents.setdefault(passage.key, passage.document)
     places = {key: place for place, key in enumerate(documents, 1)}
-    numbers = {number: places[each.key] for number, each in enumerate(passages, 1) if each.key in places}
+    numbers = {number: places[passage.key] for number, passage in enumerate(passages, 1) if passage.key in places}
     citations = tuple(documents.values())
     return CitedDocuments(_renumbered(written, numbers, citations), citations, _unsupported(written))
 
@@ -273,7 +273,9 @@ def _renumbered(written: WrittenAnswer, numbers: dict[int, int], citations: Sequ
     if all(numbers.get(number) == number for number in cited) and len(cited) == len(citations):
         return written.text
     # Removing a marker joins the text around it, so the result is sanitised again.
-    sources = [Source(index=place, title="", url=each.url or "", text="") for place, each in enumerate(citations, 1)]
+    sources = [
+        Source(index=place, title="", url=citation.url or "", text="") for place, citation in enumerate(citations, 1)
+    ]
     return sanitize(renumber_markers(written.text, numbers), sources)
 
 

@@ -91,7 +91,7 @@ class IndexingService:
 
     async def add_vectors(self) -> AsyncGenerator[tuple[int, int], None]:
         """Make the vectors that `vectors_later` postponed; yield the number of documents done and of all. Raises as `index`."""
-        pending = [each async for each in self._store.documents(self.collection) if not each.embedded]
+        pending = [document async for document in self._store.documents(self.collection) if not document.embedded]
         if not pending:
             return
         await self._store.prepare(self._facts())
@@ -99,12 +99,14 @@ class IndexingService:
         try:
             for first in range(0, len(pending), STORE_BATCH_DOCUMENTS):
                 some = pending[first : first + STORE_BATCH_DOCUMENTS]
-                passages = [await self._store.passages(self.collection, each.doc_id) for each in some]
-                vectors = iter(await self._embedder.embed([each.searched for theirs in passages for each in theirs]))
+                passages = [await self._store.passages(self.collection, document.doc_id) for document in some]
+                vectors = iter(
+                    await self._embedder.embed([passage.searched for theirs in passages for passage in theirs])
+                )
                 made = [
                     (
                         document.model_copy(update={"embedded": True}),
-                        [EmbeddedPassage(each, next(vectors)) for each in theirs],
+                        [EmbeddedPassage(passage, next(vectors)) for passage in theirs],
                     )
                     for document, theirs in zip(some, passages, strict=True)
                 ]
@@ -160,10 +162,10 @@ class IndexingService:
                 yield _without_vectors(batch) if later else await self._embed(batch)
 
     async def _embed(self, batch: DocumentBatch) -> EmbeddedBatch:
-        vectors = iter(await self._embedder.embed([text for each in batch.documents for text in each.to_embed]))
+        vectors = iter(await self._embedder.embed([text for chunked in batch.documents for text in chunked.to_embed]))
         documents = [
-            (each.document, [EmbeddedPassage(passage, next(vectors)) for passage in each.passages])
-            for each in batch.documents
+            (chunked.document, [EmbeddedPassage(passage, next(vectors)) for passage in chunked.passages])
+            for chunked in batch.documents
         ]
         return EmbeddedBatch(batch.place, documents, batch.known)
 
@@ -188,15 +190,17 @@ class IndexingService:
             return
         origins: Container[str | None] = (None,) if progress.origins is None else progress.origins
         missing = [
-            each
-            async for each in self._store.documents(self.collection)
-            if (only or each.origin in origins) and progress.is_missing(each.doc_id)
+            document
+            async for document in self._store.documents(self.collection)
+            if (only or document.origin in origins) and progress.is_missing(document.doc_id)
         ]
         for first in range(0, len(missing), REMOVE_BATCH_DOCUMENTS):
             some = missing[first : first + REMOVE_BATCH_DOCUMENTS]
-            await self._store.remove(self.collection, [each.doc_id for each in some])
+            await self._store.remove(self.collection, [document.doc_id for document in some])
             progress.removed += len(some)
-            elsewhere = [each.origin for each in some if each.origin and each.came_from_elsewhere(origins)]
+            elsewhere = [
+                document.origin for document in some if document.origin and document.came_from_elsewhere(origins)
+            ]
             progress.removed_elsewhere += len(elsewhere)
             progress.displaced_origins.update(elsewhere)
 
@@ -208,9 +212,9 @@ class IndexingService:
 def _without_vectors(batch: DocumentBatch) -> EmbeddedBatch:
     documents = [
         (
-            each.document.model_copy(update={"embedded": False}),
-            [EmbeddedPassage(passage, None) for passage in each.passages],
+            chunked.document.model_copy(update={"embedded": False}),
+            [EmbeddedPassage(passage, None) for passage in chunked.passages],
         )
-        for each in batch.documents
+        for chunked in batch.documents
     ]
     return EmbeddedBatch(batch.place, documents, batch.known)

@@ -75,7 +75,7 @@ class IndexingProgress:
     def is_missing(self, doc_id: str) -> bool:
         """Whether the walk was complete for this document of the collection and did not find it."""
         unqualified = doc_id.partition("/")[2]
-        hidden = any(doc_id.startswith(each) or unqualified.startswith(each) for each in self.hidden)
+        hidden = any(doc_id.startswith(prefix) or unqualified.startswith(prefix) for prefix in self.hidden)
         return doc_id not in self.seen and not hidden
 
     def snapshot(self) -> dtos.IndexProgress:
@@ -111,7 +111,7 @@ class ChunkedDocument:
     @property
     def to_embed(self) -> list[str]:
         """The texts of the passages for an embedder."""
-        return [each.searched for each in self.passages]
+        return [passage.searched for passage in self.passages]
 
 
 def fingerprint(digest: str) -> str:
@@ -148,8 +148,8 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
 def _label(title: str, headings: str, text: str) -> str:
     """The title and the headings above the passage, without those that the beginning of the passage repeats."""
     beginning = _plain(text[:LABEL_SEARCH_CHARS])
-    labels = {_plain(each): each for each in (title, *headings.split(HEADING_SEPARATOR))}
-    return "\n".join(each for plain, each in labels.items() if plain and plain not in beginning)
+    labels = {_plain(heading): heading for heading in (title, *headings.split(HEADING_SEPARATOR))}
+    return "\n".join(label for plain, label in labels.items() if plain and plain not in beginning)
 
 
 def _plain(text: str) -> str:
@@ -215,7 +215,7 @@ class DocumentIntake:
             rest = iter(walk)
             place = 0
             while walked := await _in(thread, _take, rest, place):
-                found = [each for each in walked if isinstance(each, dtos.FoundDocument)]
+                found = [document for document in walked if isinstance(document, dtos.FoundDocument)]
                 place = found[-1].place if found else place
                 pending, known = await self._changed(walked, is_new=is_new)
                 while pending:
@@ -241,27 +241,31 @@ class DocumentIntake:
         self, walked: Sequence[dtos.FoundDocument | dtos.LeftOut], *, is_new: bool
     ) -> tuple[deque[dtos.FoundDocument], Mapping[str, IndexedDocument]]:
         """The documents to read, each id once, and the documents of the collection with their ids."""
-        found = [each for each in walked if isinstance(each, dtos.FoundDocument)]
+        found = [document for document in walked if isinstance(document, dtos.FoundDocument)]
         for left in walked:
             if isinstance(left, dtos.LeftOut):
                 self._progress.count_failed(left)
         known: dict[str, IndexedDocument] = {}
         if not is_new:
-            known = await self._lookup([each.doc_id for each in found if not each.unchanged])
-            new = [each.qualified() for each in found if each.qualified and self._may_be_qualified(each, known)]
-            known |= await self._lookup([each.doc_id for each in new])
+            known = await self._lookup([document.doc_id for document in found if not document.unchanged])
+            new = [
+                document.qualified()
+                for document in found
+                if document.qualified and self._may_be_qualified(document, known)
+            ]
+            known |= await self._lookup([document.doc_id for document in new])
         pending: deque[dtos.FoundDocument] = deque()
         for document in found:
-            each = self._with_final_id(document, known)
-            if each.doc_id in self._progress.seen:
-                self._progress.count_failed(dtos.LeftOut(each.where, DUPLICATE_ID.format(each.doc_id)))
+            resolved = self._with_final_id(document, known)
+            if resolved.doc_id in self._progress.seen:
+                self._progress.count_failed(dtos.LeftOut(resolved.where, DUPLICATE_ID.format(resolved.doc_id)))
                 continue
-            self._progress.seen[each.doc_id] = each.origin
-            there = known.get(each.doc_id)
-            if (there is not None and _is_same(each, there)) or (each.unchanged and not is_new):
+            self._progress.seen[resolved.doc_id] = resolved.origin
+            there = known.get(resolved.doc_id)
+            if (there is not None and _is_same(resolved, there)) or (resolved.unchanged and not is_new):
                 self._progress.unchanged += 1
             else:
-                pending.append(each)
+                pending.append(resolved)
         return pending, known
 
     async def _lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
@@ -291,9 +295,9 @@ def _is_same(found: dtos.FoundDocument, there: IndexedDocument) -> bool:
 def _take(rest: Iterator[dtos.FoundDocument | dtos.LeftOut], place: int) -> list[dtos.FoundDocument | dtos.LeftOut]:
     """The next documents, fewer if they are large: some of them have their content in memory."""
     taken: list[dtos.FoundDocument | dtos.LeftOut] = []
-    for each in islice(rest, WALK_BATCH_DOCUMENTS):
-        taken.append(each)
-        if isinstance(each, dtos.FoundDocument) and each.place - place > WALK_BATCH_BYTES:
+    for entry in islice(rest, WALK_BATCH_DOCUMENTS):
+        taken.append(entry)
+        if isinstance(entry, dtos.FoundDocument) and entry.place - place > WALK_BATCH_BYTES:
             break
     return taken
 
@@ -404,7 +408,7 @@ class EmbeddedBatch:
 
     @property
     def vectors(self) -> list[Vector]:
-        return [each.vector for _, passages in self.documents for each in passages if each.vector is not None]
+        return [passage.vector for _, passages in self.documents for passage in passages if passage.vector is not None]
 
 
 async def collect_mean(
@@ -415,7 +419,7 @@ async def collect_mean(
     passages = 0
     async for batch in batches:
         first.append(batch)
-        passages += sum(len(each) for _, each in batch.documents)
+        passages += sum(len(embedded) for _, embedded in batch.documents)
         if passages >= MEAN_PASSAGES:
             break
     vectors = [vector for batch in first for vector in batch.vectors]

@@ -122,10 +122,10 @@ class RetrievalService:
         found: dict[str, None] = {}
         looked_at = 0
         async with aclosing(self._store.documents(self.collection)) as documents:  # type: ignore[type-var]  # a generator
-            async for each in documents:
+            async for document in documents:
                 looked_at += 1
-                if each.title and (origins is None or each.origin in origins):
-                    found[each.title] = None
+                if document.title and (origins is None or document.origin in origins):
+                    found[document.title] = None
                 if len(found) >= limit or looked_at >= MAX_TITLED:
                     break
         return list(found)
@@ -221,8 +221,8 @@ class _Query:
 def _by_document(found: Iterable[dtos.FoundPassage]) -> list[list[dtos.FoundPassage]]:
     """The passages of each document, best first; the document with the best passage first. Equal scores are ordered by id."""
     documents: dict[str, list[dtos.FoundPassage]] = {}
-    for each in sorted(found, key=lambda each: (-each.score, each.passage.doc_id, each.passage.start)):
-        documents.setdefault(each.passage.doc_id, []).append(each)
+    for hit in sorted(found, key=lambda hit: (-hit.score, hit.passage.doc_id, hit.passage.start)):
+        documents.setdefault(hit.passage.doc_id, []).append(hit)
     return list(documents.values())
 
 

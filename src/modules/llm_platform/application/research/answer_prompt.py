@@ -102,7 +102,7 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
     sources, written = request.sources, neutralised(request.context or "")
     fence = fence_line(
         request.question, *request.questions, *filter(None, [written]),
-        *(text for each in sources for text in (each.url, each.text)),
+        *(text for source in sources for text in (source.url, source.text)),
     )
     context_fence = fence_line(fence, written)
     rules = (_REPORT_RULES if request.questions else _ANSWER_RULES).format(
@@ -124,7 +124,7 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
         packed = fit_to_budget(sources, budget)
     else:
         packed = fit_to_question(sources, request.question, min(sources_tokens, budget), request.language)
-    blocks = [f"{header}\n{neutralised(each.text)}" for header, each in zip(headers, packed.sources, strict=True)]
+    blocks = [f"{header}\n{neutralised(source.text)}" for header, source in zip(headers, packed.sources, strict=True)]
     wrote = [context_fence, context, context_fence] if context else []
     messages = (
         ChatMessage(role="system", content=rules),
@@ -140,7 +140,7 @@ def _closing(request: SynthesisRequest) -> str:
         wishes = f"\n{_ANSWER_INSTRUCTIONS}{instructions}" if instructions else ""
         return f"{_ANSWER_REMINDER}{wishes}\n\nQuestion: {one_line(request.question)}"
     first = f"{_REPORT_INSTRUCTIONS}{instructions}\n\n" if instructions else ""
-    numbered = (f"{number}. {one_line(each)}" for number, each in enumerate(request.questions, start=1))
+    numbered = (f"{number}. {one_line(question)}" for number, question in enumerate(request.questions, start=1))
     return first + "\n".join([f"Main question: {one_line(request.question)}", *numbered])
 
 

@@ -226,11 +226,11 @@ class Budget:
 
     def _calls_left(self, stage: LLMStage | None = None) -> float:
         """Calls that are neither made nor reserved; with `stage` without those that higher priorities expect."""
-        left = self._max_calls - self.spent.calls - sum(each.tries for each in self._reservations)
+        left = self._max_calls - self.spent.calls - sum(reservation.tries for reservation in self._reservations)
         return left - sum(self._expected_calls.get(other, 0) for other in _higher_priority(stage)) if stage else left
 
     def _usd_left(self) -> float:
-        return self._max_usd - self._spent_usd - sum(each.usd for each in self._reservations)
+        return self._max_usd - self._spent_usd - sum(reservation.usd for reservation in self._reservations)
 
     def _reserved_usd(self, stage: LLMStage) -> float:
         """Dollars that stages of lower priority leave to this one."""
@@ -241,7 +241,10 @@ class Budget:
 
     def _may_fit_later(self, stage: LLMStage, usd: float) -> bool:
         """Whether the call fits if each open call takes one try and costs nothing."""
-        tries, dollars = sum(each.tries - 1 for each in self._reservations), sum(each.usd for each in self._reservations)
+        tries, dollars = (
+            sum(reservation.tries - 1 for reservation in self._reservations),
+            sum(reservation.usd for reservation in self._reservations),
+        )
         fits = self._calls_left(stage) + tries >= 1 and self.usd_left(stage) + dollars >= usd
         return bool(self._reservations) and fits
 

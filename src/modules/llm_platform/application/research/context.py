@@ -59,7 +59,10 @@ class ResearchContext:
     def asked(self) -> tuple[str, ...]:
         """The questions of the conversation, this one as it was asked and as it was understood."""
         follow_up = self.follow_up
-        return (self.request.query, *((follow_up.asked, *(each.question for each in follow_up.turns)) if follow_up else ()))
+        return (
+            self.request.query,
+            *((follow_up.asked, *(turn.question for turn in follow_up.turns)) if follow_up else ()),
+        )
 
     @property
     def earlier_sources(self) -> tuple[Source, ...]:

@@ -115,7 +115,7 @@ class FollowUps:
             return found if found and found.turns else None
         last = _kept(request.history)
         return dtos.StoredTurns(
-            turns=tuple(map(_shortened, last)), language=detect(" ".join(each.question for each in last))
+            turns=tuple(map(_shortened, last)), language=detect(" ".join(turn.question for turn in last))
         )
 
     async def kept_answer(self, owner: str, request_id: str) -> str:

@@ -28,7 +28,7 @@ class OutputStrings:
         self._schema = schema
         self._own = frozenset(_strings(schema))  # of the caller: names of properties, constants
         self._sources = _evidence(response)
-        self._known = frozenset(each for source in self._sources for each in (source.title, source.url))
+        self._known = frozenset(text for source in self._sources for text in (source.title, source.url))
         self._language = response.metadata.language
         self._checker = CitationChecker(self._sources, self._language)
 
@@ -46,9 +46,9 @@ class OutputStrings:
 
     def _clean(self, value: Any, *, adds_markers: bool) -> Any:
         if isinstance(value, dict):
-            return {self._name(key): self._clean(each, adds_markers=adds_markers) for key, each in value.items()}
+            return {self._name(key): self._clean(member, adds_markers=adds_markers) for key, member in value.items()}
         if isinstance(value, list):
-            return [self._clean(each, adds_markers=adds_markers) for each in value]
+            return [self._clean(entry, adds_markers=adds_markers) for entry in value]
         return self._text(value, adds_markers=adds_markers) if isinstance(value, str) else value
 
     def _name(self, name: str) -> str:
@@ -66,8 +66,8 @@ class OutputStrings:
     def _without_unsupported(self, text: str) -> str:
         """The text without the markers of sources whose sentences in the answer say nothing of the kind."""
         citations = self._checker.check(text).citations
-        supported = {each.source_index for each in citations if each.verdict != "unsupported"}
-        judged = {each.source_index for each in citations}
+        supported = {citation.source_index for citation in citations if citation.verdict != "unsupported"}
+        judged = {citation.source_index for citation in citations}
         if judged <= supported:
             return text
         self.unsupported += 1
@@ -77,11 +77,11 @@ class OutputStrings:
     def _foreign_addresses(self, value: Any, place: str) -> Iterator[str]:
         """The places of texts that are an address which no source has."""
         if isinstance(value, dict):
-            for key, each in value.items():
-                yield from self._foreign_addresses(each, f"{place}.{key}" if key in self._own else f"{place}.*")
+            for key, member in value.items():
+                yield from self._foreign_addresses(member, f"{place}.{key}" if key in self._own else f"{place}.*")
         elif isinstance(value, list):
-            for index, each in enumerate(value):
-                yield from self._foreign_addresses(each, f"{place}[{index}]")
+            for index, entry in enumerate(value):
+                yield from self._foreign_addresses(entry, f"{place}[{index}]")
         elif isinstance(value, str) and self._is_foreign(value):
             yield ADDRESS.format(place=place)
 
@@ -93,12 +93,14 @@ class OutputStrings:
 def _evidence(response: ResearchResponse) -> tuple[Source, ...]:
     """The cited sources with the sentences that cite them in place of their texts."""
     sentences: defaultdict[int, list[str]] = defaultdict(list)
-    for each in response.citations:
-        if each.verdict != "unsupported":
-            sentences[each.source_index].append(renumber_markers(response.synthesis[each.start : each.end], {}))
+    for citation in response.citations:
+        if citation.verdict != "unsupported":
+            sentences[citation.source_index].append(
+                renumber_markers(response.synthesis[citation.start : citation.end], {})
+            )
     return tuple(
-        Source(index=each.index, title=each.title, url=each.url, text="\n\n".join(sentences[each.index]))
-        for each in response.sources
+        Source(index=source.index, title=source.title, url=source.url, text="\n\n".join(sentences[source.index]))
+        for source in response.sources
     )
 
 
@@ -106,9 +108,9 @@ def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for key, each in value.items():
+        for key, member in value.items():
             yield key
-            yield from _strings(each)
+            yield from _strings(member)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _strings(each)
+        for entry in value:
+            yield from _strings(entry)

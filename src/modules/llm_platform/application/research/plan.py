@@ -122,7 +122,9 @@ async def sub_questions(
             spent, degraded = answer.spent, answer.degraded
             selected.add_all(parse_questions(answer.content, question, language))  # not only lines with the prefix
             planned = selected.items
-            is_complete = len(planned) > 1 or any(other_than or _covers(each, question, language) for each in planned)
+            is_complete = len(planned) > 1 or any(
+                other_than or _covers(sub_question, question, language) for sub_question in planned
+            )
             if not is_complete:
                 reason = PARTIAL if planned else UNUSABLE
                 degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=reason))
@@ -172,7 +174,11 @@ def _stems(text: str, language: str) -> set[str]:
 
 def usable_plan(stored: ResearchPlan | None, question: str) -> ResearchPlan | None:
     """A stored plan of the question with the questions that may be searched for, MAX_QUESTIONS at most; None without any."""
-    questions = tuple(each for each in stored.questions if is_query(each, (question,))) if stored else ()
+    questions = (
+        tuple(sub_question for sub_question in stored.questions if is_query(sub_question, (question,)))
+        if stored
+        else ()
+    )
     return stored.model_copy(update={"questions": questions[:MAX_QUESTIONS]}) if stored and questions else None
 
 

@@ -237,7 +237,7 @@ class QuickResearch:
 
     async def _read(self, run: _QuickRun, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
         """The sources with the pages that could be read in time, and what the writer reads of them."""
-        pages = await run.reads.collect([each.url for each in sources if each.text_kind == "snippet"])
+        pages = await run.reads.collect([source.url for source in sources if source.text_kind == "snippet"])
         return read_pages.with_pages(sources, pages)
 
     async def _search_all(self, run: _QuickRun, questions: Sequence[str]) -> SearchResults:

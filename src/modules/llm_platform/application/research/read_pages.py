@@ -232,7 +232,7 @@ class SourcesBeingRead:
         pages = self._reads.read()
         if len(pages) > self._taken:
             self._taken = len(pages)
-            self._sources = tuple(with_page(each, pages.get(canonical_url(each.url))) for each in self._sources)
+            self._sources = tuple(with_page(source, pages.get(canonical_url(source.url))) for source in self._sources)
         return self._sources
 
 
@@ -267,7 +267,7 @@ def with_pages(
     sizes = {source.index: count_tokens(source.text) for source in sources}
     more = int((OTHER_TOKENS + sum(sizes.values())) * PROMPT_GROWTH) // len(pages)
     read: list[tuple[Source, Source]] = []
-    for number, source in enumerate(sorted(sources, key=lambda each: page_of[each.index] is None), 1):
+    for number, source in enumerate(sorted(sources, key=lambda source: page_of[source.index] is None), 1):
         page = page_of[source.index]
         whole = short = with_page(source.model_copy(update={"index": number}), page)
         if page is not None and page.passages is not None:

@@ -77,7 +77,9 @@ def _metadata(
         providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
         language=result.language,
         truncated_tokens=synthesis.truncated_tokens,
-        verdicts_changed=sum(_is_changed(each) for each in result.written.checked.citations) if result.written else 0,
+        verdicts_changed=sum(_is_changed(citation) for citation in result.written.checked.citations)
+        if result.written
+        else 0,
         uncited_sentences=len(uncited),
         uncited=tuple(dtos.TextSpan(start=start, end=end) for start, end in uncited),
         pages_read=result.reads.read,

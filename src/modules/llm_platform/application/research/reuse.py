@@ -19,11 +19,11 @@ INLINE_CHARS: Final = 30_000  # of all sources together; longer ones are searche
 
 def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
     """The earlier sources that match the question, best first, each at most MAX_RESULT_CHARS long."""
-    short = [each.model_copy(update={"text": each.text[:MAX_RESULT_CHARS]}) for each in follow_up.sources]
+    short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in follow_up.sources]
     query = follow_up.query
-    scores = {each.index: keyword_score(query, query, each.title, each.text, language) for each in short}
-    matching = [each for each in short if scores[each.index] >= MIN_REUSED_SCORE]
-    return tuple(sorted(matching, key=lambda each: -scores[each.index])[:MAX_REUSED])
+    scores = {source.index: keyword_score(query, query, source.title, source.text, language) for source in short}
+    matching = [source for source in short if scores[source.index] >= MIN_REUSED_SCORE]
+    return tuple(sorted(matching, key=lambda source: -scores[source.index])[:MAX_REUSED])
 
 
 async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: str) -> bool:
@@ -38,13 +38,13 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
     def has_quotes() -> bool:
         return all(select_quotes(question, sources).quotes for question in questions)
 
-    is_long = sum(len(each.text) for each in sources) > INLINE_CHARS
+    is_long = sum(len(source.text) for source in sources) > INLINE_CHARS
     return await asyncio.to_thread(has_quotes) if is_long else has_quotes()
 
 
 def earlier_results(sources: Sequence[Source]) -> WebSearchResponse:
     items = tuple(
-        WebSearchResultItem(title=each.title, url=each.url, snippet=each.text, published_date=each.published)
-        for each in sources
+        WebSearchResultItem(title=source.title, url=source.url, snippet=source.text, published_date=source.published)
+        for source in sources
     )
     return WebSearchResponse(query="", results=items)

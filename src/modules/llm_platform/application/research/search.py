@@ -191,11 +191,11 @@ def _text_kind(item: RawResult) -> TextKind:
 
 def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
     """The raw results in the order of the sources, with the texts that quotes point into."""
-    by_url = {each.url: each for each in raw}
+    by_url = {result.url: result for result in raw}
     found = (by_url[source.url] for source in sources)
     return tuple(
-        each if each.content == source.text else each.model_copy(update={"content": source.text})
-        for source, each in zip(sources, found, strict=True)
+        raw_result if raw_result.content == source.text else raw_result.model_copy(update={"content": source.text})
+        for source, raw_result in zip(sources, found, strict=True)
     )
 
 

@@ -192,7 +192,8 @@ def build_prompt(
     question = one_line(response.query)
     fence = fence_line(question, response.synthesis)
     sources = "\n".join(
-        f"[{each.index}] {neutralised(one_line(each.title))[:MAX_TITLE_CHARS]}: {each.url}" for each in response.sources
+        f"[{source.index}] {neutralised(one_line(source.title))[:MAX_TITLE_CHARS]}: {source.url}"
+        for source in response.sources
     )
     max_tokens = min(MAX_OUTPUT_TOKENS, context_tokens // CONTEXT_PARTS)
     rules = RULES.format(fence=fence, schema=json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
@@ -220,7 +221,7 @@ def _request(prompt: Prompt, messages: Sequence[ChatMessage], schema: dict[str, 
 
 def _retry(answer: LLMResponse, errors: Sequence[str]) -> tuple[ChatMessage, ...]:
     said = ChatMessage(role="assistant", content=answer.content)
-    return said, ChatMessage(role="user", content=RETRY.format(errors="\n".join(f"- {each}" for each in errors)))
+    return said, ChatMessage(role="user", content=RETRY.format(errors="\n".join(f"- {error}" for error in errors)))
 
 
 def read_output(
@@ -229,7 +230,7 @@ def read_output(
     """The object of the model's answer as it may be shown; None with the errors if there is none that fits the schema."""
     if answer.finish_reason == "length":
         return None, [CUT_OFF]
-    found = next((each for each in read_values(strip_reasoning(answer.content)) if isinstance(each, dict)), None)
+    found = next((value for value in read_values(strip_reasoning(answer.content)) if isinstance(value, dict)), None)
     if found is None:
         return None, [NO_OBJECT]
     value = _bounded(found)
@@ -247,9 +248,9 @@ def _bounded(value: Any, levels: int = MAX_LEVELS) -> Any:
     if isinstance(value, dict | list) and not levels:
         return None
     if isinstance(value, dict):
-        return {key: _bounded(each, levels - 1) for key, each in value.items()}
+        return {key: _bounded(member, levels - 1) for key, member in value.items()}
     if isinstance(value, list):
-        return [_bounded(each, levels - 1) for each in value]
+        return [_bounded(entry, levels - 1) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

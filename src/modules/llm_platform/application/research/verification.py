@@ -317,7 +317,7 @@ def build_request(
 
 def _fitting(claims: Sequence[CitedClaim], room: int) -> tuple[int, ...]:
     """The indexes of the first claims that fit into `room` tokens, without those that are too long."""
-    short = [place for place, each in enumerate(claims) if len(each.claim) + len(each.quote) <= MAX_PAIR_CHARS]
+    short = [place for place, claim in enumerate(claims) if len(claim.claim) + len(claim.quote) <= MAX_PAIR_CHARS]
     short = short[:MAX_CLAIMS]
     ends = accumulate(count_tokens(_line(place, claims[place])) + 1 for place in short)
     return tuple(place for place, end in zip(short, ends, strict=True) if end <= room)
@@ -332,7 +332,7 @@ def _line(number: int, claim: CitedClaim) -> str:
 def parse_verdicts(text: str, count: int) -> list[ModelVerdict | None]:
     """The verdicts on claims 1 to `count`; None without a row or with contradicting rows."""
     found: dict[int, set[ModelVerdict]] = {}
-    rows = [each for row in read_rows(text) for each in _read_row(row)]
+    rows = [verdict for row in read_rows(text) for verdict in _read_row(row)]
     for number, verdict in rows or _read_lines(strip_reasoning(text)):
         found.setdefault(number, set()).add(verdict)
     verdicts_of = (found.get(number, set()) for number in range(1, count + 1))

@@ -158,7 +158,7 @@ async def _checked(
         output.add(closest and f"\n\n{closest}")
         # They state nothing, so nothing is checked; their sources are listed.
         named = {number for _, _, number in render_markers(closest)}
-        checked = replace(checked, cited=frozenset(named.intersection(each.index for each in request.sources)))
+        checked = replace(checked, cited=frozenset(named.intersection(source.index for source in request.sources)))
     is_fallback = request.writer is not request.fallback and synthesis.synthesizer == request.fallback.name
     by_model = output.lacks_markers and not is_fallback
     if is_fallback and synthesis.answered:
@@ -202,7 +202,9 @@ async def _verified(
 def _why_quotes(request: WritingRequest, noted: Iterable[Degraded]) -> str:
     """Why the fallback wrote the text. `noted` may be of the writer's own fallback."""
     messages = messages_for(request.language)
-    is_unpaid = any(each.component == DailyBudgetError.component for each in noted)  # the model was not called
+    is_unpaid = any(
+        degradation.component == DailyBudgetError.component for degradation in noted
+    )  # the model was not called
     return messages.quotes_only if is_unpaid else messages.model_failed
 
 
@@ -221,7 +223,7 @@ def _messages_below(
 
 def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:
     """The same, for `degraded`."""
-    count, found = checked.uncited_sentences, len({each.start for each in checked.citations})
+    count, found = checked.uncited_sentences, len({citation.start for citation in checked.citations})
     reasons = {"length": CUT_OFF, REPETITION: REPEATED}
     if by_model and checked.is_cited_by_author and count:
         yield Degraded(component=synthesis.synthesizer, reason=UNCITED.format(count=count))

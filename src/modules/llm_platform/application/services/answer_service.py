@@ -128,7 +128,7 @@ class AnswerService:
             for hit in found.hits
             if hit.snippet
         ]
-        new = [each for each in hits if known.isdisjoint(_document_keys([each]))]
+        new = [hit for hit in hits if known.isdisjoint(_document_keys([hit]))]
         collected.passages += new[:count]
 
     def _nothing_found(self, run: _AnswerRun, collected: answering.CollectedContext) -> RagAnswer:

@@ -93,11 +93,15 @@ class DoctorService:
 
     async def examine(self, *, spend: bool = False) -> tuple[CheckResult, ...]:
         """The results in the order of the checks; `spend` allows calls that cost money. Reports errors, never raises them."""
-        searches = [self._with_deadline(each.provider.name, self._search(each, spend=spend)) for each in self._searches]
-        models = [self._with_deadline(each.name, self._model(each, spend=spend)) for each in self._models]
-        indexes = [self._with_deadline(INDEX, self._index(each, spend=spend)) for each in self._indexes]
-        stores = [self._with_deadline(each.name, _store(each)) for each in self._stores]
-        return tuple(each for found in await asyncio.gather(*searches, *models, *indexes, *stores) for each in found)
+        searches = [
+            self._with_deadline(check.provider.name, self._search(check, spend=spend)) for check in self._searches
+        ]
+        models = [self._with_deadline(model.name, self._model(model, spend=spend)) for model in self._models]
+        indexes = [self._with_deadline(INDEX, self._index(check, spend=spend)) for check in self._indexes]
+        stores = [self._with_deadline(probe.name, _store(probe)) for probe in self._stores]
+        return tuple(
+            result for found in await asyncio.gather(*searches, *models, *indexes, *stores) for result in found
+        )
 
     async def measure_judge(self) -> CheckResult:
         """How many verdicts of the model on labelled pairs are right, beside those of the words, and whether to turn it on."""
@@ -158,7 +162,9 @@ class DoctorService:
         except AppException as error:
             return [CheckResult(subject, failed, error.message)]
         took = f"a search took {(self._clock() - began) * 1000:.0f} ms"
-        problems = [CheckResult(each.component, "warning", each.reason) for each in answer.degraded]
+        problems = [
+            CheckResult(degradation.component, "warning", degradation.reason) for degradation in answer.degraded
+        ]
         if check.expects_results and not answer.results:
             return [CheckResult(subject, "warning", _joined(detail, f"found nothing for {PROBE_QUERY!r}")), *problems]
         return [CheckResult(subject, "ok", _joined(detail, took)), *problems]
@@ -191,7 +197,7 @@ class DoctorService:
             answer = await provider.search(request)
         except AppException:
             return []
-        failed = {each.component for each in answer.degraded}
+        failed = {degradation.component for degradation in answer.degraded}
         return [engine for engine in tried if f"{provider.name}/{engine}" not in failed] if answer.results else []
 
     async def _model(self, model: ILLMProvider, *, spend: bool) -> list[CheckResult]:
@@ -220,7 +226,7 @@ class DoctorService:
             hits = await check.retrieval.search(question)
         except AppException as error:
             return [CheckResult(INDEX, "failed", error.message)]
-        problems = [each.reason for each in hits.degraded]
+        problems = [degradation.reason for degradation in hits.degraded]
         return [
             CheckResult(INDEX, "ok", _joined(detail, f"a search took {(self._clock() - began) * 1000:.0f} ms", *problems))
         ]

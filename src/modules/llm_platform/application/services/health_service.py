@@ -65,12 +65,14 @@ class HealthService:
     async def _check_all(self) -> dtos.HealthReport:
         began = self._clock()
         kinds: dict[dtos.ComponentKind, Providers] = {"search": self._search, "llm": self._llms, "store": self._stores}
-        pings = {key: ping for kind, each in kinds.items() for key, ping in self._start_pings(kind, each).items()}
+        pings = {
+            key: ping for kind, providers in kinds.items() for key, ping in self._start_pings(kind, providers).items()
+        }
         if pings:
             _, hanging = await asyncio.wait(pings.values(), timeout=self._deadline_s)
             for task in hanging:
                 task.cancel()  # not awaited: a ping that ignores the cancellation must not delay the report
-        search, llms, stores = (self._components(kind, each) for kind, each in kinds.items())
+        search, llms, stores = (self._components(kind, providers) for kind, providers in kinds.items())
         self._report, self._checked_at = _report(search, llms, stores, self._searxng, self._kimi), began
         return self._report
 

@@ -180,7 +180,9 @@ class ResearchJobService:
             api=api,
             client_request=client_request or {},
         )
-        numbered = [dtos.JobEvent(number, each.type, each.model_dump_json()) for number, each in enumerate(events, 1)]
+        numbered = [
+            dtos.JobEvent(number, event.type, event.model_dump_json()) for number, event in enumerate(events, 1)
+        ]
         held = await self._research.held_sources(last.request_id, owner=owner)
         await self._store_of(job.id).record(job, numbered, held, last.response.metadata.latency_ms / 1000)
         await self._research.forget(job.id, owner=owner)
@@ -218,8 +220,8 @@ class ResearchJobService:
         Raises ResearchNotFoundError.
         """
         found = await self.thread(research_id, owner=owner)
-        for each in await self._store_of(research_id).delete_thread(owner, research_id):
-            await self._forget(each, owner)
+        for deleted_id in await self._store_of(research_id).delete_thread(owner, research_id):
+            await self._forget(deleted_id, owner)
         return found
 
     async def get(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:

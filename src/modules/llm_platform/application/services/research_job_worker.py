@@ -95,7 +95,7 @@ class ResearchJobWorker:
         if not self._loops and not self._is_closing and self._options.max_running:
             work = [self._run_loop(), self._webhooks.run()]
             with running(NO_SPAN):  # the request that starts the loops is not the cause of what they do
-                self._loops = [asyncio.create_task(each) for each in work]
+                self._loops = [asyncio.create_task(loop) for loop in work]
 
     def wake(self) -> None:
         """A research run was queued."""

@@ -47,8 +47,8 @@ class StoreService:
         """The latest stored report of a topic. Raises TopicNotFoundError, also if no report of it is stored."""
         topic = await self._topic(selector)
         stored = await self._store.values(Topic(name=topic.name, query=topic.query), "answers", StoredReport)
-        for each in sorted(stored, key=lambda report: report.finished_at, reverse=True):
-            if (response := each.sanitized_response()) is not None:
+        for stored_report in sorted(stored, key=lambda report: report.finished_at, reverse=True):
+            if (response := stored_report.sanitized_response()) is not None:
                 return response
         raise TopicNotFoundError("No report of this topic is stored: `llm-platform topics list` names those that are")
 

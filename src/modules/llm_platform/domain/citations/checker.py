@@ -44,7 +44,7 @@ class CheckedAnswer:
     @property
     def is_cited_by_author(self) -> bool:
         """Whether the author of the answer named a source, rather than the platform."""
-        return any(each.cited_by == "model" for each in self.citations)
+        return any(citation.cited_by == "model" for citation in self.citations)
 
 
 class CitationChecker:
@@ -93,7 +93,7 @@ class CitationChecker:
             if not sources and place not in text.labels
         ]
         uncited = list(filter(self.is_statement, unmarked)) or ([] if citations else list(filter(self._says, unmarked)))
-        return CheckedAnswer(citations, tuple((each.start, each.end) for each in uncited), frozenset(cited))
+        return CheckedAnswer(citations, tuple((sentence.start, sentence.end) for sentence in uncited), frozenset(cited))
 
     def check_early(self, sentences: Sequence[AnswerSentence]) -> list[tuple[str, Citation]]:
         """Judge sentences of an answer, so that `check` finds them judged.
@@ -112,7 +112,7 @@ class CitationChecker:
         """The source that supports a statement best, or None. Only those that know most of its words are tried."""
         self._prepare(self._sources)
         claim = self._claim(sentence.claim)
-        known = [(each.known_share(claim), -number) for number, each in self._prepared.items()]
+        known = [(source.known_share(claim), -number) for number, source in self._prepared.items()]
         tried = [
             -number for share, number in sorted(known, reverse=True)[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE
         ]
@@ -160,7 +160,7 @@ class CitationChecker:
 
     def _judgement(self, sentence: AnswerSentence, number: int) -> tuple[Span, Judgement]:
         """The quote and the verdict of a prepared source."""
-        texts = tuple((each.text, each.told) for each in sentence.cells_for(number))
+        texts = tuple((cell.text, cell.told) for cell in sentence.cells_for(number))
         key = (sentence.claim, texts, number)
         if key not in self._judged:
             cells = [(self._claim(cell), self._claim(told)) for cell, told in texts]

@@ -58,7 +58,7 @@ class MarkerCompleter:
         open_from = end if is_complete else self._open_from(text, is_line=is_line)
         ended = [sentence for sentence in text.sentences if sentence.start < open_from]
         self.ended += ended
-        insertions = [each for sentence in ended if (each := self._marker(sentence)) is not None]
+        insertions = [insertion for sentence in ended if (insertion := self._marker(sentence)) is not None]
         return self._release(end if end - open_from > MAX_SENTENCE_CHARS else open_from, insertions)
 
     def _open_from(self, text: AnswerText, *, is_line: bool) -> int:

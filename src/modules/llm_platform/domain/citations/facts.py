@@ -71,7 +71,7 @@ class FactComparison:
     @cached_property
     def missing_numbers(self) -> int:
         """How many numbers of the claim the source lacks."""
-        return sum(not self._has_number(*each) for each in self.claim.numbers)
+        return sum(not self._has_number(*number) for number in self.claim.numbers)
 
     @cached_property
     def missing_names(self) -> int:
@@ -98,8 +98,8 @@ class FactComparison:
     def is_act_of_another(self) -> bool:
         """Whether each sentence that has most of the claim says it of another subject."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
-        alike = [each for each in others if masks[each] & masks[best] == masks[best]]
-        return all(is_act_of_another(self.claim, self._facts_of(each)) for each in (best, *alike))
+        alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
+        return all(is_act_of_another(self.claim, self._facts_of(sentence)) for sentence in (best, *alike))
 
     def is_word_replaced(self) -> bool:
         """Whether the claim copies a sentence of the passage but for a word or two in the place of others."""
@@ -108,13 +108,13 @@ class FactComparison:
             missing = (claim.content & ~passage.masks[sentence]).bit_count()
             if missing <= MAX_REPLACING_WORDS and replaced_words(claim, self._facts_of(sentence)):
                 return True
-        return not claim.text.isascii() and any(is_run_replaced(claim, each) for each in self._sentences)
+        return not claim.text.isascii() and any(is_run_replaced(claim, facts) for facts in self._sentences)
 
     def _has_number(self, reading: Reading, at: int, spelled: str) -> bool:
         if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
             return True
         place, passage = max(0, bisect_right(self.claim.ats, at) - 1), self.passage
-        if any(passage.masks[each] >> place & 1 for each in passage.ranked):
+        if any(passage.masks[sentence] >> place & 1 for sentence in passage.ranked):
             return True  # as it is written there; asked first, since it is faster
         return self._has_here(reading) or not all(
             reading.isdisjoint(self._facts_of(sentence).values) for sentence in passage.ranked
@@ -195,7 +195,9 @@ class FactComparison:
             if best >> place & 1 and context & ~best == 0:
                 return []  # the usual case: the best sentence has it all
             sentences = self._best_for(context)
-            if any(has_it(self._facts_of(each)) if has_it else masks[each] >> place & 1 for each in sentences):
+            if any(
+                has_it(self._facts_of(sentence)) if has_it else masks[sentence] >> place & 1 for sentence in sentences
+            ):
                 return []
             found = found or sentences
         return found
@@ -281,7 +283,7 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
 def _is_other_word(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> bool:
     """Whether both have words here, and none of `theirs` is in the claim's `words`."""
     own, other = [word.casefold() for word in mine], [word.casefold() for word in theirs]
-    return bool(own and other) and not any(is_form_of_any(each, words) or is_related(each, own) for each in other)
+    return bool(own and other) and not any(is_form_of_any(word, words) or is_related(word, own) for word in other)
 
 
 def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[Replaced]) -> bool:

@@ -23,7 +23,10 @@ _ALSO_VERBS = frozenset({"may", "march"})  # months only where they are capitali
 
 def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
     """The sentences of a sanitised answer without their markers, by the offsets that citations have."""
-    return {(each.start, each.end): html.unescape(each.claim) for each in read_answer(answer, language).sentences}
+    return {
+        (sentence.start, sentence.end): html.unescape(sentence.claim)
+        for sentence in read_answer(answer, language).sentences
+    }
 
 
 def can_be_judged(citation: Citation, claim: str) -> bool:
@@ -64,9 +67,9 @@ def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdi
 
 def within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
     """Whether all verdicts of models are within the limits of `apply_model_verdict`; false for made-up ones."""
-    of_models = [each for each in citations if each.checked_by == "model"]
+    of_models = [citation for citation in citations if citation.checked_by == "model"]
     claims = claims_of(answer, language) if of_models else {}
-    return all(_is_within(each, claims.get((each.start, each.end))) for each in of_models)
+    return all(_is_within(citation, claims.get((citation.start, citation.end))) for citation in of_models)
 
 
 def _is_within(citation: Citation, claim: str | None) -> bool:

@@ -68,7 +68,7 @@ class AnswerSentence:
 
     def cells_for(self, number: int) -> tuple[TableCell, ...]:
         """The cells that a source is cited for: those with its marker where several have one, else all."""
-        return tuple(each for each in self.cells if number in each.cited) or self.cells
+        return tuple(cell for cell in self.cells if number in cell.cited) or self.cells
 
     @property
     def cited_by_author(self) -> tuple[int, ...]:
@@ -123,10 +123,10 @@ def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[Answer
             heads = [_told(before, place) for place in _cell_places(before)]
         before, heads = line, heads if "|" in line else []
         rows.append((found.end(), begin, heads))
-    lines = (rows[bisect_right(rows, each.start, key=itemgetter(0))] for each in sentences)
+    lines = (rows[bisect_right(rows, sentence.start, key=itemgetter(0))] for sentence in sentences)
     return [
-        replace(each, cells=_cells(answer, begin, end, heads)) if heads else each
-        for each, (end, begin, heads) in zip(sentences, lines, strict=True)
+        replace(sentence, cells=_cells(answer, begin, end, heads)) if heads else sentence
+        for sentence, (end, begin, heads) in zip(sentences, lines, strict=True)
     ]
 
 

@@ -84,7 +84,7 @@ def judge(
     span, judgement = _judge(claim, source, language)
     if cells and judgement.verdict in ("partial", "unsupported"):
         judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
-        judgement = replace(min(judged, key=lambda each: RANK[each.verdict]), cells=judged)
+        judgement = replace(min(judged, key=lambda cell: RANK[cell.verdict]), cells=judged)
     return span, judgement
 
 
@@ -153,7 +153,12 @@ def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
     known = TextFacts(source.text, frozenset()).numbers
     for reading, at, spelled in claim.numbers:
         key = claim.keys[max(0, bisect_right(claim.ats, at) - 1)]
-        if known and not spelled and not any(reading & each for each in known) and not source.sentences_with(key):
+        if (
+            known
+            and not spelled
+            and not any(reading & known_reading for known_reading in known)
+            and not source.sentences_with(key)
+        ):
             return True
     is_other_alphabet = any(sign > LAST_LATIN and sign.isalpha() for sign in claim.text)
     alike = (

@@ -56,15 +56,15 @@ def with_clean_names(files: Sequence[UploadedFile]) -> tuple[UploadedFile, ...]:
 
     Raises a validation error where they have more than MAX_FILES_BYTES together.
     """
-    if sum(len(each.content) for each in files) > MAX_FILES_BYTES:
+    if sum(len(file.content) for file in files) > MAX_FILES_BYTES:
         message = f"must have at most {MAX_FILES_BYTES // 1_000_000} MB all together"
         raise PydanticCustomError("files_too_large", message)
     named: dict[str, UploadedFile] = {}
-    for each in files:
-        name = clean_name(each.name)
+    for file in files:
+        name = clean_name(file.name)
         first, number = PurePosixPath(name), 1
         while name.casefold() in named:
             number += 1
             name = f"{first.stem} ({number}){first.suffix}"
-        named[name.casefold()] = each.model_copy(update={"name": name})
+        named[name.casefold()] = file.model_copy(update={"name": name})
     return tuple(named.values())

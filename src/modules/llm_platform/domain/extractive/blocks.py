@@ -165,7 +165,7 @@ class _ProseReader:
             return
         if self._blank and not line[0].isspace():
             self._in_list = False
-        if line[0].isspace() and self._kind == "paragraph" and [each.isupper() for each in self._lines] == [True]:
+        if line[0].isspace() and self._kind == "paragraph" and [written.isupper() for written in self._lines] == [True]:
             yield from self.new_heading(self._lines.pop())  # of a manual, with its text indented below
         self._lines.append(line)
 

@@ -108,9 +108,9 @@ def read_question(text: str, language: str) -> Question:
             if word in index:
                 own.add(index[word])
         parts.append(frozenset(own))
-    found_symbols = dict.fromkeys(each for each in symbols(text) if each not in terms)
+    found_symbols = dict.fromkeys(symbol for symbol in symbols(text) if symbol not in terms)
     numbers = frozenset(range(len(terms), len(terms) + len(found_symbols)))
-    terms.update({each: Term(each, EXACT_WEIGHT) for each in found_symbols})
+    terms.update({symbol: Term(symbol, EXACT_WEIGHT) for symbol in found_symbols})
     ordered = tuple(terms.values())
     return Question(
         text,

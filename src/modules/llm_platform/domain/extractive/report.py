@@ -220,7 +220,7 @@ def write_report(
         read = read_question(text, detect(text) or language)
         return PassageSelector(_latin_terms_only(read) if latin else read, sources, texts)
 
-    whole, parts = search(question), [search(each) for each in questions]
+    whole, parts = search(question), [search(question) for question in questions]
     opening, sections = _answers(whole, parts)
     if not any(sections):
         return ""
@@ -312,7 +312,9 @@ def _not_found(missing: Sequence[str], messages: Messages) -> str:
     if not missing:
         return ""
     unanswered = [title if is_question(title) else f"{title}?" for title in missing]
-    return "\n".join([f"## {messages.not_found}", "", messages.unanswered, "", *(f"- {each}" for each in unanswered)])
+    return "\n".join(
+        [f"## {messages.not_found}", "", messages.unanswered, "", *(f"- {question}" for question in unanswered)]
+    )
 
 
 def _heading(title: str) -> str:

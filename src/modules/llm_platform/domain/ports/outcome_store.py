@@ -19,7 +19,7 @@ class IOutcomeStore(ABC):
 
     async def get_many(self, wanted: Sequence[tuple[dtos.RagStage, str, str]]) -> list[dtos.Outcome | None]:
         """`get` for each stage, request id and tenant; all or OutcomeStoreError. A store that can looks them up in one go."""
-        return [await self.get(*each) for each in wanted]
+        return [await self.get(*key) for key in wanted]
 
     @abstractmethod
     async def put_if_absent(self, outcomes: Sequence[dtos.Outcome]) -> list[dtos.Outcome]:

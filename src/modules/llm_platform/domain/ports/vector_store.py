@@ -40,7 +40,7 @@ class IVectorStore(ABC):
         self, collection: str, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]
     ) -> None:
         """Replace several documents, at most some dozens, each atomically: an error may leave some replaced."""
-        await gather_all(self.replace(collection, *each) for each in documents)
+        await gather_all(self.replace(collection, *document) for document in documents)
 
     async def add_vectors(
         self, collection: str, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]

@@ -84,7 +84,7 @@ def join_context(message: str | None, other: str | None = None) -> str | None:
 
     What is too long lacks its middle: of the other text first, since the message is what the user wrote.
     """
-    own, before = (each.replace("\x00", "").strip() if each else "" for each in (message, other))
+    own, before = (text.replace("\x00", "").strip() if text else "" for text in (message, other))
     if own and before:
         before = _without_middle(before, max(len(MIDDLE_CUT), MAX_CONTEXT_CHARS - len(own) - len(PARAGRAPH)))
     return _without_middle(PARAGRAPH.join(filter(None, (before, own))), MAX_CONTEXT_CHARS) or None
@@ -103,8 +103,8 @@ def _marked_question(text: str) -> str | None:
     found = sorted((match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question"))
     last_asked = max(map(bare.rfind, QUESTION_MARKS))  # behind a quotation: what is asked about it
     marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
-    named = (each for each in marked if names_something(each, detect(each) or DEFAULT_LANGUAGE))
-    return next((each.strip() for each in named if not _ELSEWHERE.search(each)), None)
+    named = (question for question in marked if names_something(question, detect(question) or DEFAULT_LANGUAGE))
+    return next((question.strip() for question in named if not _ELSEWHERE.search(question)), None)
 
 
 def _fields(text: str) -> dict[str, Any]:
@@ -135,15 +135,15 @@ def _asking_part(text: str) -> str:
 
 def _last_question(sentences: list[str], language: str) -> str | None:
     """The last question that is understood by itself, else the last one that names something."""
-    questions = [each for each in reversed(sentences) if is_question(each)][:MAX_WEIGHED]
-    whole = [each for each in questions if not refers_to_thread(each, (), language)]
-    tries = ((each, terms) for few in (whole, questions) for terms in NAMED_TERMS for each in few)
-    return next((each for each, terms in tries if names_something(each, language, terms)), None)
+    questions = [sentence for sentence in reversed(sentences) if is_question(sentence)][:MAX_WEIGHED]
+    whole = [question for question in questions if not refers_to_thread(question, (), language)]
+    tries = ((question, terms) for few in (whole, questions) for terms in NAMED_TERMS for question in few)
+    return next((question for question, terms in tries if names_something(question, language, terms)), None)
 
 
 def _last_instruction(sentences: list[str], language: str) -> str | None:
     begins = _instruction(language.partition("-")[0].lower())
-    return next((each for each in reversed(sentences) if begins.match(each)), None)
+    return next((sentence for sentence in reversed(sentences) if begins.match(sentence)), None)
 
 
 @cache

@@ -72,7 +72,7 @@ class ChunkPacker:
         self._chunks: list[Chunk] = []
 
     def heading(self, piece: ChunkPiece) -> None:
-        if self._pending_words >= self._shortest and not all(each.level for each in self._pending):
+        if self._pending_words >= self._shortest and not all(piece.level for piece in self._pending):
             self._close(self._tiny if self._continues_section else 0)
         self._headings_above = [above for above in self._headings_above if above.level < piece.level] + [piece]
         self._label = HEADING_SEPARATOR.join(above.title for above in self._headings_above if above.title)

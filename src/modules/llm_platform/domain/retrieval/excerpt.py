@@ -31,11 +31,11 @@ class RankedPassages:
     def __init__(self, text: str, question: str, language: str = "en", size: int | None = None) -> None:
         self._text = text
         self._passages = [
-            text[each.start : each.end] for each in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
+            text[chunk.start : chunk.end] for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
         ]
         scores = _scores(self._passages, question)
         # equal scores: the first of the text
-        self._best = sorted(range(len(self._passages)), key=lambda each: -scores[each])
+        self._best = sorted(range(len(self._passages)), key=lambda place: -scores[place])
         self._size = count_tokens(text) if size is None else size
 
     def excerpt(self, max_tokens: int) -> str:

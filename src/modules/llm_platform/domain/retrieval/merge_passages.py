@@ -39,10 +39,10 @@ def merge_passages(found: Sequence[FoundPassage], question: str = "") -> str:
     """
     best = found[0]
     good = sorted(
-        (each.passage for each in found if each.score >= MIN_NEIGHBOUR_SCORE * best.score),
+        (hit.passage for hit in found if hit.score >= MIN_NEIGHBOUR_SCORE * best.score),
         key=lambda passage: passage.start,
     )
-    scores = {each.passage.id: each.score for each in found}
+    scores = {hit.passage.id: hit.score for hit in found}
     first = last = next(place for place, passage in enumerate(good) if passage.id == best.passage.id)
     while last - first + 1 < MAX_MERGED:
         before = scores[good[first - 1].id] if first and _adjoin(good[first - 1], good[first]) else None
@@ -60,8 +60,8 @@ def merge_passages(found: Sequence[FoundPassage], question: str = "") -> str:
 
 def _with_exact_terms(found: Sequence[FoundPassage], exact: frozenset[str], shown: Collection[str]) -> list[Passage]:
     """The best further passages that have all of these terms; none without terms."""
-    others = (each.passage for each in found if exact and each.passage.id not in shown)
-    return list(islice((each for each in others if exact <= exact_terms(each.text)), MAX_EXACT))
+    others = (hit.passage for hit in found if exact and hit.passage.id not in shown)
+    return list(islice((passage for passage in others if exact <= exact_terms(passage.text)), MAX_EXACT))
 
 
 def _adjoin(one: Passage, following: Passage) -> bool:

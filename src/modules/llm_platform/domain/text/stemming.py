@@ -77,7 +77,7 @@ def is_form_of_any(word: str, others: Sequence[str]) -> bool:
 
 @cache
 def _units() -> dict[str, str]:
-    return {each: family.split()[0] for family in load_data("units") for each in family.split()}
+    return {unit: family.split()[0] for family in load_data("units") for unit in family.split()}
 
 
 def unit_of(word: str) -> str:

@@ -69,8 +69,8 @@ def pattern_size(pattern: str) -> int:
 
 def _count(repeat: str) -> int:
     """The largest number of `{2,3}`; `{2,}` is two and a third with a star."""
-    numbers = (each.lstrip("0") or "0" for each in _NUMBER.findall(repeat))
-    return max((int(each[:_LONGEST_NUMBER]) for each in numbers), default=0) + repeat.rstrip(" }").endswith(",")
+    numbers = (digits.lstrip("0") or "0" for digits in _NUMBER.findall(repeat))
+    return max((int(number[:_LONGEST_NUMBER]) for number in numbers), default=0) + repeat.rstrip(" }").endswith(",")
 
 
 def _size(token: str, is_folding: bool) -> int:

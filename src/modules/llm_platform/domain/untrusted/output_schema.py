@@ -110,7 +110,7 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
     bounded = extend(Draft202012Validator, {"$ref": reference, "pattern": pattern})
     try:
         errors = bounded(schema, registry=Registry()).iter_errors(value)  # an empty registry fetches nothing
-        return [_described(each) for each in islice(errors, MAX_OUTPUT_ERRORS)]
+        return [_described(error) for error in islice(errors, MAX_OUTPUT_ERRORS)]
     except (RecursionError, ArithmeticError):
         raise InvalidSchemaError(TOO_COMPLEX) from None
 
@@ -129,8 +129,8 @@ def _check_depth(value: object, depth: int) -> None:
     if depth > MAX_SCHEMA_DEPTH:
         raise InvalidSchemaError(TOO_DEEP)
     if isinstance(value, Mapping | list | tuple):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            _check_depth(each, depth + 1)
+        for member in value.values() if isinstance(value, Mapping) else value:
+            _check_depth(member, depth + 1)
 
 
 def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -138,15 +138,15 @@ def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]
     if not isinstance(value, Mapping):
         return
     yield pointer, value
-    for name, each in value.items():
+    for name, subschema in value.items():
         below = f"{pointer}/{_escaped(name)}"
         if name in _SINGLE:
-            yield from _parts(each, below)
+            yield from _parts(subschema, below)
         elif name in _BY_NAME:
-            for key, schema in each.items():
+            for key, schema in subschema.items():
                 yield from _parts(schema, f"{below}/{_escaped(key)}")
         elif name in _LISTS:
-            for place, schema in enumerate(each):
+            for place, schema in enumerate(subschema):
                 yield from _parts(schema, f"{below}/{place}")
 
 
@@ -182,9 +182,9 @@ def _check_patterns(patterns: Collection[str]) -> None:
         raise InvalidSchemaError(TOO_MANY_PATTERNS)
     if sum(map(pattern_size, patterns)) > MAX_PATTERN_SIZE:
         raise InvalidSchemaError(LARGE_PATTERNS)
-    for each in patterns:
+    for pattern in patterns:
         try:
-            _pattern(each)
+            _pattern(pattern)
         except ValueError:
             raise InvalidSchemaError(BAD_PATTERN) from None
 
@@ -200,5 +200,5 @@ def _described(error: Any) -> str:
 
 def _place(path: Iterable[str | int]) -> str:
     """The JSON path of an error, in characters that are safe in a log and in a prompt."""
-    text = "$" + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+    text = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return re.sub(r"[^\w$.\[\]-]", "_", text)[:MAX_PLACE_CHARS]

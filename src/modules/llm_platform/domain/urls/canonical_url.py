@@ -61,7 +61,9 @@ def without_userinfo(url: str) -> str:
 
 def split_domains(domains: Sequence[str]) -> tuple[list[str], list[str]]:
     """The included domains and, without their leading minus, the excluded ones."""
-    return [each for each in domains if not each.startswith("-")], [each[1:] for each in domains if each.startswith("-")]
+    return [domain for domain in domains if not domain.startswith("-")], [
+        domain[1:] for domain in domains if domain.startswith("-")
+    ]
 
 
 def admits_host(host: str, domains: Sequence[str]) -> bool:

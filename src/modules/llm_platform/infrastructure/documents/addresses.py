@@ -25,7 +25,7 @@ class DocumentAddresses:
         """The path of an address, without fragment and query; None where it is not a document's. `doc:<path>` is valid with a
         base address too.
         """
-        prefix = next((each for each in (self._prefix, SCHEME) if url.startswith(each)), None)
+        prefix = next((start for start in (self._prefix, SCHEME) if url.startswith(start)), None)
         if prefix is None:
             return None
         path = url[len(prefix) :]

@@ -135,8 +135,8 @@ class FileWalk(IDocumentWalk):
         for root in self._roots:
             for file in root.files:
                 if file.suffix in JSON_LINES:
-                    for each in json_documents(root.folder / file.path, place, self._source.redactor):
-                        yield self._line(root, each)
+                    for entry in json_documents(root.folder / file.path, place, self._source.redactor):
+                        yield self._line(root, entry)
                 else:
                     yield self._document(root, file, place)
                 place += file.stamp[0]
@@ -230,13 +230,13 @@ class FileWalk(IDocumentWalk):
         digest = sha256(f"{doc_id}\0{digest}".encode()).hexdigest()
         return FoundDocument(doc_id, digest, printable(root.folder / file.path), place + file.stamp[0], read, root.origin)
 
-    def _line(self, root: _Root, each: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
-        if isinstance(each, LeftOut):
-            return self._bad(root, each)
-        if reason := root.reading.bad.get(root.place_of(each.where)):
-            return self._bad(root, LeftOut(each.where, reason))
-        read = partial(self._recorded, root, each.doc_id, each.where, each.read)
-        return replace(each, origin=root.origin, read=read)
+    def _line(self, root: _Root, entry: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
+        if isinstance(entry, LeftOut):
+            return self._bad(root, entry)
+        if reason := root.reading.bad.get(root.place_of(entry.where)):
+            return self._bad(root, LeftOut(entry.where, reason))
+        read = partial(self._recorded, root, entry.doc_id, entry.where, entry.read)
+        return replace(entry, origin=root.origin, read=read)
 
     def _read(self, root: _Root, file: FoundFile, doc_id: str, url: str) -> DocumentText | LeftOut:
         read = partial(

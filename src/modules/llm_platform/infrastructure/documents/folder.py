@@ -56,7 +56,7 @@ class Listing:
         if not self.unread:
             return ""
         count = self.unread.total()
-        by_number = sorted(self.unread.items(), key=lambda each: (-each[1], not each[0], each[0]))
+        by_number = sorted(self.unread.items(), key=lambda counted: (-counted[1], not counted[0], counted[0]))
         named = by_number[:MAX_TYPES_NAMED]
         rest = count - sum(number for _, number in named)
         types = [f"{number} {suffix or 'without a suffix'}" for suffix, number in named]

@@ -138,8 +138,11 @@ class FolderIndex:
 
     async def document(self, doc_id: str) -> list[Passage]:
         """All passages of one of the folder's documents; empty where it has none by this id."""
-        for each in (doc_id, file_source.qualified_id(self._files.folder_name(self._folder), self._origin, doc_id)):
-            passages = await self.retrieval.document(each)
+        for candidate_id in (
+            doc_id,
+            file_source.qualified_id(self._files.folder_name(self._folder), self._origin, doc_id),
+        ):
+            passages = await self.retrieval.document(candidate_id)
             if passages and all(passages[0].fields.get(key) == values for key, values in self.filters.items()):
                 return passages
         return []
@@ -367,7 +370,7 @@ class FolderIndex:
         """Whether it began with too few passages for a mean of their vectors, and has many by now."""
         if facts.mean or not facts.dimension or self._external_store is not None:
             return False
-        passages = [each.passages async for each in self._opened(location).documents(location.collection)]
+        passages = [document.passages async for document in self._opened(location).documents(location.collection)]
         return max(sum(passages), len(listing.files) - len(state.bad)) >= OUTGROWN
 
     async def _update(self, location: _Location, listing: Listing, state: FolderState) -> FolderState:
@@ -376,7 +379,7 @@ class FolderIndex:
         vectors_later = changed_bytes > MUCH_BYTES and self._embedder.dimension > 0 and not location.is_shared
         has_json_lines = any(path.lower().endswith(JSON_LINES) for path in (*state.files, *listing.files))
         reading = file_source.FolderReading(
-            known={path: each for path, each in state.known.items() if path in unchanged},
+            known={path: known_file for path, known_file in state.known.items() if path in unchanged},
             bad=state.still_valid(state.bad, listing),
             trusted=not (location.is_shared or has_json_lines),  # else an id may have passed to another document
             readable_only=True,
@@ -414,7 +417,7 @@ class FolderIndex:
         removed = reading.unreadable
         if everything:
             documents = store.documents(location.collection)
-            removed = [each.doc_id async for each in documents if each.origin == self._origin]
+            removed = [document.doc_id async for document in documents if document.origin == self._origin]
         for first in range(0, len(removed), REMOVED_AT_ONCE):
             await store.remove(location.collection, removed[first : first + REMOVED_AT_ONCE])
         await store.finish(location.collection)

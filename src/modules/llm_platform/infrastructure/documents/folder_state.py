@@ -115,7 +115,7 @@ class FolderStates:
         new = path.with_suffix(".new")
         try:
             make_private_folder(self._folder)
-            stored = {each.name: getattr(state, each.name) for each in fields(state)} | {"made_by": self._made_by}
+            stored = {field.name: getattr(state, field.name) for field in fields(state)} | {"made_by": self._made_by}
             with open(new, "w", encoding="ascii", opener=private_opener) as file:
                 json.dump(stored, file, separators=(",", ":"))
             new.replace(path)

@@ -48,8 +48,10 @@ class UploadedFiles(IDocumentSource):
         self._redactor = redactor
         self._parsers = parsers
         self._max_chars = MAX_TEXT_CHARS // max(1, len(files))
-        shown = [each.model_copy(update={"name": replace_surrogates(redactor.text(each.name))}) for each in files]
-        self.files = {each.name: each for each in with_clean_names(shown)}  # two names may be equal without their secrets
+        shown = [file.model_copy(update={"name": replace_surrogates(redactor.text(file.name))}) for file in files]
+        self.files = {
+            file.name: file for file in with_clean_names(shown)
+        }  # two names may be equal without their secrets
         self.addresses = DocumentAddresses()
         self.bad: dict[str, str] = {}
         self.notes: dict[str, str] = {}
@@ -89,7 +91,7 @@ class _Walk(IDocumentWalk):
     def __init__(self, source: UploadedFiles, parser: PooledParser) -> None:
         self._source = source
         self._parser = parser
-        self.total_bytes = sum(len(each.content) for each in source.files.values())
+        self.total_bytes = sum(len(file.content) for file in source.files.values())
 
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
         place = 0

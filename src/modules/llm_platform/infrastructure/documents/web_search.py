@@ -136,7 +136,7 @@ class DocumentWebSearch(IWebSearchProvider):
         return WebSearchResponse(
             query=request.query,
             total_matches=len(documents) if len(documents) <= min(last, MAX_TOP_K - 1) else None,
-            results=tuple(self._item(each, request.query) for each in shown),
+            results=tuple(self._item(hits, request.query) for hits in shown),
             provider=self.name,
             degraded=(*ignored, *beyond, *found.degraded),
         )
@@ -210,8 +210,8 @@ class DocumentWebSearch(IWebSearchProvider):
 def _shares_a_word(query: str, documents: Iterable[Iterable[FoundPassage]]) -> bool:
     """Whether any significant word of the query stands in a result."""
     words = set(question_words(query).indices)
-    passages = (each.passage for found in documents for each in found)
-    return any(not words.isdisjoint(passage_words(f"{each.title}\n{each.text}").indices) for each in passages)
+    passages = (hit.passage for found in documents for hit in found)
+    return any(not words.isdisjoint(passage_words(f"{passage.title}\n{passage.text}").indices) for passage in passages)
 
 
 def _nothing_readable(view: FolderView) -> str:

@@ -121,7 +121,7 @@ def _fields_of(texts: Iterable[str]) -> dtos.Filters:
     for text in texts:
         name, _, value = text.partition("=")
         values.setdefault(name.replace("%3D", "=").replace("%25", "%"), []).append(value)
-    return {key: tuple(each) for key, each in values.items()}
+    return {key: tuple(names) for key, names in values.items()}
 
 
 def document_payload(document: dtos.IndexedDocument) -> dict[str, Any]:
@@ -175,12 +175,16 @@ class PreparedPoint:
 
 def prepared(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPassage]) -> list[PreparedPoint]:
     """The points of documents, in their order."""
-    passages = [each for document in documents for each in document]
-    vectors = center_vectors([each.vector for each in passages], facts)
-    payloads = [passage_payload(each.passage, place) for document in documents for place, each in enumerate(document)]
+    passages = [passage for document in documents for passage in document]
+    vectors = center_vectors([passage.vector for passage in passages], facts)
+    payloads = [
+        passage_payload(embedded.passage, place) for document in documents for place, embedded in enumerate(document)
+    ]
     return [
-        PreparedPoint(each.passage.id, vector, passage_words(replace_surrogates(each.passage.searched)), payload)
-        for each, vector, payload in zip(passages, vectors, payloads, strict=True)
+        PreparedPoint(
+            embedded.passage.id, vector, passage_words(replace_surrogates(embedded.passage.searched)), payload
+        )
+        for embedded, vector, payload in zip(passages, vectors, payloads, strict=True)
     ]
 
 

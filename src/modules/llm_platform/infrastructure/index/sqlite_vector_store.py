@@ -93,7 +93,7 @@ class SqliteCollection:
             fused: Counter[int] = Counter()
             for found in lists:
                 fused.update(_by_distribution(found))
-            best = sorted(fused.items(), key=lambda each: (-each[1], each[0]))[:limit]
+            best = sorted(fused.items(), key=lambda ranked: (-ranked[1], ranked[0]))[:limit]
             return [
                 dtos.FoundPassage(passage=self._passage(database, number), score=query.score(score))
                 for number, score in best
@@ -139,7 +139,7 @@ class SqliteCollection:
             f"WITH query(word, rarity) AS (VALUES {','.join(['(?, ?)'] * len(rarity))}) "  # noqa: S608  marks alone
             "SELECT words.passage, SUM(words.weight * query.rarity) AS score FROM query JOIN words USING (word) "
             f"WHERE {where.format('words.passage')} GROUP BY words.passage ORDER BY score DESC, words.passage LIMIT ?",
-            (*(value for each in rarity for value in each), *values, CANDIDATES),
+            (*(value for weighted_word in rarity for value in weighted_word), *values, CANDIDATES),
         ).fetchall()
 
     def _by_meaning(
@@ -150,7 +150,7 @@ class SqliteCollection:
             values,
         )
         scores = [(number, math.fsum(map(mul, vector, array("f", blob)))) for number, blob in rows]
-        return sorted(scores, key=lambda each: (-each[1], each[0]))[:CANDIDATES]
+        return sorted(scores, key=lambda scored: (-scored[1], scored[0]))[:CANDIDATES]
 
     def _passage(self, database: sqlite3.Connection, number: int) -> dtos.Passage:
         row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
@@ -198,8 +198,8 @@ class SqliteCollection:
                 database.executemany(
                     "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
                     [
-                        (_blob(each.vector), each.id, replace_surrogates(document.doc_id))
-                        for each in payloads.prepared(facts, passages)
+                        (_blob(point.vector), point.id, replace_surrogates(document.doc_id))
+                        for point in payloads.prepared(facts, passages)
                     ],
                 )
 
@@ -347,22 +347,24 @@ def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoin
         [
             (
                 number,
-                each.id,
-                each.payload["doc_id"],
-                each.payload["place"],
-                json.dumps(each.payload),
-                _blob(each.vector),
+                point.id,
+                point.payload["doc_id"],
+                point.payload["place"],
+                json.dumps(point.payload),
+                _blob(point.vector),
             )
-            for number, each in enumerate(points, first)
+            for number, point in enumerate(points, first)
         ],
     )
     words = [
         (word, number, weight)
-        for number, each in enumerate(points, first)
-        for word, weight in zip(each.words.indices, each.words.values, strict=True)
+        for number, point in enumerate(points, first)
+        for word, weight in zip(point.words.indices, point.words.values, strict=True)
     ]
     database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # in key order: fewer pages are written
-    fields = ((field, number) for number, each in enumerate(points, first) for field in set(each.payload[payloads.FIELDS]))
+    fields = (
+        (field, number) for number, point in enumerate(points, first) for field in set(point.payload[payloads.FIELDS])
+    )
     database.executemany("INSERT INTO fields VALUES (?, ?)", fields)
 
 

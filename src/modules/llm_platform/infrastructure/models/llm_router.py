@@ -59,13 +59,13 @@ class LLMRouter(ILLMProvider):
     def _candidates(self, request: LLMRequest) -> list[tuple[ILLMProvider, tuple[Degraded, ...]]]:
         """The models that may serve the request, each with the skipped ones before it: first those without a failure."""
         models = self._registry.resolve(request)
-        causes = {each.name: cause for each in models if (cause := self._circuits[each.name].avoided)}
+        causes = {model.name: cause for model in models if (cause := self._circuits[model.name].avoided)}
         available = [
-            (model, tuple(causes[each.name] for each in models[:place] if each.name in causes))
+            (model, tuple(causes[earlier.name] for earlier in models[:place] if earlier.name in causes))
             for place, model in enumerate(models)
             if model.name not in causes
         ]
-        return [*available, *((each, ()) for each in models if each.name in causes)]
+        return [*available, *((model, ()) for model in models if model.name in causes)]
 
 
 def _remaining(request: LLMRequest, spent: Spending) -> LLMRequest | None:

@@ -86,8 +86,8 @@ class _Model:
 
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         # A product with ones per text: `sum` takes twice as long, `reduceat` over all texts ten times.
-        ones = np.ones(max(len(each) for each in encoded), dtype=self._table.dtype)
-        sums = np.stack([ones[: len(each)] @ self._table.take(each.ids, axis=0) for each in encoded])
+        ones = np.ones(max(len(encoding) for encoding in encoded), dtype=self._table.dtype)
+        sums = np.stack([ones[: len(encoding)] @ self._table.take(encoding.ids, axis=0) for encoding in encoded])
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         usable = (lengths[:, 0] > MIN_LENGTH) & np.isfinite(lengths[:, 0])
         rows = sums / np.where(lengths > MIN_LENGTH, lengths, 1)

@@ -186,7 +186,7 @@ class DirectSiteReader(ISiteReader):
         return LinkedPage(
             page=_page(fetched, content, self._redactor, self._now()),
             links=tuple(PageLink(url=target.url, text=text) for target, text in _targets(base, found.links)),
-            images=tuple(target.url for target, _ in _targets(base, ((each, "") for each in found.images))),
+            images=tuple(target.url for target, _ in _targets(base, ((image, "") for image in found.images))),
             favicon=icon.url if found.icon and (icon := _resolved(base, found.icon)) else None,
             size_bytes=len(fetched.body),
         )

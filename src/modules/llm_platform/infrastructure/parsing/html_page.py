@@ -244,8 +244,12 @@ def _hiding_selectors(tree: Any) -> list[str]:
     found: list[str] = []
     for selectors, block in _rules(_CSS_COMMENT.sub(" ", css)):
         if _is_invisible(block):
-            plain = (" ".join(each.split()) for each in selectors.split(","))
-            found += [each for each in plain if each.lower() not in _PAGE_SELECTORS and _PLAIN_SELECTOR.fullmatch(each)]
+            plain = (" ".join(selector.split()) for selector in selectors.split(","))
+            found += [
+                selector
+                for selector in plain
+                if selector.lower() not in _PAGE_SELECTORS and _PLAIN_SELECTOR.fullmatch(selector)
+            ]
     return found[:MAX_HIDING_RULES]
 
 

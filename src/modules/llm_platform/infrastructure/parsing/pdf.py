@@ -104,7 +104,7 @@ def _without_edges(pages: list[list[str]]) -> Iterator[list[str]]:
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
         repeated.update({_NUMBER.sub("#", page[at]) for at in edge})
         shifts.update({printed - number for at in edge for printed in _numbers(page[at])})
-    shift, matches = max(shifts.items(), key=lambda each: each[1], default=(0, 0))
+    shift, matches = max(shifts.items(), key=lambda counted: counted[1], default=(0, 0))
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
         numbered = {at for at in edge if matches >= MIN_REPEATS and number + shift in _numbers(page[at])}
         head = {at for at in edge if repeated[_NUMBER.sub("#", page[at])] >= MIN_REPEATS}

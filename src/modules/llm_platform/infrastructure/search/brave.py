@@ -132,7 +132,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         """One web or news result. `page_age` is an ISO date; `age` (`3 days ago`) is not read."""
         snippet = text_of(row.get("description"))
-        extra = [text_of(each) for each in list_of(row.get("extra_snippets"))]
+        extra = [text_of(snippet) for snippet in list_of(row.get("extra_snippets"))]
         return self.result(
             row.get("url"),
             row.get("title"),
@@ -170,7 +170,7 @@ def _wait_s(reply: Reply) -> float | None:
     wait_s = retry_after_s(reply.headers)
     if wait_s is not None:
         return wait_s
-    resets = [each.reset_s for each in quota_of(reply.headers) if each.remaining <= 0]
+    resets = [window.reset_s for window in quota_of(reply.headers) if window.remaining <= 0]
     return min(float(max(resets)), MAX_RETRY_AFTER_S) if resets else None
 
 

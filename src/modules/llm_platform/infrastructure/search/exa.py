@@ -44,7 +44,7 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
         return keyed.Found(self.items(list_of(answer.get("results"))), answer)
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
-        excerpts = [text for each in list_of(row.get("highlights")) if (text := text_of(each))]
+        excerpts = [text for highlight in list_of(row.get("highlights")) if (text := text_of(highlight))]
         return self.result(
             row.get("url"),
             row.get("title"),

@@ -85,7 +85,7 @@ class KeyedWebSearch(IWebSearchProvider):
             setting=self.address_setting,
             timeout=timeout or self.timeout_s,
             client=client,
-            headers={} if self._key_error else {name: each.format(key=key) for name, each in self.key_headers},
+            headers={} if self._key_error else {name: template.format(key=key) for name, template in self.key_headers},
             rules={401: Rule("config", f"does not accept the key (401): check {setting}"), **self.rules},
             redactor=redactor,
         )
@@ -95,15 +95,15 @@ class KeyedWebSearch(IWebSearchProvider):
         if self._key_error:
             raise WebSearchConfigError(self._key_error)
         found = [await self.find(kind, request, window) for kind in self._requested_kinds(request)]
-        items = _interleaved([each.items for each in found])
-        notes = (*self.unsupported(request), *chain.from_iterable(each.notes for each in found))
+        items = _interleaved([answer.items for answer in found])
+        notes = (*self.unsupported(request), *chain.from_iterable(answer.notes for answer in found))
         return WebSearchResponse(
             query=request.query,
             total_matches=found[0].total_matches if len(found) == 1 else None,
             results=tuple(islice((item for item in items if is_admitted(item, request, window)), request.count)),
             provider=self.name,
             degraded=tuple(Degraded(component=self.name, reason=note) for note in dict.fromkeys(notes)),
-            correction=next((each.correction for each in found if each.correction), None),
+            correction=next((answer.correction for answer in found if answer.correction), None),
             raw=found[0].raw if len(found) == 1 else None,
         )
 

@@ -145,15 +145,15 @@ def print_result(console: Console, value: BaseModel | Mapping[str, Any], lines: 
 
 def print_check_results(console: Console, results: Sequence[CheckResult], *, as_json: bool) -> None:
     """Print a line for each result, or one object with all; CommandError names the checks that failed."""
-    checks = [{"subject": each.subject, "verdict": each.verdict, "text": each.text} for each in results]
+    checks = [{"subject": result.subject, "verdict": result.verdict, "text": result.text} for result in results]
     print_result(console, {"checks": checks}, _lines(results), as_json=as_json)
-    failed = [each.subject for each in results if each.verdict == "failed"]
+    failed = [result.subject for result in results if result.verdict == "failed"]
     if failed:
         raise CommandError(f"failed: {', '.join(dict.fromkeys(failed))}")
 
 
 def _lines(results: Sequence[CheckResult]) -> Iterator[Line]:
-    width = max([MIN_SUBJECT_WIDTH, *(len(each.subject) for each in results)])
-    for each in results:
-        mark, style = MARKS[each.verdict]
-        yield Line(f"{mark} {each.verdict:<7}  {each.subject:<{width}} {' '.join(each.text.split())}", style)
+    width = max([MIN_SUBJECT_WIDTH, *(len(result.subject) for result in results)])
+    for result in results:
+        mark, style = MARKS[result.verdict]
+        yield Line(f"{mark} {result.verdict:<7}  {result.subject:<{width}} {' '.join(result.text.split())}", style)

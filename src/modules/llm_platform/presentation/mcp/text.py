@@ -49,7 +49,7 @@ def search_text(response: FoundItems) -> str:
 
 def research_text(response: ResearchResponse) -> str:
     """An answer, also in the schema that was asked for, its sources, and the sentences that they do not fully support."""
-    sources = [f"[{each.index}] {_title(each.title)} — {each.url}" for each in response.sources]
+    sources = [f"[{source.index}] {_title(source.title)} — {source.url}" for source in response.sources]
     return _joined(
         [
             response.synthesis,
@@ -127,9 +127,9 @@ def _verification(response: ResearchResponse) -> str:
     checked = response.citations
     if not checked:
         return ""
-    supported = sum(each.verdict == "supported" for each in checked)
+    supported = sum(citation.verdict == "supported" for citation in checked)
     lines = [f"Verification: {supported} of {len(checked)} citations are supported by the text of their source."]
-    if found := sum(each.cited_by == "platform" for each in checked):
+    if found := sum(citation.cited_by == "platform" for citation in checked):
         lines.append(f"The platform found the source of {found}, for which the model named none.")
     return "\n".join([*lines, *_doubtful(response, checked)])
 
@@ -137,16 +137,16 @@ def _verification(response: ResearchResponse) -> str:
 def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iterator[str]:
     in_part = (source for source in response.sources if source.is_read_in_part)
     parts = {source.index: f" (only {source.extraction:.0%} of its visible text was read)" for source in in_part}
-    for each in citations:
-        if each.verdict != "supported":
-            claim = _shortened(response.synthesis[each.start : each.end], MAX_QUOTE_CHARS)
-            excerpt = each.verdict == "unchecked" and each.checked_against == "snippet"
-            read = parts.get(each.source_index, "") if each.verdict == "unsupported" else ""
-            yield f"- {NOT_IN_EXCERPT if excerpt else VERDICTS[each.verdict]} [{each.source_index}]{read}: {claim}"
+    for citation in citations:
+        if citation.verdict != "supported":
+            claim = _shortened(response.synthesis[citation.start : citation.end], MAX_QUOTE_CHARS)
+            excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
+            read = parts.get(citation.source_index, "") if citation.verdict == "unsupported" else ""
+            yield f"- {NOT_IN_EXCERPT if excerpt else VERDICTS[citation.verdict]} [{citation.source_index}]{read}: {claim}"
 
 
 def _notes(degraded: Iterable[Degraded]) -> Iterator[str]:
-    notes = [f"- {each.component}: {one_line(each.reason)}" for each in degraded]
+    notes = [f"- {degradation.component}: {one_line(degradation.reason)}" for degradation in degraded]
     if notes:
         yield "\n".join(["Failed or incomplete:", *notes])
 

@@ -147,7 +147,7 @@ class Choices:
 
     @classmethod
     def of(cls, platform: LLMPlatform) -> Self:
-        return cls(platform.source_kinds, tuple(each.full_name for each in platform.llm.models if each.is_complete))
+        return cls(platform.source_kinds, tuple(model.full_name for model in platform.llm.models if model.is_complete))
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # hashable: a row of TOOLS equals itself
@@ -455,11 +455,13 @@ def _problem(problem: Mapping[str, Any]) -> str:
 def _untitled(schema: Any) -> Any:
     """The schema without the titles that pydantic derives from names, and without descriptions meant for programmers."""
     if isinstance(schema, list):
-        return [_untitled(each) for each in schema]
+        return [_untitled(entry) for entry in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: {each: _untitled(value) for each, value in part.items()} if name in ("properties", "$defs") else _untitled(part)
+        name: {key: _untitled(value) for key, value in part.items()}
+        if name in ("properties", "$defs")
+        else _untitled(part)
         for name, part in schema.items()
         if name != "title" and not (name == "description" and "properties" in schema)
     }

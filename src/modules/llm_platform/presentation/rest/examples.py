@@ -192,7 +192,7 @@ class Example:
 
 def _compatible_examples() -> dict[tuple[str, str], Example]:
     rows = from_json(files(compat).joinpath("examples.json").read_bytes())
-    return {(method, path): Example(**row) for each, row in rows.items() for method, path in [each.split()]}
+    return {(method, path): Example(**row) for route, row in rows.items() for method, path in [route.split()]}
 
 
 EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {

@@ -57,7 +57,7 @@ async def _options(platform: LLMPlatform) -> ResearchChoices:
     return ResearchChoices(
         sources=sources,
         default_sources=(USUAL_SOURCE,) if USUAL_SOURCE in sources else sources[:1],
-        models=tuple(each.full_name for each in platform.llm.models if each.is_complete),
+        models=tuple(model.full_name for model in platform.llm.models if model.is_complete),
         background=platform.research_jobs.is_available,
         document_titles=await platform.document_titles(MAX_TITLES),
         favicons=platform.icons is not None,

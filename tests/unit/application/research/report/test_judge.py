@@ -37,7 +37,7 @@ async def test_judge_is_called_once_after_the_text() -> None:
     assert model.asked.index("judge") > model.asked.index("write")
     assert done.metadata.llm_calls == len(model.asked)
     assert done.metadata.tokens_used == 110 * len(model.asked)
-    assert [each.checked_by for each in done.citations] == ["model", "words", "model"]
+    assert [citation.checked_by for citation in done.citations] == ["model", "words", "model"]
     assert (done.citations[CHANGED].word_verdict, done.citations[CHANGED].verdict) == ("unsupported", "partial")
     assert not [entry for entry in done.degraded if entry.component.startswith("judge")]
 
@@ -49,15 +49,15 @@ async def test_without_judge_verdicts_are_lexical() -> None:
     off.judging = False
     done = answer_of(await off.events())
     assert "judge" not in model.asked
-    assert {each.checked_by for each in done.citations} == {"words"}
-    assert {each.word_verdict for each in done.citations} == {None}
+    assert {citation.checked_by for citation in done.citations} == {"words"}
+    assert {citation.word_verdict for citation in done.citations} == {None}
 
 
 async def test_failed_judge_leaves_the_answer() -> None:
     """The report is there, with the verdicts of the words and one entry in `degraded`."""
     model = ReportModel(text=TEXT, failing={"judge": LLMConnectionError()})
     done = answer_of(await world(model).events())
-    assert {each.checked_by for each in done.citations} == {"words"}
+    assert {citation.checked_by for citation in done.citations} == {"words"}
     assert [entry.component for entry in done.degraded] == ["judge/scripted"]
     assert done.synthesis == TEXT
 
@@ -69,7 +69,7 @@ async def test_budget_has_priority_over_the_judge() -> None:
     assert model.asked == ["write"]
     assert done.metadata.llm_calls == 1
     assert "max_llm_calls" in next(entry.reason for entry in done.degraded if entry.component == "judge/scripted")
-    assert {each.checked_by for each in done.citations} == {"words"}
+    assert {citation.checked_by for citation in done.citations} == {"words"}
     assert "judge" not in done.synthesis
 
 
@@ -93,7 +93,7 @@ async def test_stored_report_has_its_verdicts(verdict: str) -> None:
     assert again.metadata.cache_hit
     assert not model.asked
     assert again.citations == first.citations
-    assert {each.checked_by for each in again.citations} == {"words", "model"}
+    assert {citation.checked_by for citation in again.citations} == {"words", "model"}
 
 
 async def test_stored_text_is_not_judged_again() -> None:
@@ -115,4 +115,4 @@ async def test_report_without_judge_is_not_replayed_for_one_with_judge() -> None
     model = ReportModel(text=TEXT)
     done = answer_of(await world(model, store).events(QUESTION))
     assert set(model.asked) == {"judge"}
-    assert {each.checked_by for each in done.citations} == {"words", "model"}
+    assert {citation.checked_by for citation in done.citations} == {"words", "model"}

@@ -101,7 +101,7 @@ async def test_sentence_is_no_query() -> None:
     assert (await made(FakeLLM([f"Query: {sentence}\nQuery: {ENGLISH}"]))).queries == (ENGLISH,)
     alone = await made(FakeLLM([f"Query: {sentence}"]))
     assert alone.queries == (SUB_QUESTION, "используется Mixture of Tokens")
-    assert [each.component for each in alone.degraded] == ["queries/fake"]
+    assert [degradation.component for degradation in alone.degraded] == ["queries/fake"]
 
 
 @pytest.mark.parametrize("error", [LLMConnectionError(), LLMBudgetError()])
@@ -109,7 +109,7 @@ async def test_failing_model_is_reported_and_replaced(error: Exception) -> None:
     """The sub-question itself is searched, and its words; `degraded` says why."""
     queries = await made(FakeLLM([error]))
     assert queries.queries == (SUB_QUESTION, "используется Mixture of Tokens")
-    assert [each.component for each in queries.degraded] == ["queries/fake"]
+    assert [degradation.component for degradation in queries.degraded] == ["queries/fake"]
 
 
 async def test_queries_of_a_model_that_failed_half_way_stay() -> None:
@@ -126,7 +126,7 @@ async def test_answer_without_a_query_is_reported_and_replaced(answer: str) -> N
     """A refusal is never searched for."""
     queries = await made(FakeLLM([answer]))
     assert queries.queries[0] == SUB_QUESTION
-    assert [each.component for each in queries.degraded] == ["queries/fake"]
+    assert [degradation.component for degradation in queries.degraded] == ["queries/fake"]
 
 
 @for_each(

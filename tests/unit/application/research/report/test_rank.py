@@ -153,7 +153,7 @@ async def test_a_batch_that_fails_is_scored_by_keywords(answer: str | Exception)
     assert {score.by for score in made.scores} == {"keywords"}
     assert made.defaulted == 3
     assert made.scores[0].value > made.scores[2].value
-    assert [each.component for each in made.degraded] == ["rank/fake"]
+    assert [degradation.component for degradation in made.degraded] == ["rank/fake"]
 
 
 async def test_without_model_keywords_score_and_nothing_is_defaulted() -> None:
@@ -287,7 +287,7 @@ def test_two_results_with_the_same_title() -> None:
 def test_results_with_equal_titles_get_scores_in_order(answer: str) -> None:
     """A number may be given twice or be the row's own: no mark is lost or moves."""
     marks = parse_ranking(answer, ("Sails", "Tea", "Sails"))
-    assert [each and sum(each) / len(each) for each in marks] == [7.0, 2.0, 5.0]
+    assert [mark and sum(mark) / len(mark) for mark in marks] == [7.0, 2.0, 5.0]
 
 
 @for_each(
@@ -314,7 +314,7 @@ async def test_ranking_copied_from_the_prompt_is_reported_and_replaced() -> None
     llm = FakeLLM(['[[1, "First words", 7, 8, 6, 7, 8], [2, "First words", 7, 8, 6, 7, 8]]'])
     made = await rank(candidates(), QUESTION, DIRECTION, llm)
     assert {score.by for score in made.scores} == {"keywords"}
-    assert [each.component for each in made.degraded] == ["rank/fake"]
+    assert [degradation.component for degradation in made.degraded] == ["rank/fake"]
 
 
 def test_the_number_decides_between_titles_that_begin_alike() -> None:

@@ -127,9 +127,9 @@ async def test_an_answer_that_cannot_be_used_is_not_paid_for_twice(call: int, tm
     again = World(Web(some_pages(12)), Mumbling(1000), store(tmp_path))
     answer = answer_of(await again.events())
     assert Counter(model.asked) + again.calls() == whole.calls()
-    stages = {each.component.partition("/")[0] for each in expected.degraded}
+    stages = {degradation.component.partition("/")[0] for degradation in expected.degraded}
     assert {"plan", "queries", "rank", "summarize"} <= stages
-    assert {each.component.partition("/")[0] for each in answer.degraded} == stages
+    assert {degradation.component.partition("/")[0] for degradation in answer.degraded} == stages
 
 
 async def test_finished_report_is_replayed_event_for_event(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ async def test_failing_model_is_reported_and_the_page_is_quoted(answer: LLMRespo
     summary, degraded = await made(FakeLLM([answer]))
     assert summary.by == "extractive"
     assert "A solar sail is a thin mirror that is pushed by light." in summary.text
-    assert [each.component for each in degraded] == ["summarize/fake"]
+    assert [degradation.component for degradation in degraded] == ["summarize/fake"]
 
 
 async def test_cancelling_passes_through() -> None:

@@ -406,7 +406,7 @@ async def test_a_refused_optional_field_is_not_sent_again(serve: Callable, field
     request = question().model_copy(update={"json_schema": {"type": "object"}})
     for _ in range(2):
         assert (await provider.generate(request)).content == WORDS
-    assert [field in each.body for each in server.asked] == [True, False, False]
+    assert [field in request.body for request in server.asked] == [True, False, False]
 
 
 async def test_a_model_that_repeats_itself_is_stopped(serve: Callable) -> None:

@@ -102,8 +102,8 @@ async def test_calls_and_results_are_sent_in_the_form_of_the_protocol(serve: Cal
 async def test_streamed_calls_are_passed_on_and_joined(serve: Callable) -> None:
     """Each part as it came, and the whole calls at the end."""
     provider, _ = await serve(STREAMED)
-    parts = [each async for each in provider.stream(asked(tools=TOOLS))]
-    deltas = [delta for each in parts if isinstance(each, LLMToken) for delta in each.tool_calls]
+    parts = [part async for part in provider.stream(asked(tools=TOOLS))]
+    deltas = [delta for part in parts if isinstance(part, LLMToken) for delta in part.tool_calls]
     assert "".join(delta["function"].get("arguments", "") for delta in deltas if delta["index"] == 0) == '{"city": "Rome"}'
     whole = parts[-1]
     assert isinstance(whole, LLMResponse)
@@ -140,7 +140,7 @@ async def test_calls_of_another_form_break_nothing(serve: Callable, calls: objec
     provider, _ = await serve(stream(chunk("Words.", tool_calls=calls), chunk(finish="stop"), DONE))
     whole = await provider.generate(asked(tools=TOOLS))
     assert whole.content == "Words."
-    assert all(set(each) == {"id", "type", "function"} for each in whole.tool_calls)
+    assert all(set(tool_call) == {"id", "type", "function"} for tool_call in whole.tool_calls)
 
 
 async def test_endless_calls_are_cut_off(serve: Callable) -> None:
@@ -184,9 +184,9 @@ async def test_a_refused_schema_of_a_caller_is_left_out_once(serve: Callable, me
     ours = question().model_copy(update={"json_schema": {"type": "object"}})
     for request in (theirs, ours, theirs):
         assert (await provider.generate(request)).content == WORDS
-    formats = [each.body.get("response_format") for each in server.asked]
+    formats = [request.body.get("response_format") for request in server.asked]
     assert formats[0]["json_schema"] == {"name": "answer", "schema": schema, "strict": False}  # type: ignore[index]
-    assert [bool(each) for each in formats] == [True, False, True, True]
+    assert [bool(response_format) for response_format in formats] == [True, False, True, True]
 
 
 async def test_ignored_fields_are_those_that_are_never_sent(serve: Callable) -> None:

@@ -449,7 +449,7 @@ async def test_redirect_syntax_is_a_request_error() -> None:
 async def test_a_range_of_dates_is_a_time_range_and_a_filter() -> None:
     """Undated results stay."""
     dates = ["2026-11-10T00:00:00", "2026-11-12T08:00:00+08:00", "2026-11-16 10:00:00", None, "soon"]
-    rows = [row(number, publishedDate=each) for number, each in enumerate(dates, 1)]
+    rows = [row(number, publishedDate=date) for number, date in enumerate(dates, 1)]
     async with instance(json_reply({"results": rows}), today=lambda: date(2026, 11, 20)) as (adapter, upstream):
         answer = await adapter.search(request_for(freshness="2026-11-12..2026-11-15"))
     assert upstream.requests[0].form["time_range"] == "month"

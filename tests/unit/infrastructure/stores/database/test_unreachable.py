@@ -50,7 +50,7 @@ async def test_a_call_that_fails_is_a_span(database: Database) -> None:
     """Its result is the class of the error: the message may contain an address."""
     with tracing() as ended:
         await error_of(PostgresResearchStore(database, 30.0).topics(), StoreUnavailableError)
-    assert [(each.name, each.attributes["llm_platform.result"]) for each in ended] == [("postgresql", "DatabaseError")]
+    assert [(span.name, span.attributes["llm_platform.result"]) for span in ended] == [("postgresql", "DatabaseError")]
     assert "127.0.0.1" not in str(ended)
 
 

@@ -65,8 +65,8 @@ async def test_two_that_race_agree(opened: Opener) -> None:
     mine = [sample_outcome(f"{number}", body=b"here") for number in range(300)]
     yours = [sample_outcome(f"{number}", body=b"there") for number in range(300)]
     told = await asyncio.gather(
-        *(here.put_if_absent([each]) for each in mine),
-        *(there.put_if_absent([each]) for each in yours),
+        *(here.put_if_absent([outcome]) for outcome in mine),
+        *(there.put_if_absent([outcome]) for outcome in yours),
     )
     assert told[:300] == told[300:]
 
@@ -114,17 +114,17 @@ def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> N
         for place, (stage, number) in enumerate(rows)
     ]
     first: dict[tuple[str, str], object] = {}
-    for each in outcomes:
-        first.setdefault((each.stage, each.request_id), each)
-    expected = [first[each.stage, each.request_id] for each in outcomes]
+    for outcome in outcomes:
+        first.setdefault((outcome.stage, outcome.request_id), outcome)
+    expected = [first[outcome.stage, outcome.request_id] for outcome in outcomes]
     try:
         assert table.insert_all(outcomes) == expected
-        assert table.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes]) == expected
+        assert table.get_all([(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes]) == expected
         while table.clean(1.0):
             pass
-        assert table.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes]) == [None] * len(
-            outcomes
-        )
+        assert table.get_all([(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes]) == [
+            None
+        ] * len(outcomes)
     finally:
         table.close()
 

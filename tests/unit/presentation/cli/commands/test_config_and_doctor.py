@@ -27,7 +27,7 @@ class TestConfig:
         (tmp_path / ".env").write_text("LLM_MODEL=m\n")
         monkeypatch.setenv("RESEARCH_BRIDGE_SEARXNG_URL", "http://a.example")
         arguments = {"LLM_PLATFORM_OFFLINE": True}
-        printed = {each.name: each for each in setting_values(Settings.load(**arguments), arguments)}
+        printed = {setting.name: setting for setting in setting_values(Settings.load(**arguments), arguments)}
         assert set(printed) == set(Settings.model_fields)
         assert printed["LLM_PLATFORM_OFFLINE"][1:3] == ("true", "argument")
         assert printed["SEARXNG_URL"][1:] == ("http://a.example", "environment", "RESEARCH_BRIDGE_SEARXNG_URL")

@@ -164,7 +164,7 @@ class TestNewPlan:
         planner = Planner(*plans)
         accepted, _ = edited(*(["n"] * count), plans=planner)
         assert accepted == plans[-1].questions
-        assert {len(each) for each in planner.other_than[MAX_OTHER_THAN:]} == {MAX_OTHER_THAN}
+        assert {len(questions) for questions in planner.other_than[MAX_OTHER_THAN:]} == {MAX_OTHER_THAN}
         assert planner.other_than[-1][-1] == plans[-2].questions[0]
 
 
@@ -180,7 +180,7 @@ def test_any_input_ends_in_a_valid_plan(typed: str) -> None:
     with suppress(CommandError):
         accepted = PlanEditor(console, PLAN.questions, Planner(*[OTHER] * len(typed))).run()
         assert ResearchRequest(query="What is it?", depth="report", plan=accepted).plan == accepted
-        assert len({each.casefold() for each in accepted}) == len(accepted)
+        assert len({question.casefold() for question in accepted}) == len(accepted)
 
 
 @given(st.integers(1, 3), st.integers(1, 3))
@@ -189,4 +189,6 @@ def test_moving_keeps_all_questions(place: int, target: int) -> None:
     accepted, _ = edited(f"m {place} {target}")
     moved = PLAN.questions[place - 1]
     assert accepted[target - 1] == moved
-    assert [each for each in accepted if each != moved] == [each for each in PLAN.questions if each != moved]
+    assert [question for question in accepted if question != moved] == [
+        question for question in PLAN.questions if question != moved
+    ]

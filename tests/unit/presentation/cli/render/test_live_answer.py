@@ -85,8 +85,8 @@ class TestWatched:
         console, out, _ = terminal_console()
         before = "Another paragraph [1].\n\n"
         moved = tuple(
-            each.model_copy(update={"start": each.start + len(before), "end": each.end + len(before)})
-            for each in ANSWER.citations
+            citation.model_copy(update={"start": citation.start + len(before), "end": citation.end + len(before)})
+            for citation in ANSWER.citations
         )
         answer = ANSWER.model_copy(update={"synthesis": before + ANSWER.synthesis, "citations": moved})
         tokens = (*EVENTS[:-2], Token(request_id=ID, text=before), *EVENTS[-2:])

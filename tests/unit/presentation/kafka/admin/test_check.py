@@ -90,7 +90,7 @@ def found(admin: FakeAdmin, wanted: WorkerRequirements = NEEDS) -> list[CheckRes
 
 
 def problems(admin: FakeAdmin, wanted: WorkerRequirements = NEEDS) -> list[tuple[str, str, str]]:
-    return [(each.verdict, each.subject, each.text) for each in found(admin, wanted) if each.verdict != "ok"]
+    return [(result.verdict, result.subject, result.text) for result in found(admin, wanted) if result.verdict != "ok"]
 
 
 def refusal(code: int) -> KafkaException:
@@ -105,14 +105,14 @@ def test_fitting_cluster_has_no_findings(admin: FakeAdmin) -> None:
 
 def test_active_members_are_listed(admin: FakeAdmin) -> None:
     """With client id, host and number of partitions."""
-    named = {each.subject: each.text for each in found(admin)}
+    named = {result.subject: result.text for result in found(admin)}
     assert named["group team"] == "no active member"
     assignment = SimpleNamespace(topic_partitions=[None] * 12)
     admin.members = [
         SimpleNamespace(client_id="mine", host="/10.0.0.1", assignment=assignment),
         SimpleNamespace(client_id="another", host="/10.0.0.2", assignment=None),
     ]
-    named = {each.subject: each.text for each in found(admin)}
+    named = {result.subject: result.text for result in found(admin)}
     assert named["group team"] == "2 active: another at 10.0.0.2, 0 partitions; mine at 10.0.0.1, 12 partitions"
 
 
@@ -160,7 +160,7 @@ def test_missing_right_is_a_failure(admin: FakeAdmin) -> None:
         "team": [AclOperation.DESCRIBE],
         "rag_search_result": [AclOperation.WRITE],
     }
-    assert [each[:2] for each in problems(admin)] == [
+    assert [problem[:2] for problem in problems(admin)] == [
         ("failed", "right to read rag_search_request"),
         ("failed", "right to write rag_failed"),
         ("failed", "right to read as group team"),
@@ -174,9 +174,9 @@ def test_unknown_state_is_a_warning(admin: FakeAdmin) -> None:
     admin.config_error = not_now
     admin.producer_id_failure = AdminFailure(None, "no answer")
     unknown = problems(admin)
-    assert {each[0] for each in unknown} == {"warning"}
+    assert {result[0] for result in unknown} == {"warning"}
     assert len(unknown) == 5 + 5
-    assert all("could not be checked" in each[2] for each in unknown)
+    assert all("could not be checked" in result[2] for result in unknown)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_missing_topic_has_no_check_of_rights(admin: FakeAdmin) -> None:
     """The other checks run."""
     admin.missing = {"rag_failed"}
     admin.rights = {"rag_failed": refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)}
-    assert [each[:2] for each in problems(admin)] == [("failed", "topic rag_failed")]
+    assert [problem[:2] for problem in problems(admin)] == [("failed", "topic rag_failed")]
 
 
 def test_refused_producer_id_is_a_failure(admin: FakeAdmin) -> None:
@@ -254,5 +254,5 @@ def test_unlimited_retention_is_ok(admin: FakeAdmin) -> None:
 def test_single_replica_is_a_warning(admin: FakeAdmin) -> None:
     """acks=all is as safe as the number of replicas."""
     admin.copies = 1
-    assert {each[0] for each in problems(admin)} == {"warning"}
+    assert {problem[0] for problem in problems(admin)} == {"warning"}
     assert len(problems(admin)) == 5

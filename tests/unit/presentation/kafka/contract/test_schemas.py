@@ -75,7 +75,10 @@ def test_asyncapi_has_every_topic() -> None:
     assert {channel["address"] for channel in DOCUMENT["channels"].values()} == TOPICS
     assert DOCUMENT["components"]["messages"].keys() == TOPICS
     assert DOCUMENT["components"]["schemas"].keys() == TOPICS
-    actions = {each["channel"]["$ref"].rpartition("/")[2]: each["action"] for each in DOCUMENT["operations"].values()}
+    actions = {
+        operation["channel"]["$ref"].rpartition("/")[2]: operation["action"]
+        for operation in DOCUMENT["operations"].values()
+    }
     assert actions == {topic: "receive" if topic in REQUEST_TOPICS.values() else "send" for topic in TOPICS}
 
 

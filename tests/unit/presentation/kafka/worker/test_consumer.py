@@ -74,13 +74,13 @@ class FakeConsumer:
         return [self.incoming.popleft() for _ in range(min(count, len(self.incoming)))]
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        self.paused.update(each.partition for each in partitions)
+        self.paused.update(partition.partition for partition in partitions)
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        self.paused.difference_update(each.partition for each in partitions)
+        self.paused.difference_update(partition.partition for partition in partitions)
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition] | None:
-        self.commits.append(({each.partition: each.offset for each in offsets}, asynchronous))
+        self.commits.append(({offset.partition: offset.offset for offset in offsets}, asynchronous))
         if self.refusing is not None and not asynchronous:
             raise KafkaException(self.refusing)
         error = self.refusing

@@ -112,7 +112,7 @@ async def test_requests_wait_for_a_missing_index(caplog: pytest.LogCaptureFixtur
         assert not any(task.done() for task in waiting)
         await raw.indexed()
         outcome = await asyncio.wait_for(asyncio.gather(*waiting), TIMEOUT_S)
-    assert {each.topic for each in outcome} == {"rag_search_result"}
+    assert {record.topic for record in outcome} == {"rag_search_result"}
     assert changes == [False, True]
     assert world.dependencies.not_ready() is None
     stopped = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
@@ -138,7 +138,7 @@ async def test_invalid_key_suspends_consumption() -> None:
         assert [await world.store.get("answer", f"r-{offset}") for offset in range(2)] == [None, None]
         model.error = None
         outcome = await asyncio.wait_for(asyncio.gather(*waiting), TIMEOUT_S)
-    assert [json.loads(each.value)["answer"] for each in outcome] == [ANSWER, ANSWER]
+    assert [json.loads(record.value)["answer"] for record in outcome] == [ANSWER, ANSWER]
     assert changes == [False, True]
 
 
@@ -270,7 +270,7 @@ async def test_dependencies_are_restricted_to_stages() -> None:
     """A worker that only searches needs no model."""
     dependencies = World(RagWorld()).dependencies
     dependencies.restrict_to(["search"])
-    assert [each.name for each in dependencies] == ["outcomes", "index", "embedder"]
+    assert [dependency.name for dependency in dependencies] == ["outcomes", "index", "embedder"]
 
 
 @pytest.mark.parametrize(

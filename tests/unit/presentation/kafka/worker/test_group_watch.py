@@ -37,9 +37,9 @@ class FakeClient:
         if self.commits_error is not None:
             raise self.commits_error
         return [
-            SimpleNamespace(topic=each.topic, partition=each.partition, metadata=metadata, offset=offset)
-            for each in asked
-            for metadata, offset in [self.commits.get(each.partition, (None, -1001))]
+            SimpleNamespace(topic=partition.topic, partition=partition.partition, metadata=metadata, offset=offset)
+            for partition in asked
+            for metadata, offset in [self.commits.get(partition.partition, (None, -1001))]
         ]
 
 
@@ -128,7 +128,7 @@ def test_check_reports_other_stores(client: FakeClient) -> None:
     """Nothing without a known store, and a warning with the remedy for another one."""
 
     def found() -> list[tuple[str, str]]:
-        return [(each.verdict, each.text) for each in check_stores(client, REQUEST_TOPICS, OURS, 1.0)]  # type: ignore[arg-type]
+        return [(result.verdict, result.text) for result in check_stores(client, REQUEST_TOPICS, OURS, 1.0)]  # type: ignore[arg-type]
 
     assert found() == []
     client.commits = {0: (commit_metadata(OURS), 7)}

@@ -210,7 +210,7 @@ class TestDuplicates:
         store = MemoryOutcomeStore()
         handler = handler_of(stages, store, options=HandlerOptions(tenant_field="tenant"))
         acme, globex = (record({**SEARCH, "metadata": {"tenant": name}}) for name in ("acme", "globex"))
-        tasks = [asyncio.ensure_future(handler.handle(each)) for each in (acme, globex, acme, globex)]
+        tasks = [asyncio.ensure_future(handler.handle(record)) for record in (acme, globex, acme, globex)]
         assert await becomes_true(lambda: len(stages.requests) == 2, 5)
         assert stages.gate
         stages.gate.set()
@@ -286,7 +286,7 @@ class TestDuplicates:
         assert stages.gate
         stages.gate.set()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [isinstance(each, asyncio.CancelledError) for each in ended] == [True, False, True, False]
+        assert [isinstance(outcome, asyncio.CancelledError) for outcome in ended] == [True, False, True, False]
         assert ended[1] == ended[3]
         assert len(stages.requests) == 2
 
@@ -404,12 +404,12 @@ class TestFailures:
             await handler.handle(record({**SEARCH, "request_id": f"r-{number}", "trace_id": "trace-abc"}))
         await handler.handle(record({"request_id": "r-2", "trace_id": "t" * 5000}))
         lines = [entry for entry in caplog.records if entry.message == "a request failed"]
-        assert [(each.levelname, each.__dict__["request_id"], each.__dict__["cause"]) for each in lines] == [
+        assert [(line.levelname, line.__dict__["request_id"], line.__dict__["cause"]) for line in lines] == [
             ("WARNING", "r-0", "vector_store_config"),
             ("INFO", "r-1", "embedding"),
             ("INFO", "r-2", "empty_or_missing"),
         ]
-        assert {each.__dict__["trace_id"][:200] for each in lines} == {"trace-abc", "t" * 200}
+        assert {line.__dict__["trace_id"][:200] for line in lines} == {"trace-abc", "t" * 200}
         assert len(lines[2].__dict__["trace_id"]) == 200
         assert lines[0].__dict__["reason"] == "index first"
 
@@ -427,7 +427,7 @@ class TestFailures:
         handler = handler_of(ScriptedStages(), FlakyStore([True] * 25), sleep=FakeSleep())
         await asyncio.gather(*(handler.handle(record({**SEARCH, "request_id": f"r-{n}"})) for n in range(5)))
         lines = [entry for entry in caplog.records if "outcome store" in entry.message]
-        assert [(each.levelname, each.message) for each in lines] == [
+        assert [(line.levelname, line.message) for line in lines] == [
             ("WARNING", "the outcome store fails: requests wait for it"),
             ("INFO", "the outcome store works again"),
         ]

@@ -32,12 +32,15 @@ class Brokers:
     def committed(self, places: Sequence[TopicPartition], timeout: float) -> list[SimpleNamespace]:
         if self.error is not None:
             raise KafkaException(self.error)
-        offsets = {(each.topic, each.partition): -1001 for each in places} | self.committed_offsets
+        offsets = {(partition.topic, partition.partition): -1001 for partition in places} | self.committed_offsets
         return [
             SimpleNamespace(
-                topic=each.topic, partition=each.partition, error=None, offset=offsets[each.topic, each.partition]
+                topic=partition.topic,
+                partition=partition.partition,
+                error=None,
+                offset=offsets[partition.topic, partition.partition],
             )
-            for each in places
+            for partition in places
         ]
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float, cached: bool) -> tuple[int, int]:
@@ -117,8 +120,8 @@ def test_unread_partition_with_lag_stalls(caplog: pytest.LogCaptureFixture) -> N
     monitor = rig.query(4)
     assert monitor.not_ready() == ("assigned partitions have requests and are not read (in/1): restart the worker")
     assert list(monitor.stalled) == [SECOND]
-    errors = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert [(each.topic, each.partition, each.lag) for each in errors] == [("in", 1, 3)]  # type: ignore[attr-defined]
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [(error.topic, error.partition, error.lag) for error in errors] == [("in", 1, 3)]  # type: ignore[attr-defined]
     rig.trackers[SECOND].start(2)
     assert (rig.query().stalled, monitor.not_ready()) == ({}, None)
 
@@ -167,5 +170,5 @@ def test_failed_query_keeps_the_lag(caplog: pytest.LogCaptureFixture) -> None:
     rig.brokers.without_leader = {FIRST}
     rig.brokers.ends[SECOND] = 8
     assert rig.query().lag == {FIRST: 5, SECOND: 8}
-    said = [each.error for each in caplog.records if each.levelno == logging.WARNING]  # type: ignore[attr-defined]
+    said = [record.error for record in caplog.records if record.levelno == logging.WARNING]  # type: ignore[attr-defined]
     assert said == ["_TRANSPORT"]

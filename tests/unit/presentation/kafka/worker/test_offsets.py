@@ -38,8 +38,8 @@ def test_committable_offset_is_the_first_unfinished(history: tuple[list[int], li
         else:
             tracker.finish(offset)
             finished.add(offset)
-        lowest = next((each for each in offsets if each not in finished), None)
-        below = [each for each in offsets if lowest is None or each < lowest]
+        lowest = next((offset for offset in offsets if offset not in finished), None)
+        below = [offset for offset in offsets if lowest is None or offset < lowest]
         assert tracker.committable == (below[-1] + 1 if below else None)
     assert tracker.in_flight == len(offsets) - len(settled)
 
@@ -50,8 +50,8 @@ def test_tracker_stores_nothing_below_the_committable_offset() -> None:
     for offset in range(10_000):
         tracker.start(offset)
         if offset % 3 == 2:
-            for each in (offset, offset - 2, offset - 1):
-                tracker.finish(each)
+            for finished in (offset, offset - 2, offset - 1):
+                tracker.finish(finished)
             assert tracker.committable == offset + 1
     assert tracker.in_flight == 1
     assert len(tracker._unfinished) == 1

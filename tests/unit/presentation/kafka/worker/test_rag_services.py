@@ -128,7 +128,7 @@ async def test_model_that_recovers_before_the_deadline_answers() -> None:
         handler_of(await RagWorld(llm=llm).indexed(), timeout_s=30.0), "answer", {"question": QUESTION}
     )
     assert topic == "rag_answer_result"
-    assert [each["doc_id"] for each in said["citations"]] == ["sessions"]
+    assert [citation["doc_id"] for citation in said["citations"]] == ["sessions"]
 
 
 async def test_tenant_cannot_select_documents_of_another() -> None:

@@ -150,7 +150,7 @@ async def test_every_request_is_written_and_settled(rig: Rig) -> None:
     rig.scheduler.submit(rig.requests(*values))
     await run_loop(100)
     assert sorted(rig.settled_requests()) == sorted((value, True) for value in values)
-    assert [each.value for each in rig.pump.written] == values
+    assert [record.value for record in rig.pump.written] == values
     assert (rig.scheduler.in_flight, rig.scheduler.waiting) == (0, 0)
 
 
@@ -217,7 +217,7 @@ async def test_stored_outcome_does_not_overtake_a_cancelled_request(rig: Rig) ->
     rig.scheduler.revoke([rig.tracker], False)
     await run_loop()
     assert sorted(rig.settled_requests()) == [(b"1", False), (b"2", False)]
-    assert [each.value for each in rig.pump.written] == [b"other"]
+    assert [record.value for record in rig.pump.written] == [b"other"]
 
 
 async def test_request_is_settled_after_its_delivery_report(rig: Rig) -> None:
@@ -240,7 +240,7 @@ async def test_outcomes_of_one_key_are_written_in_order(rig: Rig) -> None:
     assert rig.pump.written == []
     gate.set()
     await run_loop()
-    assert [each.value for each in rig.pump.written] == [b"1", b"2", b"3"]
+    assert [record.value for record in rig.pump.written] == [b"1", b"2", b"3"]
 
 
 async def test_outcomes_without_key_have_no_order(rig: Rig) -> None:
@@ -248,7 +248,7 @@ async def test_outcomes_without_key_have_no_order(rig: Rig) -> None:
     rig.handler.gate(b"1")
     rig.scheduler.submit(rig.requests(b"1", b"2", b"3"))
     await run_loop()
-    assert [each.value for each in rig.pump.written] == [b"2", b"3"]
+    assert [record.value for record in rig.pump.written] == [b"2", b"3"]
 
 
 @pytest.mark.parametrize("where", ["answers", "refusals"])
@@ -296,7 +296,7 @@ async def test_oversized_replacement_is_retried(rig: Rig, monkeypatch: pytest.Mo
     assert rig.scheduler.produce_error == "MSG_SIZE_TOO_LARGE"
     assert await becomes_true(lambda: len(rig.pump.written) == 4, START_TIMEOUT_S)
     await run_loop()
-    assert [each.value for each in rig.pump.written] == [b"a", *[b"too large"] * 3]
+    assert [record.value for record in rig.pump.written] == [b"a", *[b"too large"] * 3]
     assert list(rig.settled_requests()) == [(b"a", True)]
 
 
@@ -458,7 +458,7 @@ def test_cancellation_loses_no_slot(cancelled: list[tuple[int, int]], count: int
             await asyncio.sleep(0)
         async with asyncio.timeout(30):
             ended = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(each is None or isinstance(each, asyncio.CancelledError) for each in ended)
+        assert all(error is None or isinstance(error, asyncio.CancelledError) for error in ended)
         assert semaphore._value == count
 
     asyncio.run(play())

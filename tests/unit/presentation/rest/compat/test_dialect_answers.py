@@ -323,13 +323,13 @@ async def test_chunks_of_a_research_of_tavily() -> None:
         response = await sent("/tavily/research", {"input": QUESTION, "stream": True, "model": model})
         chunks = data_of(response)
         head = {"id": "ID", "object": "chat.completion.chunk", "model": named, "created": 0}
-        assert all(each == {**head, "choices": each["choices"]} for each in chunks)
+        assert all(chunk == {**head, "choices": chunk["choices"]} for chunk in chunks)
         source = {"title": REF.title, "url": REF.url}
 
         def call(name: str, number: int, arguments: str, **more: Any) -> dict[str, Any]:
             return {"name": name, "id": f"call_{number}", "arguments": arguments, **more}
 
-        assert [each["choices"] for each in chunks] == [
+        assert [chunk["choices"] for chunk in chunks] == [
             [{"index": 0, "delta": {"role": "assistant", **delta}}] for delta in (
                 {"tool_calls": {"type": "tool_call", "tool_call": [
                     call("WebSearch", 1, "Searching", queries=[SEARCHED.query])]}},
@@ -453,21 +453,23 @@ async def test_models_are_listed_and_found(prefix: str) -> None:
     async with app_client(NumberedServices()) as client:
         listed = (await client.get(f"{prefix}/models")).json()
         if prefix.startswith("/perplexity"):
-            assert [each["id"] for each in listed["data"]] == [
+            assert [model["id"] for model in listed["data"]] == [
                 "sonar", "sonar-pro", "sonar-reasoning", "sonar-reasoning-pro", "sonar-deep-research"]  # fmt: skip
             return
         for model in listed["data"]:
             assert (await client.get(f"{prefix}/models/{model['id']}")).json() == model
         missing = await client.get(f"{prefix}/models/none")
-    names = [each["id"] for each in listed["data"]]
+    names = [model["id"] for model in listed["data"]]
     assert names[:4] == ["research-shallow", "research-deep", "research-report", LLM]
     assert missing.status_code == 404
     if prefix == "/v1":
         assert missing.json()["error"]["param"] == "model"
         owners = ["llm-platform", "llm-platform", "llm-platform", "fake", "wordllama"]
-        assert [(each["object"], each["owned_by"]) for each in listed["data"]] == [("model", owner) for owner in owners]
+        assert [(model["object"], model["owned_by"]) for model in listed["data"]] == [
+            ("model", owner) for owner in owners
+        ]
         assert listed["object"] == "list"
     else:
         assert (listed["has_more"], listed["first_id"], listed["last_id"]) == (False, names[0], names[-1])
-        assert all(each["display_name"] == each["id"] for each in listed["data"])
-        assert {(each["type"], each["lifecycle"]) for each in listed["data"]} == {("model", "active")}
+        assert all(model["display_name"] == model["id"] for model in listed["data"])
+        assert {(model["type"], model["lifecycle"]) for model in listed["data"]} == {("model", "active")}

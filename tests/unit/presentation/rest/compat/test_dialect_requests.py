@@ -207,7 +207,9 @@ async def test_forms_of_a_search(
     """Each query is a search with all filters."""
     response, requests = await sent(path, body)
     assert response.status_code == 200, response.text
-    assert [each.model_dump() for each in requests] == [WebSearchRequest(**each).model_dump() for each in understood]
+    assert [request.model_dump() for request in requests] == [
+        WebSearchRequest(**fields).model_dump() for fields in understood
+    ]
     assert response.headers.get("x-ignored-fields") == ignored
 
 

@@ -191,7 +191,10 @@ async def test_states_of_an_asynchronous_chat() -> None:
     assert (failed["status"], failed["error_message"], failed["response"], failed["completed_at"]) == (
         "FAILED", "Too late.", None, None)  # fmt: skip
     assert failed["failed_at"] >= failed["created_at"]
-    assert [[each["id"] for each in page["requests"]] for page in (first, second)] == [[other["id"]], [task["id"]]]
+    assert [[request["id"] for request in page["requests"]] for page in (first, second)] == [
+        [other["id"]],
+        [task["id"]],
+    ]
     assert second["next_token"] is None
 
 
@@ -224,7 +227,7 @@ async def test_text_that_was_sent_is_declared_void(path: str, body: dict[str, An
     if "choices" in events[0]:
         deltas = [event["choices"][0]["delta"] for event in events if event["choices"]]
         text = "".join(delta.get("content") or "" for delta in deltas)
-        places = [each["url_citation"] for delta in deltas for each in delta.get("annotations", ())]
+        places = [annotation["url_citation"] for delta in deltas for annotation in delta.get("annotations", ())]
     else:
         text = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
         content = events[-1]["response"]["output"][-1]["content"][0]
@@ -266,7 +269,10 @@ async def test_vectors_are_in_the_form_of_the_client() -> None:
             assert (refused.status_code, refused.json()["error"]["param"].partition(".")[0]) == (400, name)
         assert (await embed(input="x", dimensions=size)).status_code == 200
         other = await client.post("/v1/embeddings", json={"model": "other", "input": "x"})
-    assert [(each["object"], each["index"]) for each in both["data"]] == [("embedding", 0), ("embedding", 1)]
+    assert [(embedding["object"], embedding["index"]) for embedding in both["data"]] == [
+        ("embedding", 0),
+        ("embedding", 1),
+    ]
     assert (both["object"], both["model"]) == ("list", "wordllama/l2_supercat_256")
     assert both["usage"]["prompt_tokens"] == both["usage"]["total_tokens"] > 2
     decoded = struct.unpack(f"<{size}f", base64.b64decode(one["embedding"]))

@@ -80,7 +80,7 @@ async def test_no_more_results_than_asked_for(
     results = answer if isinstance(answer, list) else answer["results"]
     queries = len(sent["query"]) if isinstance(sent["query"], list) else 1
     most = sent.get("count", sent.get("max_results", 0)) * queries
-    assert [each.get("url") or each["link"] for each in results] == [each.url for each in hits(most)]
+    assert [result.get("url") or result["link"] for result in results] == [hit.url for hit in hits(most)]
 
 
 async def test_a_page_is_read_once_and_no_more_than_a_few_at_once(services: FakeServices) -> None:
@@ -98,7 +98,7 @@ async def test_a_page_is_read_once_and_no_more_than_a_few_at_once(services: Fake
         services.gate.set()
         documents = (await loading).json()
     assert services.requests == urls
-    assert [each["metadata"]["source"] for each in documents] == urls
+    assert [document["metadata"]["source"] for document in documents] == urls
 
 
 async def test_ignored_fields_are_named(client: httpx2.AsyncClient) -> None:
@@ -161,6 +161,6 @@ async def test_of_a_page_that_was_read_a_result_has_what_fits_the_question(
 async def test_models_have_a_date(client: httpx2.AsyncClient) -> None:
     """Clients show it, and 1970 is none."""
     for path in ("/v1/models", "/perplexity/v1/models"):
-        assert {each["created"] for each in (await client.get(path)).json()["data"]} == {1795305600}
+        assert {model["created"] for model in (await client.get(path)).json()["data"]} == {1795305600}
     listed = (await client.get("/anthropic/v1/models")).json()["data"]
-    assert {each["created_at"] for each in listed} == {"2026-11-22T00:00:00Z"}
+    assert {model["created_at"] for model in listed} == {"2026-11-22T00:00:00Z"}

@@ -22,7 +22,7 @@ Body = Mapping[str, Any]
 def chat(model: str, *messages: str, **fields: Any) -> dict[str, Any]:
     """A conversation: the last message is of the user, the ones before it of the system."""
     *before, last = messages
-    sent = [*({"role": "system", "content": each} for each in before), {"role": "user", "content": last}]
+    sent = [*({"role": "system", "content": text} for text in before), {"role": "user", "content": last}]
     return {"model": model, "messages": sent, **fields}
 
 
@@ -222,7 +222,7 @@ def test_questions_are_looked_for_in_the_turns_that_are_kept(monkeypatch: pytest
     ]
     question = chat_completions.CompletionMessage(role="user", content="What is tea?")
     history = chat_completions.research_request([*turns, question], "shallow").history
-    assert [(each.question, each.answer) for each in history] == [
+    assert [(turn.question, turn.answer) for turn in history] == [
         (f"user {number}", f"assistant {number}") for number in range(30 - MAX_STORED_TURNS, 30)
     ]
     assert len(looked_at) == MAX_STORED_TURNS

@@ -42,7 +42,7 @@ async def test_config_lists_what_can_be_searched(client: httpx2.AsyncClient, ser
     }
     services.source_kinds.pop("searxng")
     config = (await client.get("/searxng/config")).json()
-    assert [(each["name"], each["categories"]) for each in config["engines"]] == [("documents", ["general"])]
+    assert [(engine["name"], engine["categories"]) for engine in config["engines"]] == [("documents", ["general"])]
 
 
 async def test_autocompleter_returns_the_query_and_no_suggestions(client: httpx2.AsyncClient) -> None:

@@ -46,8 +46,8 @@ async def test_a_stream_has_the_json_in_its_last_chunks(client: httpx2.AsyncClie
     """The text of the answer is not sent: what a client joins is the object."""
     response = await client.post(path, json=body(model, stream=True))
     data = [line[6:] for line in response.text.splitlines() if line.startswith("data: ")]
-    chunks = [json.loads(each) for each in data if each != "[DONE]"]
-    text = "".join(each["choices"][0]["delta"].get("content", "") for each in chunks)
+    chunks = [json.loads(line) for line in data if line != "[DONE]"]
+    text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
     assert json.loads(text) == {"says": "An event loop runs tasks. [1]", "tasks": [1]}
     assert (data[-1], chunks[-1]["choices"][0]["finish_reason"]) == ("[DONE]", "stop")
 
@@ -118,7 +118,7 @@ async def test_annotations_are_the_markers_of_the_json_text(sdk: openai.AsyncOpe
     """Each points to a marker in a string; a list of numbers is no citation."""
     answer = await sdk.chat.completions.create(model="research-deep", messages=MESSAGES, response_format=JSON_SCHEMA)  # type: ignore[call-overload]
     message = answer.choices[0].message
-    [citation] = [each.url_citation for each in message.annotations]
+    [citation] = [annotation.url_citation for annotation in message.annotations]
     assert message.content[citation.start_index : citation.end_index] == "[1]"
     assert citation.url == REF.url
 

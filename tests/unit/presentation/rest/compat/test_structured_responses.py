@@ -160,7 +160,7 @@ async def test_results_of_tools_go_back_to_the_model(sdk: openai.AsyncOpenAI, se
 async def test_text_behind_its_calls_is_of_the_same_turn(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """A model that reads calls expects their results right behind them."""
     call = {"type": "function_call", "call_id": "1", "name": "weather", "arguments": "{}"}
-    texts = [{"role": "assistant", "content": each} for each in ("I look.", "In Oslo.")]
+    texts = [{"role": "assistant", "content": text} for text in ("I look.", "In Oslo.")]
     sent = [{"role": "user", "content": "Weather?"}, call, *texts, OUTPUT, texts[0]]
     await client.post("/v1/responses", json={"model": "fake/fake-1", "input": sent})
     [prompt] = services.requests

@@ -156,7 +156,7 @@ def test_stream_example_is_a_valid_stream(path: str) -> None:
     answer = dict(operations())[f"post {path}"]["responses"]["200"]
     stream = answer["content"]["text/event-stream"]
     frames = [
-        dict(line.split(": ", 1) for line in each.splitlines()) for each in stream["example"].strip().split("\n\n")
+        dict(line.split(": ", 1) for line in event.splitlines()) for event in stream["example"].strip().split("\n\n")
     ]
     for number, frame in enumerate(frames, 1):
         validator_of(stream["x-itemSchema"]).validate(frame)
@@ -190,11 +190,13 @@ async def test_example_requests_are_accepted() -> None:
         for name, operation in operations():
             method, path = name.split(" ")
             parameters = {
-                each["name"]: each["example"] for each in operation.get("parameters", ()) if "example" in each
+                parameter["name"]: parameter["example"]
+                for parameter in operation.get("parameters", ())
+                if "example" in parameter
             }
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
             url = path.format(**parameters)
-            query = {each: value for each, value in parameters.items() if f"{{{each}}}" not in path}
+            query = {parameter: value for parameter, value in parameters.items() if f"{{{parameter}}}" not in path}
             answer = await client.request(method, url, params=query, json=body)
             if "/sources/" in path:  # the research of the example was never made
                 assert answer.json()["code"] == "source_not_held"

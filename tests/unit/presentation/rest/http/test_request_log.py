@@ -152,7 +152,7 @@ def test_steps_are_quiet_unless_debugging() -> None:
             request_log.quiet_steps()
             assert {logger.level for logger in loggers} == {expected}
             background = (research_job_worker.log, webhook_service.log, store_service.log)  # not part of a request
-            assert all(each.getEffectiveLevel() == level for each in background)
+            assert all(logger.getEffectiveLevel() == level for logger in background)
     finally:
         root.setLevel(before)
         for logger in loggers:

@@ -61,8 +61,8 @@ class Explorer:
         self._source_kinds = _source_kinds(run.request)
         self._searches_at_once = asyncio.Semaphore(CONCURRENT_SEARCHES)
         self._ranks_at_once = asyncio.Semaphore(CONCURRENT_RANKINGS)
-        each = len(self._languages) * QUERIES_PER_LANGUAGE * len(self._source_kinds)
-        self._expected = ExpectedCalls(run.budget, each)
+        per_round = len(self._languages) * QUERIES_PER_LANGUAGE * len(self._source_kinds)
+        self._expected = ExpectedCalls(run.budget, per_round)
         self._stored: asyncio.Task[Mapping[str, Score]]
         self._group: asyncio.TaskGroup
 

@@ -82,13 +82,13 @@ async def make_report(run: ReportRun) -> FinishedReport:
 
 def _page_requests(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[PageRequest]) -> list[PageRequest]:
     """The results to read, best first, and spare ones. Addresses of the request are not repeated."""
-    requested = {canonical_url(each.url) for each in given}
+    requested = {canonical_url(request.url) for request in given}
     room = max(0, run.options.pages - len(given))
     limit = room + SPARE_PAGES if room else 0
     return [
-        PageRequest(url=item.url, title=item.title, question=each.candidate.question, score=each.score.value)
-        for each in best[:limit]
-        if canonical_url((item := each.candidate.item).url) not in requested
+        PageRequest(url=item.url, title=item.title, question=ranked.candidate.question, score=ranked.score.value)
+        for ranked in best[:limit]
+        if canonical_url((item := ranked.candidate.item).url) not in requested
     ]
 
 
@@ -98,26 +98,28 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
         return pages
     run.budget.expect_calls("rank", -(-len(pages) // BATCH))
     summaries = await reader.summaries(run.budget.phase_end("collect_summaries"))
-    summarized = [each for each in pages if each.page.url in summaries]
-    texts = [summaries[each.page.url] for each in summarized]
-    key = run.stage_key("rank", RANK_VERSION, query=run.request.query, summaries=[each.text for each in texts])
+    summarized = [read_page for read_page in pages if read_page.page.url in summaries]
+    texts = [summaries[read_page.page.url] for read_page in summarized]
+    key = run.stage_key("rank", RANK_VERSION, query=run.request.query, summaries=[summary.text for summary in texts])
     stored = await run.checkpoints.get("ranked_summaries", key, RankedSummaries)
     if stored is None or len(stored.scores) != len(summarized):
         ranking = await rank_summaries(texts, run.request.query, run.llm("rank", "rank_summaries"))
-        urls = tuple(each.url for each in texts)
+        urls = tuple(summary.url for summary in texts)
         stored = RankedSummaries(urls=urls, scores=ranking.scores, degraded=ranking.degraded)
         if run.record_stage("rank", ranking.degraded):
             await run.checkpoints.put("ranked_summaries", key, stored)
     else:
         run.add_degraded(*stored.degraded)
     order = sorted(zip(summarized, stored.scores, strict=True), key=lambda pair: -pair[1].value)
-    late = [each for each in pages if each.page.url not in summaries]
+    late = [read_page for read_page in pages if read_page.page.url not in summaries]
     return [*(page for page, _ in order), *late][:count]
 
 
 def _emit_sources(run: ReportRun, sources: Sequence[Source], pages: Sequence[ReadPage]) -> None:
-    scores = {each.request.url: each.request.score for each in pages}
-    kept = tuple(events.RankedResult(url=each.url, title=each.title, score=scores.get(each.url)) for each in sources)
+    scores = {read_page.request.url: read_page.request.score for read_page in pages}
+    kept = tuple(
+        events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url)) for source in sources
+    )
     run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
     run.emit(events.SourcesNumbered.of(run.request_id, sources))
 
@@ -131,7 +133,7 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
     key = run.stage_key(
         "write", writer.report_version, query=run.request.query, questions=explored.questions,
         instructions=run.request.instructions, context=run.request.context,
-        sources=[(each.title, each.url, each.text) for each in sources],
+        sources=[(source.title, source.url, source.text) for source in sources],
     )
     stored = await run.checkpoints.get("answers", key, KeptSynthesis)
     answer = await write(
@@ -200,7 +202,7 @@ async def _remaining_summaries(run: ReportRun, reader: ReadScheduler, pages: Seq
     """The summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
     soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
     summaries = await reader.summaries(min(soon, run.budget.phase_end("write")))
-    if missing := {each.page.url for each in pages} - summaries.keys():
+    if missing := {read_page.page.url for read_page in pages} - summaries.keys():
         run.add_degraded(Degraded(component="summarize", reason=SUMMARIES_LATE.format(count=len(missing))))
     return list(summaries.values())
 
@@ -236,7 +238,9 @@ def _finish(
         latency_s=asyncio.get_running_loop().time() - run.context.began,
     )
     cut_tokens = (
-        response.metadata.truncated_tokens + report_sources.cut_tokens + sum(each.cut_tokens for each in summaries)
+        response.metadata.truncated_tokens
+        + report_sources.cut_tokens
+        + sum(summary.cut_tokens for summary in summaries)
     )
     report_metadata = {"plan": explored.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
     response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
@@ -262,7 +266,7 @@ def _record_degraded(
     run: ReportRun, report_sources: ReportSources, short: Shortfall, summaries: Sequence[Summary]
 ) -> None:
     run.add_degraded(*report_sources.degraded, *short.degraded())
-    if cut := sum(each.cut_tokens > 0 for each in summaries):
+    if cut := sum(summary.cut_tokens > 0 for summary in summaries):
         run.add_degraded(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
     if run.checkpoints.failure:
         run.add_degraded(Degraded.of("store", run.checkpoints.failure))

@@ -76,19 +76,22 @@ class _Entry:
 
 async def rank(candidates: Sequence[Candidate], question: str, direction: str, llm: ILLMProvider | None) -> Ranking:
     """Rank at most BATCH results in one call; `direction` is the sub-question whose search found them."""
-    entries = [_Entry(each.item.title, each.item.text, _host(each.item.url), each.queries) for each in candidates]
+    entries = [
+        _Entry(candidate.item.title, candidate.item.text, _host(candidate.item.url), candidate.queries)
+        for candidate in candidates
+    ]
     return await _rate(entries, question, direction, llm, RANK_SNIPPET_CHARS)
 
 
 async def rank_summaries(summaries: Sequence[Summary], question: str, llm: ILLMProvider | None) -> Ranking:
     """Rank any number of summaries, BATCH in a call, the calls concurrently."""
-    entries = [_Entry(each.title, each.text) for each in summaries]
+    entries = [_Entry(summary.title, summary.text) for summary in summaries]
     batches = [entries[start : start + BATCH] for start in range(0, len(entries), BATCH)]
     made = await asyncio.gather(*(_rate(batch, question, question, llm, RANK_SUMMARY_CHARS) for batch in batches))
     return Ranking(
-        scores=tuple(score for each in made for score in each.scores),
-        defaulted=sum(each.defaulted for each in made),
-        degraded=tuple(entry for each in made for entry in each.degraded),
+        scores=tuple(score for ranking in made for score in ranking.scores),
+        defaulted=sum(ranking.defaulted for ranking in made),
+        degraded=tuple(entry for ranking in made for entry in ranking.degraded),
     )
 
 
@@ -108,7 +111,9 @@ async def _rate(
     if not any(criteria):
         unreadable = Degraded(component=f"rank/{llm.name}", reason=UNREADABLE)
         return _fallback_ranking(entries, question, direction, (*answer.degraded, unreadable))
-    scores = tuple(Score(value=mean(each), by="model", criteria=each) if each else DEFAULT_SCORE for each in criteria)
+    scores = tuple(
+        Score(value=mean(marks), by="model", criteria=marks) if marks else DEFAULT_SCORE for marks in criteria
+    )
     return Ranking(scores, criteria.count(None), answer.degraded)
 
 
@@ -253,13 +258,15 @@ class RankScheduler:
         unscored = [address for address in addresses if address not in state.scores]
         llm = run.llm("rank")
         if unscored:
-            ranking = await rank([state.candidates[each] for each in unscored], run.request.query, question, llm)
+            ranking = await rank([state.candidates[address] for address in unscored], run.request.query, question, llm)
             state.scores |= dict(zip(unscored, ranking.scores, strict=True))
             if run.record_stage("rank", ranking.degraded) and llm:
                 await self._store(unscored, keys)
-        defaulted = sum(state.scores[each].by != "model" for each in addresses) if llm else 0
+        defaulted = sum(state.scores[address].by != "model" for address in addresses) if llm else 0
         state.fallback_scores += defaulted
-        kept = sorted((self._ranked_result(address) for address in addresses), key=lambda each: -(each.score or 0.0))
+        kept = sorted(
+            (self._ranked_result(address) for address in addresses), key=lambda result: -(result.score or 0.0)
+        )
         run.emit(Ranked(request_id=run.request_id, query=query, kept=tuple(kept), defaulted=defaulted))
 
     async def _store(self, addresses: Sequence[str], keys: Mapping[str, str]) -> None:

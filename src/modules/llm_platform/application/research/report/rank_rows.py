@@ -80,7 +80,7 @@ def _title_variants(row: MatchedRow) -> tuple[str, ...]:
 
 
 def _best_match_level(variants: tuple[str, ...], title: str) -> int:
-    return max(_match_level(each, title) for each in variants)
+    return max(_match_level(variant, title) for variant in variants)
 
 
 def _match_level(variants: str, title: str) -> int:
@@ -132,7 +132,7 @@ _BEFORE_TITLE = re.compile(r"\s*[\[(#№]?(\d{1,2})[\])]?\s*[.):：|]")
 def parse_ranked_rows(row: Row) -> Iterator[MatchedRow]:
     """The results of a row: several for an object with a key for each result; none without a score."""
     found = _of_object(row) if isinstance(row, Mapping) else iter((_of_array(row),))
-    return (each for each in found if each.marks)
+    return (row for row in found if row.marks)
 
 
 def _of_array(cells: Sequence[object]) -> MatchedRow:

@@ -65,8 +65,12 @@ def replay_events(
     too_many = len(events) > MAX_EVENTS or len(sources) > MAX_SOURCES
     if too_many or text_chars > MAX_TEXT_CHARS or not isinstance(done, research_events.Done):
         return None
-    openable = tuple(_shortened(each) for each in {each.index: each for each in sources}.values() if is_openable(each.url))
-    replayed = [each for event in events[:-1] if (each := _event(event, openable, request)) is not None]
+    openable = tuple(
+        _shortened(source)
+        for source in {source.index: source for source in sources}.values()
+        if is_openable(source.url)
+    )
+    replayed = [kept for event in events[:-1] if (kept := _event(event, openable, request)) is not None]
     events, text = _sanitised(replayed, openable)
     answer = _answer(done.response, text, openable, request, language)
     return (*events, done.model_copy(update={"response": answer})), openable
@@ -118,10 +122,10 @@ def _event(
         case research_events.Planned():
             return event.model_copy(update={"questions": _questions(event.questions, request)})
         case research_events.Searched():
-            results = tuple(_shortened(each) for each in event.results[:MAX_RAW_RESULTS] if is_openable(each.url))
+            results = tuple(_shortened(result) for result in event.results[:MAX_RAW_RESULTS] if is_openable(result.url))
             return _shortened(event).model_copy(update={"results": results})
         case research_events.Ranked():
-            kept = tuple(_shortened(each) for each in event.kept if is_openable(each.url))
+            kept = tuple(_shortened(result) for result in event.kept if is_openable(result.url))
             return _shortened(event).model_copy(update={"kept": kept})
         case research_events.Read() | research_events.Summarized():
             return event if is_openable(event.url) or event.url in request.urls else None
@@ -142,13 +146,13 @@ def _event(
 def _answer(
     replayed: dtos.ResearchResponse, text: str, sources: tuple[dtos.Source, ...], request: dtos.ResearchRequest, language: str
 ) -> dtos.ResearchResponse:
-    cited = frozenset(each.index for each in replayed.sources)
+    cited = frozenset(source.index for source in replayed.sources)
     meta, citations = replayed.metadata, replayed.citations
     uncited, uncited_sentences = meta.uncited[:MAX_UNCITED], meta.uncited_sentences
     if (
         text != replayed.synthesis
         or not _are_valid(citations, text, sources)
-        or not all(0 <= each.start <= each.end <= len(text) for each in uncited)
+        or not all(0 <= span.start <= span.end <= len(text) for span in uncited)
         or not within_limits(citations, text, language)
     ):
         checked = CitationChecker(sources, language).check(text)
@@ -169,7 +173,7 @@ def _answer(
             "depth": "report",
             "synthesis": text,
             "output": None,  # made for each request
-            "sources": tuple(dtos.SourceRef.of(each) for each in sources if each.index in cited),
+            "sources": tuple(dtos.SourceRef.of(source) for source in sources if source.index in cited),
             "citations": citations,
             "raw_results": None if replayed.raw_results is None else _raw_results(replayed.raw_results),
             "degraded": tuple(map(_shortened, replayed.degraded[:MAX_NOTES])),
@@ -180,14 +184,14 @@ def _answer(
 
 def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[dtos.Source]) -> bool:
     """Whether each citation names a source, a range of the text, and a quote that is in the source at its offsets."""
-    texts = {each.index: each.text for each in sources}
+    texts = {source.index: source.text for source in sources}
     return all(
-        each.source_index in texts
-        and 0 <= each.start <= each.end <= len(text)
-        and all(0 <= cell.start <= cell.end <= len(text) for cell in each.cells)
-        and 0 <= each.quote_start <= each.quote_end
-        and texts[each.source_index][each.quote_start : each.quote_end] == each.quote
-        for each in citations
+        citation.source_index in texts
+        and 0 <= citation.start <= citation.end <= len(text)
+        and all(0 <= cell.start <= cell.end <= len(text) for cell in citation.cells)
+        and 0 <= citation.quote_start <= citation.quote_end
+        and texts[citation.source_index][citation.quote_start : citation.quote_end] == citation.quote
+        for citation in citations
     )
 
 
@@ -203,12 +207,12 @@ def _shortened(value: Model) -> Model:
 
 
 def _raw_results(raw: Sequence[dtos.RawResult]) -> tuple[dtos.RawResult, ...]:
-    return tuple(_shortened(each) for each in raw[:MAX_RAW_RESULTS] if is_openable(each.url))
+    return tuple(_shortened(result) for result in raw[:MAX_RAW_RESULTS] if is_openable(result.url))
 
 
 def _questions(questions: Iterable[str], request: dtos.ResearchRequest) -> tuple[str, ...]:
     written = (request.query, *(request.plan or ()))
-    return tuple(each for each in questions if is_query(each, written))[:dtos.MAX_PLAN_QUESTIONS]
+    return tuple(question for question in questions if is_query(question, written))[:dtos.MAX_PLAN_QUESTIONS]
 
 
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
@@ -319,11 +323,11 @@ async def find_stored_report(
     if found is None and offline:
         asked = request_key(request, language)
         candidates = [
-            each
-            for each in await checkpoints.values("answers", StoredReport)
-            if each.asked == asked and request.plan in (None, each.plan)
+            report
+            for report in await checkpoints.values("answers", StoredReport)
+            if report.asked == asked and request.plan in (None, report.plan)
         ]
-        found = max(candidates, key=lambda each: each.finished_at, default=None)
+        found = max(candidates, key=lambda report: report.finished_at, default=None)
     return found and await asyncio.to_thread(_sanitized_report, found, request, language)
 
 
@@ -373,7 +377,7 @@ def report_key(
     return checkpoints.key(
         "|".join(versions), "|".join(by), request=_identity(request),
         made=(options.pages, options.query_languages, options.results_per_search, options.max_tokens),
-        **({"earlier": [(each.url, each.title, each.text) for each in earlier]} if earlier else {}),
+        **({"earlier": [(source.url, source.title, source.text) for source in earlier]} if earlier else {}),
     )
 
 

@@ -35,11 +35,11 @@ class ReportSources:
 
 def from_pages(pages: Sequence[ReadPage]) -> ReportSources:
     """The pages as sources, each cut to MAX_SOURCE_CHARS."""
-    cut = [each.page for each in pages if len(each.page.text) > MAX_SOURCE_CHARS]
+    cut = [read_page.page for read_page in pages if len(read_page.page.text) > MAX_SOURCE_CHARS]
     reason = CUT_PAGE.format(chars=MAX_SOURCE_CHARS)
     return ReportSources(
-        sources=tuple(_page_source(number, each) for number, each in enumerate(pages, 1)),
-        documents=frozenset(each.request.url for each in pages if each.is_document),
+        sources=tuple(_page_source(number, read_page) for number, read_page in enumerate(pages, 1)),
+        documents=frozenset(read_page.request.url for read_page in pages if read_page.is_document),
         cut_tokens=sum(_tokens_cut(page.text) for page in cut),
         degraded=tuple(Degraded(component=f"source/{page.title[:MAX_NAME_CHARS]}", reason=reason) for page in cut),
     )
@@ -47,7 +47,7 @@ def from_pages(pages: Sequence[ReadPage]) -> ReportSources:
 
 def from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
     """The texts of the best search results as sources, where no page could be read."""
-    items = [each.candidate.item for each in best if each.candidate.item.text][:count]
+    items = [ranked.candidate.item for ranked in best if ranked.candidate.item.text][:count]
     sources = tuple(
         Source(
             index=number, title=item.title, url=item.url, text=item.text, published=item.published_date,
@@ -65,12 +65,12 @@ def _is_file(item: WebSearchResultItem) -> bool:
 
 def raw_results(best: Sequence[RankedCandidate], report_sources: ReportSources) -> tuple[RawResult, ...]:
     """The sources by number, then all other results, best first."""
-    by_address = {canonical_url(each.candidate.item.url): each for each in best}
+    by_address = {canonical_url(ranked.candidate.item.url): ranked for ranked in best}
     read = [
-        _raw_source(each, by_address.pop(canonical_url(each.url), None), report_sources)
-        for each in report_sources.sources
+        _raw_source(source, by_address.pop(canonical_url(source.url), None), report_sources)
+        for source in report_sources.sources
     ]
-    rest = [_raw_result(each, each.candidate.item.text) for each in by_address.values()]
+    rest = [_raw_result(ranked, ranked.candidate.item.text) for ranked in by_address.values()]
     return (*read, *rest)
 
 

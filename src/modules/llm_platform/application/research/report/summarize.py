@@ -48,7 +48,7 @@ def extractive_summary(page: Page, question: str, language: str, *, long: bool) 
     chosen = list(_unique([*opening[:OPENING], *answering, *opening[OPENING:]], count))
     if not chosen:
         return sanitize(text[:FALLBACK_CHARS], ()).strip()
-    return sanitize("\n".join(f"- {each}" for each in chosen) if long else " ".join(chosen), ()).strip()
+    return sanitize("\n".join(f"- {sentence}" for sentence in chosen) if long else " ".join(chosen), ()).strip()
 
 
 def _opening(text: str, count: int) -> Iterable[Sentence]:
@@ -63,7 +63,7 @@ def _is_standalone(sentence: Sentence) -> bool:
 
 
 def _unique(sentences: Iterable[Sentence], count: int) -> Iterable[str]:
-    return itertools.islice(dict.fromkeys(each.text.strip() for each in sentences), count)
+    return itertools.islice(dict.fromkeys(sentence.text.strip() for sentence in sentences), count)
 
 
 SUMMARY_VERSION = "1"  # part of store keys: raise it when the prompt changes

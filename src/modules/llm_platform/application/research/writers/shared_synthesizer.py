@@ -76,7 +76,8 @@ class SharedSynthesizer(StreamingSynthesizer):
 
     def _key(self, request: SynthesisRequest) -> str:
         sources = [
-            (each.index, each.url, each.title, each.published, _text_digest(each.text)) for each in request.sources
+            (source.index, source.url, source.title, source.published, _text_digest(source.text))
+            for source in request.sources
         ]
         text = (request.question, list(request.questions), sources, request.language)
         wishes = (request.max_tokens, request.instructions, request.context)

@@ -154,7 +154,7 @@ class EdgeCollection:
             request = edge.QueryRequest(
                 limit=limit,
                 query=edge.Fusion.Dbsf(),
-                prefetches=[edge.Prefetch(limit=CANDIDATES, query=each, filter=fields) for each in lists],
+                prefetches=[edge.Prefetch(limit=CANDIDATES, query=query, filter=fields) for query in lists],
                 with_payload=True,
             )
             points = current.shard.query(request)
@@ -192,7 +192,7 @@ class EdgeCollection:
             request = edge.ScrollRequest(limit=count + 1, filter=fields, with_payload=True, with_vector=False)
             records, _ = shard.scroll(request)
             found = [(record.id, record.payload) for record in records if record.payload]
-            return [payloads.passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
+            return [payloads.passage_of(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -216,8 +216,8 @@ class EdgeCollection:
                 replaced = [document.doc_id for point, (document, _) in new.items() if point in stored]
                 work.shard.update(delete_operation(edge, replaced))
             points = [
-                edge.Point(each.id, vectors(edge, each.vector, each.words), each.payload)
-                for each in payloads.prepared(work.facts, *(passages for _, passages in new.values()))
+                edge.Point(point.id, vectors(edge, point.vector, point.words), point.payload)
+                for point in payloads.prepared(work.facts, *(passages for _, passages in new.values()))
             ]
             points += [edge.Point(point, {}, payloads.document_payload(document)) for point, (document, _) in new.items()]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
@@ -228,18 +228,20 @@ class EdgeCollection:
         with translated():
             work = self._begun()
             self._require_room(work)
-            passages = [each for _, theirs in documents for each in theirs]
-            found = zip(passages, payloads.center_vectors([each.vector for each in passages], work.facts), strict=True)
+            passages = [passage for _, theirs in documents for passage in theirs]
+            found = zip(
+                passages, payloads.center_vectors([passage.vector for passage in passages], work.facts), strict=True
+            )
             made = [
-                edge.PointVectors(each.passage.id, {payloads.DENSE: vector})
-                for each, vector in found
+                edge.PointVectors(embedded.passage.id, {payloads.DENSE: vector})
+                for embedded, vector in found
                 if vector is not None
             ]
             if made:
                 work.shard.update(edge.UpdateOperation.update_vectors(made))
             points = [
-                edge.Point(payloads.document_point(each.doc_id), {}, payloads.document_payload(each))
-                for each, _ in documents
+                edge.Point(payloads.document_point(document.doc_id), {}, payloads.document_payload(document))
+                for document, _ in documents
             ]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 

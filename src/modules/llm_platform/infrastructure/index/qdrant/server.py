@@ -61,7 +61,7 @@ def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
     if hybrid.vector is not None:
         lists.append((payloads.DENSE, hybrid.vector))
     prefetch = [
-        models.Prefetch(query=each, using=using, filter=fields, limit=CANDIDATES) for using, each in lists
+        models.Prefetch(query=vector, using=using, filter=fields, limit=CANDIDATES) for using, vector in lists
     ]
     return {
         "prefetch": prefetch,
@@ -70,13 +70,13 @@ def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
     }
 
 
-def passage_point(each: payloads.PreparedPoint) -> PointStruct:
+def passage_point(point: payloads.PreparedPoint) -> PointStruct:
     from qdrant_client import models
 
-    vectors: dict[str, Any] = {} if each.vector is None else {payloads.DENSE: each.vector}
-    if each.words:
-        vectors[payloads.WORDS] = models.SparseVector(indices=each.words.indices, values=each.words.values)
-    return models.PointStruct(id=each.id, vector=vectors, payload=each.payload)
+    vectors: dict[str, Any] = {} if point.vector is None else {payloads.DENSE: point.vector}
+    if point.words:
+        vectors[payloads.WORDS] = models.SparseVector(indices=point.words.indices, values=point.words.values)
+    return models.PointStruct(id=point.id, vector=vectors, payload=point.payload)
 
 
 def bare_point(point_id: str, payload: dict[str, Any]) -> PointStruct:

@@ -74,7 +74,7 @@ class QdrantVectorStore(IVectorStore):
         """
         with qdrant_server.translated(collection):
             facts = await self._known(collection)
-            points = [qdrant_server.passage_point(each) for each in payloads.prepared(facts, passages)]
+            points = [qdrant_server.passage_point(point) for point in payloads.prepared(facts, passages)]
             sent_before = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
             for first in range(0, sent_before, BATCH_POINTS):
                 await self._upsert(collection, points[first : first + BATCH_POINTS])
@@ -111,7 +111,8 @@ class QdrantVectorStore(IVectorStore):
                 async with asyncio.timeout(self._timeout):
                     records = await client.retrieve(collection, ids, with_payload=True)
                 found |= {
-                    document.doc_id: document for document in (payloads.document_of(each.payload or {}) for each in records)
+                    document.doc_id: document
+                    for document in (payloads.document_of(record.payload or {}) for record in records)
                 }
         return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
 
@@ -139,7 +140,7 @@ class QdrantVectorStore(IVectorStore):
                 [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
             )
             found = [(record.id, record.payload or {}) async for record in self._records(collection, fields)]
-            return [payloads.passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
+            return [payloads.passage_of(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
 
     async def finish(self, collection: str) -> None:
         """Does nothing: writes to a server are visible at once."""

@@ -55,7 +55,7 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
 
 def all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     if settings.LLM_PROVIDERS:
-        return tuple(_with_unique_names([_listed(each, settings) for each in settings.LLM_PROVIDERS]))
+        return tuple(_with_unique_names([_listed(provider, settings) for provider in settings.LLM_PROVIDERS]))
     return tuple(_with_unique_names(list(_single_variables(settings))))
 
 
@@ -75,20 +75,20 @@ def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
         yield _connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
 
 
-def _listed(each: LLMProviderSettings, settings: Settings) -> LLMConnection:
+def _listed(provider: LLMProviderSettings, settings: Settings) -> LLMConnection:
     return _connection(
         settings,
-        each.name,
-        each.kind,
-        each.model,
-        each.api_key,
-        each.base_url,
-        price_in=each.price_in,
-        price_out=each.price_out,
-        context_tokens=each.context_tokens,
-        concurrency=each.concurrency,
-        api_version=each.api_version,
-        variables=Variables.listed(each.name),
+        provider.name,
+        provider.kind,
+        provider.model,
+        provider.api_key,
+        provider.base_url,
+        price_in=provider.price_in,
+        price_out=provider.price_out,
+        context_tokens=provider.context_tokens,
+        concurrency=provider.concurrency,
+        api_version=provider.api_version,
+        variables=Variables.listed(provider.name),
     )
 
 
@@ -128,19 +128,25 @@ def research_timeout_s(settings: Settings) -> float:
 def sources_budget_tokens(settings: Settings, among: LLMAdapters | None = None) -> int:
     """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it."""
     usual = LOCAL_SOURCES_TOKENS if has_local_model(settings, among) else SOURCES_BUDGET_TOKENS
-    return next((each.sources_tokens for each in settings.LLM_PROVIDERS if each.sources_tokens), usual)
+    return next((provider.sources_tokens for provider in settings.LLM_PROVIDERS if provider.sources_tokens), usual)
 
 
 def has_local_model(settings: Settings, among: LLMAdapters | None = None) -> bool:
-    return any(each.is_local for each in llm_connections(settings) if among is None or each.name in among)
+    return any(
+        connection.is_local for connection in llm_connections(settings) if among is None or connection.name in among
+    )
 
 
 def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConnection]:
     """Rename the second connection of a name to `kimi-2`, and so on."""
     seen: Counter[str] = Counter()
-    for each in connections:
-        seen[each.name] += 1
-        yield each if seen[each.name] == 1 else replace(each, name=f"{each.name}-{seen[each.name]}")
+    for connection in connections:
+        seen[connection.name] += 1
+        yield (
+            connection
+            if seen[connection.name] == 1
+            else replace(connection, name=f"{connection.name}-{seen[connection.name]}")
+        )
 
 
 def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
@@ -162,9 +168,9 @@ def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
 def configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
     """Return the models that requests can select. One without a model is not complete, and left out."""
     return tuple(
-        ConfiguredModel(name, each.model, getattr(each, "ignored_fields", ()), getattr(each, "is_complete", True))
-        for name, each in adapters.items()
-        if each.model
+        ConfiguredModel(name, model.model, getattr(model, "ignored_fields", ()), getattr(model, "is_complete", True))
+        for name, model in adapters.items()
+        if model.model
     )
 
 
@@ -225,8 +231,8 @@ def build_model_policies(
 def concurrency_bounds(settings: Settings) -> Mapping[str, int]:
     """Return the number of concurrent calls of each model that has a bound: a local one answers one call after the other."""
     bounds = {
-        each.name: each.concurrency or int(each.is_local and not KINDS[each.kind].batches)
-        for each in llm_connections(settings)
+        connection.name: connection.concurrency or int(connection.is_local and not KINDS[connection.kind].batches)
+        for connection in llm_connections(settings)
     }
     return {name: bound for name, bound in bounds.items() if bound}
 
@@ -263,10 +269,16 @@ def build_stage_llms(
 def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
     """Return the provider that LLM_STAGES names, by stage. Raises SettingsError if it is not configured."""
     connections = all_connections(settings)
-    names = {each.model: each.name for each in reversed(connections)} | {each.name: each.name for each in connections}
+    names = {connection.model: connection.name for connection in reversed(connections)} | {
+        connection.name: connection.name for connection in connections
+    }
     for stage, choice in settings.LLM_STAGES.items():
         if choice not in names:
-            known = ", ".join(dict.fromkeys(part for each in connections for part in (each.name, each.model) if part))
+            known = ", ".join(
+                dict.fromkeys(
+                    part for connection in connections for part in (connection.name, connection.model) if part
+                )
+            )
             raise SettingsError(
                 f"LLM_STAGES names {choice!r} for {stage}, which is not configured: "
                 + (f"choose one of {known}" if known else "set LLM_API_KEY and LLM_MODEL, or remove LLM_STAGES")
@@ -276,16 +288,16 @@ def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
 
 def build_price(settings: Settings, adapters: LLMAdapters) -> Callable[[int, int], float] | None:
     """Return a function for the US dollars of a call with the most expensive model; None if a price is unknown."""
-    known = {each.name: each for each in llm_connections(settings)}
+    known = {connection.name: connection for connection in llm_connections(settings)}
     models = [
-        known.get(name) or _connection(settings, name, "openai", each.model, None, None)
-        for name, each in adapters.items()
+        known.get(name) or _connection(settings, name, "openai", model.model, None, None)
+        for name, model in adapters.items()
     ]
-    if any(each.cost_usd(1, 1) is None for each in models):
+    if any(model.cost_usd(1, 1) is None for model in models):
         return None
 
     def price(prompt_tokens: int, completion_tokens: int) -> float:
-        return max((each.cost_usd(prompt_tokens, completion_tokens) or 0.0 for each in models), default=0.0)
+        return max((model.cost_usd(prompt_tokens, completion_tokens) or 0.0 for model in models), default=0.0)
 
     return price
 
@@ -304,8 +316,8 @@ def build_context_tokens(settings: Settings, adapters: LLMAdapters) -> ContextTo
     """Return a function for the context window of the smallest configured model; a local service is asked for its own."""
 
     async def smallest() -> int:
-        models = [each for each in adapters.values() if isinstance(each, IContextWindow)]
-        sizes = await asyncio.gather(*(each.context_tokens() for each in models))
+        models = [model for model in adapters.values() if isinstance(model, IContextWindow)]
+        sizes = await asyncio.gather(*(model.context_tokens() for model in models))
         return min([size or settings.LLM_CONTEXT_TOKENS for size in sizes], default=settings.LLM_CONTEXT_TOKENS)
 
     return smallest

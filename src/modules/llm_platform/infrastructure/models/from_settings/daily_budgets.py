@@ -33,7 +33,11 @@ def check_daily_budget(settings: Settings) -> None:
     for label in settings.BUDGET_USD_PER_DAY:
         if labels and label not in (ALL, EACH_KEY, *labels):
             raise SettingsError(UNKNOWN_LABEL.format(unknown=label, labels=", ".join(dict.fromkeys(labels))))
-    unknown = [each.model or each.name for each in llm_connections(settings) if each.cost_usd(1, 1) is None]
+    unknown = [
+        connection.model or connection.name
+        for connection in llm_connections(settings)
+        if connection.cost_usd(1, 1) is None
+    ]
     if unknown:
         raise SettingsError(UNKNOWN_PRICE.format(models=", ".join(unknown), model=unknown[0]))
 

@@ -142,7 +142,7 @@ class OpenAIProvider(ILLMProvider):
         self._check_configuration()
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [_message(each) for each in request.messages],
+            "messages": [_message(message) for message in request.messages],
         }
         if request.max_tokens is not None:
             body[self._connection.max_tokens_field] = request.max_tokens
@@ -237,7 +237,7 @@ class OpenAIProvider(ILLMProvider):
             return "reachable; it lists no models"
         if len(models) == 1 and models[0].get("owned_by") == LLAMA_CPP:
             return "reachable; it serves its one model under any name"
-        names = {name for each in models for name in _names_of(each)}
+        names = {name for model in models for name in _names_of(model)}
         # Azure lists base models where a deployment is configured.
         if names and self.model not in names and not self._connection.traits.deployments:
             known = ", ".join(sorted(names)[:MAX_NAMED_MODELS])
@@ -257,7 +257,7 @@ class OpenAIProvider(ILLMProvider):
             raise exceptions.LLMConfigError(f"{self.name} answered with a web page: check {address}")
         listed = errors.decode_error(body)
         entries = listed.get("data") if isinstance(listed, dict) else None
-        return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+        return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     async def _timed(self, action: Awaitable[Value], limit: _TimeLimit) -> Value:
         """The result of the action, or an LLMException.
@@ -356,7 +356,7 @@ def _names_of(model: dict[str, Any]) -> Iterator[str]:
 
 def _context_of(models: Sequence[dict[str, Any]], name: str) -> int | None:
     """The context window that an entry of the list names: `max_model_len` of vLLM, `meta.n_ctx` of llama.cpp."""
-    entry = next((each for each in models if name in _names_of(each)), models[0] if len(models) == 1 else {})
+    entry = next((model for model in models if name in _names_of(model)), models[0] if len(models) == 1 else {})
     meta = entry.get("meta")
     sizes = (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
     return next((size for size in sizes if type(size) is int and MIN_CONTEXT_TOKENS <= size <= MAX_CONTEXT_TOKENS), None)

@@ -345,7 +345,7 @@ class AnswerBuilder:
     def progress(self) -> ModelProgress:
         """How far the model is; its tokens are counted by us."""
         if not self._counted_tokens:
-            self._counted_tokens = sum(count_tokens(each.content) for each in self._request.messages)
+            self._counted_tokens = sum(count_tokens(message.content) for message in self._request.messages)
         now, tokens = time.monotonic(), count_tokens("".join(self._received))
         writing_s = now - self._first_at if self._first_at else 0.0
         return ModelProgress(
@@ -457,8 +457,8 @@ class AnswerBuilder:
 
     def _receive_calls(self, calls: tuple[dict[str, Any], ...]) -> None:
         self._call_parts.extend(calls)
-        for each in calls:
-            self._count("".join(each["function"].values()) + each.get("id", " "))
+        for call in calls:
+            self._count("".join(call["function"].values()) + call.get("id", " "))
 
     def _receive_logprobs(self, logprobs: tuple[dict[str, Any], ...]) -> None:
         """Tokens are pieces, which no redactor knows: from one on that completes the key, none is passed on."""
@@ -488,7 +488,7 @@ class AnswerBuilder:
 
     def _usage(self) -> dtos.Usage:
         """The service's own count; our count where it sends none."""
-        prompt_tokens = self._prompt_tokens or sum(count_tokens(each.content) for each in self._request.messages)
+        prompt_tokens = self._prompt_tokens or sum(count_tokens(message.content) for message in self._request.messages)
         received = "".join([*self._received, *(text for other in self._others.values() for text in other._received)])
         return dtos.Usage(
             prompt_tokens=prompt_tokens,

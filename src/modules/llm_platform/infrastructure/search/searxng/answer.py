@@ -212,7 +212,7 @@ def _attributes(box: Mapping[str, Any]) -> str:
 def _failed(pair: list[Any]) -> FailedEngine:
     name = text_of(pair[0])
     message = text_of(pair[1]).lower() if len(pair) > 1 else ""
-    rule = next((each for each in _FAILURE_RULES if each.message in message), _UNKNOWN_FAILURE)
+    rule = next((rule for rule in _FAILURE_RULES if rule.message in message), _UNKNOWN_FAILURE)
     return FailedEngine(
         name if _ENGINE.fullmatch(name) else "an engine",
         rule.reason,

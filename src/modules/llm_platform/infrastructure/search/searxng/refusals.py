@@ -106,21 +106,23 @@ class Suspensions:
     def degraded(self, provider: str, failed: Sequence[FailedEngine]) -> list[Degraded]:
         """The failed engines as entries of the answer."""
         return [
-            Degraded(component=f"{provider}/{each.engine}", reason=each.reason, until=self._until(each))
-            for each in failed
+            Degraded(component=f"{provider}/{failure.engine}", reason=failure.reason, until=self._until(failure))
+            for failure in failed
         ]
 
     def blocked(self, failed: Sequence[FailedEngine]) -> WebSearchBlockedError:
         """The error for a search that no engine answered, with the time until the first one is available again."""
-        failures = dict.fromkeys(f"{each.engine}: {each.reason}" for each in failed)  # a second search meets the same engines
+        failures = dict.fromkeys(
+            f"{failure.engine}: {failure.reason}" for failure in failed
+        )  # a second search meets the same engines
         engines = ", ".join(list(failures)[:MAX_ENGINES_IN_ERROR])
         message = f"SearXNG has no available engine ({engines}): try later, or name others in SEARXNG_ENGINES_WEB"
-        if {each.reason for each in failed} <= {NOT_REACHABLE, TIMEOUT}:
+        if {failure.reason for failure in failed} <= {NOT_REACHABLE, TIMEOUT}:
             message = (
                 f"SearXNG reaches none of its engines ({engines}): check that instance's connection to the internet "
                 "(DNS, firewall, outgoing.proxies in its settings.yml)"
             )
-        wait_s = min((self._wait_s(each) for each in failed), default=BURST_WINDOW_S)
+        wait_s = min((self._wait_s(failure) for failure in failed), default=BURST_WINDOW_S)
         return WebSearchBlockedError(message, retry_after_s=wait_s, engines_only=True)
 
     def _wait_s(self, failed: FailedEngine) -> float:

@@ -252,7 +252,9 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
                 "total_matches": first.total(),
                 "results": list(islice(_admitted(items, request, window), request.count)),
                 "provider": self.name,
-                "degraded": tuple({each.component: each for each in pages.degraded}.values()) if pages.degraded else (),
+                "degraded": tuple({degradation.component: degradation for degradation in pages.degraded}.values())
+                if pages.degraded
+                else (),
                 **first.hints(),
                 "raw": first.raw,
             }

@@ -67,8 +67,8 @@ class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
 
     @operation()
     def remove(self, requests: Sequence[FailedRequest]) -> Operation[None]:
-        for each in requests:
-            yield Statement(_REMOVE, {**_key(each), "seconds": each.stored_at})
+        for request in requests:
+            yield Statement(_REMOVE, {**_key(request), "seconds": request.stored_at})
 
     @operation(empty=0)
     def clean(self) -> Operation[int]:
@@ -83,7 +83,7 @@ def _key(request: FailedRequest) -> dict[str, Any]:
 
 def _request(row: Sequence[Any]) -> FailedRequest:
     stage, request_id, tenant, value, key, encoded, stored_at = row
-    headers = tuple((name, None if each is None else b64decode(each)) for name, each in json.loads(encoded))
+    headers = tuple((name, None if value is None else b64decode(value)) for name, value in json.loads(encoded))
     content = bytes(value), None if key is None else bytes(key), headers
     return FailedRequest(stage, text_of(request_id), text_of(tenant), *content, float(stored_at))
 

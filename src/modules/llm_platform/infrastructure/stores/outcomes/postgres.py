@@ -111,9 +111,9 @@ class PostgresOutcomeStore(IOutcomeStore):
     async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
         async def delete(connection: Connection) -> list[bool]:
             removed = []
-            for each in outcomes:
-                digest = _digest(each.stage, each.request_id, each.tenant)
-                cursor = await connection.execute(_REMOVE, (digest, each.kind, each.body), binary=True)
+            for outcome in outcomes:
+                digest = _digest(outcome.stage, outcome.request_id, outcome.tenant)
+                cursor = await connection.execute(_REMOVE, (digest, outcome.kind, outcome.body), binary=True)
                 removed.append(cursor.rowcount > 0)
             return removed
 
@@ -161,7 +161,7 @@ class PostgresOutcomeStore(IOutcomeStore):
             _fail(self._waiting, OutcomeStoreError(CLOSED))  # none, unless this task was cancelled
 
     async def _write(self, calls: Sequence[_Call]) -> None:
-        outcomes = [each for call in calls for each in call.outcomes]
+        outcomes = [outcome for call in calls for outcome in call.outcomes]
         try:
             stored = iter(await self._database.run(partial(_insert, outcomes=outcomes)))
         except DatabaseError as error:
@@ -194,22 +194,22 @@ async def _insert(connection: Connection, outcomes: Sequence[Outcome]) -> list[O
         map(_row, outcomes), key=lambda row: row[0]
     )  # stable: of two outcomes of a request the first is stored
     columns = [list(column) for column in zip(*rows, strict=True)]
-    keys = [(each.stage, each.request_id, each.tenant) for each in outcomes]
+    keys = [(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes]
     for _ in range(_KEEP_ATTEMPTS):
         inserted = await (await connection.execute(_INSERT, columns, binary=True)).fetchall()
         if len(inserted) == len(outcomes):
             return list(outcomes)
-        stored = [each for each in await _select(connection, keys) if each is not None]
+        stored = [outcome for outcome in await _select(connection, keys) if outcome is not None]
         if len(stored) == len(outcomes):
             return stored
     raise DatabaseError("outcomes vanish from PostgreSQL while they are stored: is OUTCOME_TTL_DAYS too small?")
 
 
 async def _select(connection: Connection, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
-    digests = [_digest(*each) for each in wanted]
+    digests = [_digest(*key) for key in wanted]
     found = await connection.execute(_SELECT, (list(dict.fromkeys(digests)),), binary=True)
     rows = {bytes(digest): rest for digest, *rest in await found.fetchall()}
-    return [_outcome(each, rows.get(digest)) for each, digest in zip(wanted, digests, strict=True)]
+    return [_outcome(key, rows.get(digest)) for key, digest in zip(wanted, digests, strict=True)]
 
 
 async def _page(connection: Connection, wanted: OutcomeFilter, last: tuple[Any, Any]) -> list[Any]:

@@ -91,7 +91,7 @@ class OutcomeTable:
         found: dict[tuple[RagStage, bytes], Outcome] = {}
         keys = [(stage, _key(request_id, tenant)) for stage, request_id, tenant in requests]
         for stage in {stage for stage, _ in keys}:
-            for chunk in _chunks([key for each, key in keys if each == stage]):
+            for chunk in _chunks([key for key_stage, key in keys if key_stage == stage]):
                 for key, kind, body, sha256 in connection.execute(_GET_MANY[len(chunk)], (stage, *chunk)):
                     request_id, tenant = _read_key(key)
                     found[stage, key] = Outcome(
@@ -106,12 +106,12 @@ class OutcomeTable:
         written = 0
         with transaction(connection):
             for chunk in _chunks(outcomes):
-                values = [value for each in chunk for value in _row(each, now)]
+                values = [value for outcome in chunk for value in _row(outcome, now)]
                 written += connection.execute(_INSERT_MANY[len(chunk)], values).rowcount
             if written == len(outcomes):
                 return list(outcomes)  # none of the requests had one
-            found = self.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes])
-        return [each for each in found if each is not None]
+            found = self.get_all([(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes])
+        return [outcome for outcome in found if outcome is not None]
 
     def clean(self, before: float) -> int:
         """Remove up to CLEANED_AT_ONCE outcomes from before this time (seconds since 1970); returns their number."""
@@ -141,9 +141,9 @@ class OutcomeTable:
         with transaction(connection):
             return [
                 connection.execute(
-                    _REMOVE, (each.stage, _key(each.request_id, each.tenant), each.kind, each.body)
+                    _REMOVE, (outcome.stage, _key(outcome.request_id, outcome.tenant), outcome.kind, outcome.body)
                 ).rowcount > 0
-                for each in outcomes
+                for outcome in outcomes
             ]
 
     def probe(self) -> None:

@@ -167,7 +167,7 @@ def _swells(info: zipfile.ZipInfo) -> bool:
 
 def _place(name: str) -> entry_files.Place:
     folder, *rest = name.split("/")
-    stage = next((each for each in STAGES if each == folder), None)
+    stage = next((stage for stage in STAGES if stage == folder), None)
     topic, key = rest if len(rest) == 2 else ("", "")
     if stage is None or not is_topic_name(topic) or not key.endswith(SUFFIX):
         raise StoreError(_UNEXPECTED)

@@ -137,7 +137,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
 
     def _check_writable(self) -> None:
         root = self._folder.root
-        folder = next(each for each in (root, *root.parents) if each.exists())
+        folder = next(path for path in (root, *root.parents) if path.exists())
         require_free_space(folder)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -157,7 +157,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
             files = list(self._folder.files(topic.name, stage)) if is_topic_name(topic.name) else []
         except OSError:  # unreadable entries count as missing
             files = []
-        values = tuple(value for each in files if (value := self._read(each.place, kind)) is not None)
+        values = tuple(value for file in files if (value := self._read(file.place, kind)) is not None)
         self._counters.note(stage, hits=len(values))
         return values
 
@@ -171,20 +171,20 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return files
 
     def _clear(self, name: str | None) -> int:
-        removed = sum(self._folder.remove(each.place) for each in self._listed(name))
+        removed = sum(self._folder.remove(file.place) for file in self._listed(name))
         if name is None:
             self._folder.sweep(self._clock())
         return removed
 
     def _clean(self) -> int:
-        removed = sum(self._folder.remove(each.place) for each in self._folder.files() if self._is_old(each.made_at))
+        removed = sum(self._folder.remove(file.place) for file in self._folder.files() if self._is_old(file.made_at))
         self._folder.sweep(self._clock() - self._ttl_s)
         return removed
 
     def _export(self, file: Path, name: str | None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        entries = ((each.place, self._entry(each.place)) for each in self._listed(name))
+        entries = ((file.place, self._entry(file.place)) for file in self._listed(name))
         return write_archive(file, ((place, entry_files.sealed(*entry)) for place, entry in entries if entry is not None))
 
     def _import(self, file: Path) -> dtos.Imported:

@@ -124,11 +124,11 @@ class StoreFolder:
             os.listdir(self._root)
         except FileNotFoundError:  # nothing was stored yet
             return
-        for each in STAGES if stage is None else (stage,):
-            at = f"{self._root}/{each}"
+        for stage_name in STAGES if stage is None else (stage,):
+            at = f"{self._root}/{stage_name}"
             for name in entry_files.names_in(at) if topic is None else (topic,):
                 if is_topic_name(name) and entry_files.is_folder(f"{at}/{name}"):
-                    yield from sorted(_files_in(f"{at}/{name}", each, name), key=_age)
+                    yield from sorted(_files_in(f"{at}/{name}", stage_name, name), key=_age)
 
     def damaged(self) -> int:
         """The number of damaged files."""

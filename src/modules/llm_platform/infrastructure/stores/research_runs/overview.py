@@ -13,16 +13,16 @@ from modules.llm_platform.infrastructure.stores.research_runs.folder import STAG
 
 def topics_of(found: Iterable[StoredFile]) -> tuple[StoredTopic, ...]:
     """The topics, the most recently changed first."""
-    entries = sorted(_readable(found), key=lambda each: (each[0].place.topic, each[0].made_at))
-    topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda each: each[0].place.topic)]
+    entries = sorted(_readable(found), key=lambda entry: (entry[0].place.topic, entry[0].made_at))
+    topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda entry: entry[0].place.topic)]
     return tuple(sorted(topics, key=lambda topic: topic.newest, reverse=True))
 
 
 def entries_of(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
     """The entries in the order of the stages, oldest first."""
     return tuple(
-        StoredEntry(stage=each.place.stage, key=each.place.key, made_at=head.made, bytes=each.size)
-        for head, each in _readable(found)
+        StoredEntry(stage=file.place.stage, key=file.place.key, made_at=head.made, bytes=file.size)
+        for head, file in _readable(found)
     )
 
 
@@ -30,15 +30,15 @@ def stats_of(found: Iterable[StoredFile], counts: Mapping[StoreStage, tuple[int,
     """Entries, bytes, age and hits by stage."""
     entries = _readable(found)
     by_stage: dict[str, list[tuple[EntryHeader, int]]] = {stage: [] for stage in STAGES}
-    for head, each in entries:
-        by_stage[each.place.stage].append((head, each.size))
+    for head, file in entries:
+        by_stage[file.place.stage].append((head, file.size))
     topics = len({head.place.topic for head, _ in entries})
     stages = tuple(_stage(stage, by_stage[stage], counts.get(stage, (0, 0))) for stage in STAGES)
     return StoreStats(stages=stages, topics=topics, damaged=damaged)
 
 
 def _readable(found: Iterable[StoredFile]) -> list[tuple[EntryHeader, StoredFile]]:
-    return [(each.head, each) for each in found if each.head is not None]
+    return [(file.head, file) for file in found if file.head is not None]
 
 
 def _topic(name: str, entries: list[tuple[EntryHeader, StoredFile]]) -> StoredTopic:
@@ -47,7 +47,7 @@ def _topic(name: str, entries: list[tuple[EntryHeader, StoredFile]]) -> StoredTo
         name=name,
         query=entries[-1][0].query,
         entries=len(entries),
-        bytes=sum(each.size for _, each in entries),
+        bytes=sum(file.size for _, file in entries),
         oldest=entries[0][0].made,
         newest=entries[-1][0].made,
         finished=any(head.ends_topic for head, _ in entries),

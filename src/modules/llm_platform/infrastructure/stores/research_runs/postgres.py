@@ -134,7 +134,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
     async def export(self, file: Path, name: str | None = None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        places = [each.place for each in await self._listed(name)]
+        places = [file.place for file in await self._listed(name)]
         loop, cancelled = asyncio.get_running_loop(), threading.Event()
 
         def entries() -> Iterator[tuple[entry_files.Place, bytes]]:
@@ -191,7 +191,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         found = [_listed_row(row) for row in rows if row[0] in STAGES]
         if name is not None and not found:
             raise TopicNotFoundError
-        return sorted(found, key=lambda each: (STAGES.index(each.place.stage), each.made_at, each.place.key))
+        return sorted(found, key=lambda file: (STAGES.index(file.place.stage), file.made_at, file.place.key))
 
     async def _entry(self, place: entry_files.Place) -> tuple[entry_files.EntryHeader, bytes] | None:
         """A valid entry: neither expired nor damaged."""

@@ -117,10 +117,10 @@ def answer_json(timed: TimedAnswer) -> str:
     return json_text(
         {
             "answer": answer.answer,
-            "citations": [each.model_dump(mode="json", exclude_none=True) for each in answer.citations],
+            "citations": [citation.model_dump(mode="json", exclude_none=True) for citation in answer.citations],
             "latency_ms": timed.latency_ms,
             "answered": answer.answered,
-            "degraded": [each.model_dump(mode="json") for each in answer.degraded],
+            "degraded": [degradation.model_dump(mode="json") for degradation in answer.degraded],
             "synthesizer": answer.synthesizer,
             "tokens_used": answer.spent.tokens,
             "cost_usd": answer.spent.cost_usd,
@@ -132,8 +132,10 @@ def as_research(timed: TimedAnswer) -> ResearchResponse:
     """The answer in the shape that the renderers read; a document without title or address is shown by its id."""
     answer = timed.answer
     sources = tuple(
-        SourceRef(index=number, title=each.title or each.doc_id or "", url=each.url or each.doc_id or "")
-        for number, each in enumerate(answer.citations, 1)
+        SourceRef(
+            index=number, title=citation.title or citation.doc_id or "", url=citation.url or citation.doc_id or ""
+        )
+        for number, citation in enumerate(answer.citations, 1)
     )
     metadata = ResearchMetadata(
         latency_ms=timed.latency_ms,

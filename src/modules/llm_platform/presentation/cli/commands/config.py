@@ -80,4 +80,4 @@ def _displayed(name: str, value: Any) -> str:
 
 def _secrets(value: Any) -> list[SecretStr]:
     values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-    return [each for each in values if isinstance(each, SecretStr)]
+    return [secret for secret in values if isinstance(secret, SecretStr)]

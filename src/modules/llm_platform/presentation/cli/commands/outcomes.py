@@ -97,8 +97,8 @@ def show(
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
     entries = _run(context, settings, lambda outcomes, failed: _entries(outcomes, failed, chosen, limit))
     _reject_unknown(chosen, entries)
-    lines = [line for each in entries for line in (_line(each), *((_body(each),) if chosen.ids else ()))]
-    result = {"outcomes": [_as_json(each) for each in entries]}
+    lines = [line for entry in entries for line in (_line(entry), *((_body(entry),) if chosen.ids else ()))]
+    result = {"outcomes": [_as_json(entry) for entry in entries]}
     print_result(context.console, result, lines or [Line("No outcome matches.")], as_json=as_json)
 
 
@@ -125,9 +125,9 @@ def forget(
         removed = 0
         for start in range(0, len(entries) if yes else 0, REMOVED_AT_ONCE):
             batch = entries[start : start + REMOVED_AT_ONCE]
-            done = await outcomes.remove([each.stored.outcome for each in batch])
+            done = await outcomes.remove([entry.stored.outcome for entry in batch])
             removed += sum(done)
-            gone = [each.request for each, is_done in zip(batch, done, strict=True) if is_done and each.request]
+            gone = [entry.request for entry, is_done in zip(batch, done, strict=True) if is_done and entry.request]
             await failed.remove(gone)
         return entries, removed
 
@@ -165,7 +165,7 @@ def replay(
     ) -> tuple[list[Entry], list[FailedRequest], ReplayResult | None]:
         entries = await _entries(outcomes, failed, chosen)
         interrupted = await _interrupted(outcomes, failed, chosen)
-        requests = [(each.request, each.stored.outcome) for each in entries if each.request is not None]
+        requests = [(entry.request, entry.stored.outcome) for entry in entries if entry.request is not None]
         if not yes:
             return entries, interrupted, None
         from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
@@ -175,7 +175,7 @@ def replay(
         brokers, topics = settings.KAFKA_BOOTSTRAP_SERVERS, Topics(settings.kafka_topics())
         replayer = Replayer(Cluster(brokers, client_settings(settings), topics), outcomes, failed)
         replayer.check_topics()
-        return entries, interrupted, await replayer.replay([*((each, None) for each in interrupted), *requests])
+        return entries, interrupted, await replayer.replay([*((request, None) for request in interrupted), *requests])
 
     with kafka_errors():
         entries, interrupted, result = _run(context, settings, work)
@@ -239,7 +239,7 @@ def _age(text: str | None, option: str) -> float | None:
 async def _entries(
     outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection, limit: int | None = None
 ) -> list[Entry]:
-    requests = {(each.stage, each.tenant, each.request_id): each for each in await failed.list()}
+    requests = {(request.stage, request.tenant, request.request_id): request for request in await failed.list()}
     found = []
     async for stored in outcomes.scan(chosen.wanted):
         outcome = stored.outcome
@@ -259,13 +259,13 @@ async def _interrupted(
     """The matching requests without an outcome: a replay was killed before it sent them. Codes and ages are gone."""
     wanted = chosen.wanted
     requests = [
-        each
-        for each in await failed.list()
-        if (not chosen.ids or each.request_id in chosen.ids)
-        and wanted.stage in (None, each.stage)
-        and wanted.tenant in (None, each.tenant)
+        request
+        for request in await failed.list()
+        if (not chosen.ids or request.request_id in chosen.ids)
+        and wanted.stage in (None, request.stage)
+        and wanted.tenant in (None, request.tenant)
     ]
-    stored = await outcomes.get_many([(each.stage, each.request_id, each.tenant) for each in requests])
+    stored = await outcomes.get_many([(request.stage, request.request_id, request.tenant) for request in requests])
     return [request for request, outcome in zip(requests, stored, strict=True) if outcome is None]
 
 
@@ -327,8 +327,8 @@ def _print_replay(
     *,
     as_json: bool,
 ) -> None:
-    ready = [each for each in entries if each.request is not None]
-    codes = [each.code for each in entries if each.request is None]
+    ready = [entry for entry in entries if entry.request is not None]
+    codes = [entry.code for entry in entries if entry.request is None]
     without = len(codes)
     sent, changed, unsent = (result.sent, len(result.changed), len(result.unsent)) if result else (0, 0, 0)
     fields = {
@@ -355,8 +355,8 @@ def _print_replay(
 def _reject_unknown(
     chosen: Selection, entries: Sequence[Entry], interrupted: Sequence[FailedRequest] = ()
 ) -> None:
-    known = {each.stored.outcome.request_id for each in entries} | {each.request_id for each in interrupted}
-    if missing := [each for each in chosen.ids if each not in known]:
+    known = {entry.stored.outcome.request_id for entry in entries} | {request.request_id for request in interrupted}
+    if missing := [wanted_id for wanted_id in chosen.ids if wanted_id not in known]:
         raise CommandError(f"no stored outcome matches {', '.join(map(printable, missing))}")
 
 

@@ -274,7 +274,7 @@ class PlanEditor:
             detail = error.errors(include_input=False)[0]
             message = option_message(detail["type"], detail["msg"])
             raise _InputError(f"a sub-question {message}") from error
-        others = {each.casefold() for index, each in enumerate(self.questions) if index != replaced}
+        others = {question.casefold() for index, question in enumerate(self.questions) if index != replaced}
         if question.casefold() in others:
             raise _InputError("the plan already has that sub-question")
         return question
@@ -304,9 +304,9 @@ def _parse_json(text: str) -> tuple[str, ...]:
     except (ValueError, RecursionError):
         reject("--plan", "begins like JSON but is not valid JSON: write a list of strings, or plain lines")
     questions = value.get("questions") if isinstance(value, dict) else value
-    if not isinstance(questions, list) or not all(isinstance(each, str) for each in questions):
+    if not isinstance(questions, list) or not all(isinstance(question, str) for question in questions):
         reject("--plan", 'must be a list of strings, or an object with such a list as "questions"')
-    return tuple(each.strip() for each in questions if each.strip())
+    return tuple(question.strip() for question in questions if question.strip())
 
 
 def _parse_lines(text: str) -> tuple[str, ...]:

@@ -273,8 +273,8 @@ def check_brokers(settings: Settings) -> list[CheckResult]:
             results = list(_check_brokers(admin, errors, settings, STAGES))
     except (CommandError, SettingsError) as error:
         return [CheckResult(KAFKA, "failed", str(error))]
-    problems = [replace(each, subject=f"{KAFKA} {each.subject}") for each in results if each.verdict != "ok"]
-    if any(each.verdict == "failed" for each in problems):
+    problems = [replace(result, subject=f"{KAFKA} {result.subject}") for result in results if result.verdict != "ok"]
+    if any(problem.verdict == "failed" for problem in problems):
         return problems
     passed = len(results) - len(problems)
     brokers = ", ".join(settings.KAFKA_BOOTSTRAP_SERVERS)
@@ -324,12 +324,12 @@ async def _check_dependencies(
     async with build_parts(settings) as parts:
         parts.dependencies.restrict_to(stages)
         dependencies = list(parts.dependencies)
-        outcomes = await asyncio.gather(*(run_probe(each.call) for each in dependencies))
+        outcomes = await asyncio.gather(*(run_probe(dependency.call) for dependency in dependencies))
         results = [
-            CheckResult(each.name, "failed", outcome.message)
+            CheckResult(dependency.name, "failed", outcome.message)
             if isinstance(outcome, AppException)
-            else CheckResult(each.name, "ok", outcome)
-            for each, outcome in zip(dependencies, outcomes, strict=True)
+            else CheckResult(dependency.name, "ok", outcome)
+            for dependency, outcome in zip(dependencies, outcomes, strict=True)
         ]
         with suppress(OutcomeStoreError):  # reported above
             topics, store_id = Topics(settings.kafka_topics()).read_by(stages), await parts.outcomes.identity()

@@ -37,10 +37,10 @@ def research_markdown(response: ResearchResponse) -> str:
     blocks = [f"# {escape_line(response.query)}", terminal.mark_unsupported(response)]
     if response.sources:
         blocks.append("## Sources")
-        blocks.append("\n".join(f"- [{each.index}] {_link(each.title, each.url)}" for each in response.sources))
+        blocks.append("\n".join(f"- [{source.index}] {_link(source.title, source.url)}" for source in response.sources))
     if response.citations:
         blocks.append("## Citations")
-        blocks.append("\n".join(_markdown_citation(each, response) for each in response.citations))
+        blocks.append("\n".join(_markdown_citation(citation, response) for citation in response.citations))
     blocks += _markdown_notes(_notes(response))
     return printable("\n\n".join([*blocks, f"*{escape_line(terminal.cost_line(response))}*"]) + "\n")
 
@@ -61,12 +61,14 @@ def research_html(response: ResearchResponse) -> str:
     """A research run as one page without script; its [n] link to the sources."""
     numbers = {source.index for source in response.sources}
     sources = [
-        f'<li id="source-{each.index}" value="{each.index}">{_anchor(each.title, each.url)}</li>'
-        for each in response.sources
+        f'<li id="source-{source.index}" value="{source.index}">{_anchor(source.title, source.url)}</li>'
+        for source in response.sources
     ]
-    citations = [_html_citation(each, response) for each in response.citations]
+    citations = [_html_citation(citation, response) for citation in response.citations]
     parts = [
-        _colour_marks(_markdown_to_html(terminal.mark_unsupported(response), numbers, {each.url for each in response.sources})),
+        _colour_marks(
+            _markdown_to_html(terminal.mark_unsupported(response), numbers, {source.url for source in response.sources})
+        ),
         _section("Sources", "ol", sources),
         _section("Citations", "ul", citations),
         _html_notes(_notes(response)),

@@ -73,7 +73,7 @@ def mark_unsupported(response: dtos.ResearchResponse) -> str:
         by_sentence.setdefault((citation.start, citation.end), []).append(citation)
     positions: set[int] = set()
     for (start, end), citations in by_sentence.items():
-        unsupported = [each.source_index for each in citations if each.verdict == "unsupported"]
+        unsupported = [citation.source_index for citation in citations if citation.verdict == "unsupported"]
         markers_end = _MARKERS.match(response.synthesis, end).end()  # type: ignore[union-attr]  # may be empty
         if unsupported and len(unsupported) == len(citations):
             positions.add(markers_end)
@@ -173,7 +173,7 @@ def store_notes(response: dtos.ResearchResponse) -> Iterator[str]:
 def degradation_notes(degraded: Iterable[Degraded], correction: str | None = None) -> list[str]:
     """What went otherwise than requested, each thing once, after the provider's spelling correction."""
     notes = [f"Did you mean “{correction}”?"] if correction else []
-    return notes + list(dict.fromkeys(_degradation_note(each) for each in degraded))
+    return notes + list(dict.fromkeys(_degradation_note(degradation) for degradation in degraded))
 
 
 def _degradation_note(degraded: Degraded) -> str:

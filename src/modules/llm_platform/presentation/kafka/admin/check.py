@@ -137,7 +137,7 @@ def _check_existence(cluster: ClusterMetadata, topics: Sequence[str]) -> Iterato
         if metadata is None or metadata.error is not None:
             yield CheckResult(f"topic {topic}", "failed", "does not exist: create it")
             continue
-        replicas = min((len(each.replicas) for each in metadata.partitions.values()), default=0)
+        replicas = min((len(partition.replicas) for partition in metadata.partitions.values()), default=0)
         detail = f"{len(metadata.partitions)} partitions, {replicas} replicas"
         if replicas < 2:  # acks=all is as safe as the number of replicas
             remedy = "one lost disk loses them, use replication factor 3"

@@ -59,20 +59,24 @@ class Replayer:
             sent = self._send(ready)
             await self._failed_requests.remove(sent)
             result.sent += len(sent)
-            result.unsent += [each for each in ready if each not in sent]
+            result.unsent += [request for request in ready if request not in sent]
         return result
 
     def _send(self, requests: Sequence[FailedRequest]) -> list[FailedRequest]:
         sent: list[FailedRequest] = []
-        for each in requests:
+        for failed_request in requests:
 
-            def on_delivery(error: KafkaError | None, _: Message, request: FailedRequest = each) -> None:
+            def on_delivery(error: KafkaError | None, _: Message, request: FailedRequest = failed_request) -> None:
                 if error is None:
                     sent.append(request)
 
-            topic = self._cluster.topics.requests[each.stage]
+            topic = self._cluster.topics.requests[failed_request.stage]
             self._producer.produce(
-                topic, each.value, each.key, on_delivery=on_delivery, headers=list(each.headers) or None
+                topic,
+                failed_request.value,
+                failed_request.key,
+                on_delivery=on_delivery,
+                headers=list(failed_request.headers) or None,
             )
         self._producer.flush(SEND_TIMEOUT_S + 1)
         return sent

@@ -176,8 +176,8 @@ class OutcomeBuilder:
         """
         echo = job.request.echo
         reduced = (echo, replace(echo, metadata=None), requests.EchoedFields())
-        for each in reduced[1:] if failure is OUTCOME_TOO_LARGE else reduced:
-            outcome = self._outcome(job, "failed", encode_failure(job.request_id, each, job.stage, failure))
+        for echoed in reduced[1:] if failure is OUTCOME_TOO_LARGE else reduced:
+            outcome = self._outcome(job, "failed", encode_failure(job.request_id, echoed, job.stage, failure))
             if self._fits(self._record(job, outcome)):
                 break
         return outcome
@@ -241,7 +241,9 @@ def encode_result(request_id: str, echo: requests.EchoedFields, content: RagHits
     else:
         fields = {"answer": content.answer, "citations": _without_none(content.citations)}
     if content.degraded:
-        fields["degraded"] = [{"component": each.component, "reason": each.reason} for each in content.degraded]
+        fields["degraded"] = [
+            {"component": degradation.component, "reason": degradation.reason} for degradation in content.degraded
+        ]
     return _encode(request_id, echo, {**fields, "latency_ms": latency_ms})
 
 

@@ -98,7 +98,7 @@ class MessageSchemas:
     def _schemas(stages: Sequence[RagStage]) -> Iterator[tuple[str, str]]:
         found = schemas()
         for name in (
-            *(each[stage] for stage in stages for each in (requests.REQUEST_TOPICS, requests.RESULT_TOPICS)),
+            *(topics[stage] for stage in stages for topics in (requests.REQUEST_TOPICS, requests.RESULT_TOPICS)),
             requests.FAILED_TOPIC,
         ):
             yield name, json.dumps({"$schema": DIALECT, "title": name, **found[name]}, sort_keys=True)

@@ -174,18 +174,18 @@ class ConsumerThread:
 
     def _pause_partitions(self) -> None:
         """Pause all partitions, including those that were assigned during the pause."""
-        unpaused = [each for each in self._trackers if each not in self._paused]
+        unpaused = [partition for partition in self._trackers if partition not in self._paused]
         if unpaused:
-            self._consumer.pause([TopicPartition(*each) for each in unpaused])
+            self._consumer.pause([TopicPartition(*partition) for partition in unpaused])
             self._paused.update(unpaused)
 
     def _resume_partitions(self, partitions: Iterable[offsets.Partition]) -> None:
         """Resume paused partitions. librdkafka keeps the pause of a revoked partition: without a resume it would be paused
         forever when it is assigned again.
         """
-        paused = [each for each in partitions if each in self._paused]
+        paused = [partition for partition in partitions if partition in self._paused]
         if paused:
-            self._consumer.resume([TopicPartition(*each) for each in paused])
+            self._consumer.resume([TopicPartition(*partition) for partition in paused])
             self._paused.difference_update(paused)
 
     def _deliver(self, messages: Sequence[Message]) -> None:
@@ -258,8 +258,10 @@ class ConsumerThread:
     # --- rebalance callbacks -------------------------------------------------------------------------------------------
 
     def _assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        for each in partitions:
-            self._trackers[each.topic, each.partition] = offsets.OffsetTracker(each.topic, each.partition)
+        for partition in partitions:
+            self._trackers[partition.topic, partition.partition] = offsets.OffsetTracker(
+                partition.topic, partition.partition
+            )
         log.info("partitions assigned", extra={"partitions": _names(partitions)})
 
     def _revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
@@ -279,11 +281,11 @@ class ConsumerThread:
         log.warning("partitions lost", extra={"partitions": _names(partitions)})
 
     def _trackers_of(self, partitions: Sequence[TopicPartition]) -> list[offsets.OffsetTracker]:
-        trackers = (self._trackers.get((each.topic, each.partition)) for each in partitions)
+        trackers = (self._trackers.get((partition.topic, partition.partition)) for partition in partitions)
         return [tracker for tracker in trackers if tracker is not None]
 
     def _drop(self, partitions: Sequence[TopicPartition], trackers: Sequence[offsets.OffsetTracker]) -> None:
-        keys = [(each.topic, each.partition) for each in partitions]
+        keys = [(partition.topic, partition.partition) for partition in partitions]
         self._resume_partitions(keys)
         for key in keys:
             self._trackers.pop(key, None)
@@ -331,4 +333,4 @@ def _partition_of(message: Message) -> offsets.Partition:
 
 
 def _names(partitions: Iterable[TopicPartition]) -> list[str]:
-    return [f"{each.topic}/{each.partition}" for each in partitions]
+    return [f"{partition.topic}/{partition.partition}" for partition in partitions]

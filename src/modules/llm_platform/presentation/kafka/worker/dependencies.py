@@ -89,7 +89,7 @@ class Dependencies:
     """
 
     def __init__(self, dependencies: Sequence[Dependency] = ()) -> None:
-        self._states = {each.name: _State(each) for each in dependencies}
+        self._states = {dependency.name: _State(dependency) for dependency in dependencies}
         self._usable = asyncio.Event()
         self._usable.set()
         self._is_stopping = False

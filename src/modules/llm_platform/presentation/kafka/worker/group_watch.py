@@ -161,9 +161,11 @@ def _store_commits(
     except KafkaException:
         return None
     return {
-        (each.topic, each.partition): StoreCommit(each.metadata.removeprefix(_STORE_PREFIX), each.offset)
-        for each in committed
-        if each.metadata and each.metadata.startswith(_STORE_PREFIX)
+        (partition.topic, partition.partition): StoreCommit(
+            partition.metadata.removeprefix(_STORE_PREFIX), partition.offset
+        )
+        for partition in committed
+        if partition.metadata and partition.metadata.startswith(_STORE_PREFIX)
     }
 
 

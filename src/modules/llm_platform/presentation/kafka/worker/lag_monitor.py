@@ -96,11 +96,19 @@ class LagMonitor:
             self._error = _error_name(error)
             committed, ends = {}, {}
         assigned = self._assignment()  # after the replies, so that what was read meanwhile is not a lag
-        known = [each for each in assigned if each in ends]
-        starts = {each: committed[each] if committed[each] >= 0 else ends[each][0] for each in known}
-        previous = {each: count for each, count in self.lag.items() if each in assigned}
-        self.lag = previous | {each: assigned[each].lag(starts[each], ends[each][1]) for each in known}
-        unread = {each: assigned[each] for each in known if (assigned[each].position or starts[each]) < ends[each][1]}
+        known = [partition for partition in assigned if partition in ends]
+        starts = {
+            partition: committed[partition] if committed[partition] >= 0 else ends[partition][0] for partition in known
+        }
+        previous = {partition: count for partition, count in self.lag.items() if partition in assigned}
+        self.lag = previous | {
+            partition: assigned[partition].lag(starts[partition], ends[partition][1]) for partition in known
+        }
+        unread = {
+            partition: assigned[partition]
+            for partition in known
+            if (assigned[partition].position or starts[partition]) < ends[partition][1]
+        }
         self._update_stalled(unread, assigned.keys() - set(known))
         self._log_error()
 
@@ -111,20 +119,24 @@ class LagMonitor:
 
     def _committed_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the committed offsets; below 0 for a partition without any. Raises KafkaException."""
-        requested = [TopicPartition(*each) for each in partitions]
+        requested = [TopicPartition(*partition) for partition in partitions]
         committed = self._client.committed(requested, timeout=COMMITTED_TIMEOUT_S) if requested else []
-        return {(each.topic, each.partition): each.offset for each in committed if each.error is None}
+        return {
+            (partition.topic, partition.partition): partition.offset
+            for partition in committed
+            if partition.error is None
+        }
 
     def _ends(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
         """Return the oldest offset and the end of each partition, without those that have no leader or exceed the timeout."""
         deadline = self._clock() + ALL_ENDS_TIMEOUT_S
         ends: dict[Partition, tuple[int, int]] = {}
-        for each in partitions:
+        for partition in partitions:
             if self._clock() > deadline:
                 break
             try:
-                ends[each] = self._client.get_watermark_offsets(
-                    TopicPartition(*each), timeout=END_TIMEOUT_S, cached=False
+                ends[partition] = self._client.get_watermark_offsets(
+                    TopicPartition(*partition), timeout=END_TIMEOUT_S, cached=False
                 )
             except KafkaException as error:
                 self._error = _error_name(error)
@@ -144,7 +156,7 @@ class LagMonitor:
         step = min(now - self._queried_at, MAX_STEP_S)
         had_room = self._full_at() < self._queried_at
         self._queried_at = now
-        progress = {each: self._progress[each] for each in unknown if each in self._progress}
+        progress = {partition: self._progress[partition] for partition in unknown if partition in self._progress}
         for partition, tracker in unread.items():
             last = self._progress.get(partition)
             if had_room and last is not None and last.tracker is tracker and last.position == tracker.position:
@@ -153,7 +165,7 @@ class LagMonitor:
             else:
                 progress[partition] = _Progress(tracker, tracker.position)
         self._progress = progress
-        stalled = {each: state.seconds for each, state in progress.items() if state.seconds >= self._stall_s}
+        stalled = {partition: state.seconds for partition, state in progress.items() if state.seconds >= self._stall_s}
         for topic, number in stalled.keys() - self.stalled.keys():
             about = {"topic": topic, "partition": number, "lag": self.lag.get((topic, number))}
             log.error("an assigned partition has requests and is not read: restart this worker", extra=about)

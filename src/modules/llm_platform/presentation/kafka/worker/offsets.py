@@ -129,25 +129,29 @@ class OffsetCommitter:
             self._uncommitted_since = now
         if now >= self._next_commit:
             self._next_commit = now + COMMIT_INTERVAL_S
-            self._commit(consumer, [each for each in self._trackers.values() if each.needs_commit], asynchronous=True)
+            self._commit(
+                consumer, [tracker for tracker in self._trackers.values() if tracker.needs_commit], asynchronous=True
+            )
 
     def commit_now(self, consumer: Consumer, trackers: Iterable[OffsetTracker]) -> None:
         """Commit revoked partitions synchronously."""
-        self._commit(consumer, [each for each in trackers if each.committable != each.committed], asynchronous=False)
+        self._commit(
+            consumer, [tracker for tracker in trackers if tracker.committable != tracker.committed], asynchronous=False
+        )
 
     def on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Handle the reply to a commit. The client calls this inside a poll, in the order of the requests."""
         sent = self._sent.popleft() if self._sent else self._clock()
         failure = error
-        for each in partitions:
-            tracker = self._trackers.get((each.topic, each.partition))
+        for partition in partitions:
+            tracker = self._trackers.get((partition.topic, partition.partition))
             if tracker is None:
                 continue
-            if error is None and each.error is None:
-                tracker.commit_succeeded(each.offset)
+            if error is None and partition.error is None:
+                tracker.commit_succeeded(partition.offset)
             else:
                 tracker.commit_failed()
-                failure = error or each.error  # brokers can refuse one partition of a request
+                failure = error or partition.error  # brokers can refuse one partition of a request
         if failure is not None:
             self._log_failure(failure)
             return
@@ -165,10 +169,11 @@ class OffsetCommitter:
         if not trackers:
             return
         offsets = [
-            TopicPartition(each.topic, each.partition, each.committable or 0, self.metadata) for each in trackers
+            TopicPartition(tracker.topic, tracker.partition, tracker.committable or 0, self.metadata)
+            for tracker in trackers
         ]
-        for each in trackers:
-            each.requested = each.committable
+        for tracker in trackers:
+            tracker.requested = tracker.committable
         self._sent.append(self._clock())
         try:
             if asynchronous:

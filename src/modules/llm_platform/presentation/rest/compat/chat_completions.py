@@ -122,7 +122,7 @@ def research_request(
     if is_short and (fields.get("output_schema") is not None or in_background):
         raise InvalidRequestError.at(("body", *place), IN_BACKGROUND if in_background else NO_VALUES, "string_too_short")
     question, message = split_message(text)
-    wishes = "\n".join(each.text for each in messages if each.role in ("system", "developer")).strip()
+    wishes = "\n".join(message.text for message in messages if message.role in ("system", "developer")).strip()
     instructions, more = _split_instructions(wishes)
     values = {
         "query": question,
@@ -135,9 +135,9 @@ def research_request(
     try:
         return validate(dtos.ShortMessage if is_short else dtos.ResearchRequest, values, "body")
     except InvalidRequestError as error:
-        for each in error.errors:
-            if each["loc"][1] == "query":
-                each["loc"][1:2] = place
+        for problem in error.errors:
+            if problem["loc"][1] == "query":
+                problem["loc"][1:2] = place
         raise
 
 

@@ -111,9 +111,9 @@ async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest
         return [await search_web(request, searches[0])]
     async with CancelOnDisconnect(request.receive):
         found = await services(request).web_search.search_multi(searches)
-    answers = [each for each in found if isinstance(each, WebSearchResponse)]
+    answers = [response for response in found if isinstance(response, WebSearchResponse)]
     if not answers:
-        raise next(each for each in found if isinstance(each, Exception))
+        raise next(error for error in found if isinstance(error, Exception))
     return answers
 
 
@@ -172,7 +172,7 @@ def status_400(error: AppException) -> int:
 def message_of(problem: Mapping[str, Any]) -> str:
     """Return the message of an error for clients that show nothing else: it names each invalid field."""
     errors = problem.get("errors") or ()
-    fields = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors if each["loc"][1:]]
+    fields = [f"{'.'.join(map(str, error['loc'][1:]))}: {error['msg']}" for error in errors if error["loc"][1:]]
     return "; ".join(fields) or str(problem["detail"])
 
 

@@ -163,7 +163,9 @@ class AccessPolicy:
 
     def _is_named(self, host: bytes) -> bool:
         name = host_name(host)
-        return name in self._hosts or any(each.startswith("*.") and name.endswith(each[1:]) for each in self._hosts)
+        return name in self._hosts or any(
+            pattern.startswith("*.") and name.endswith(pattern[1:]) for pattern in self._hosts
+        )
 
     def _find_key(self, headers: Headers, key: bytes) -> Caller | None:
         scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")

@@ -108,7 +108,7 @@ class InvalidRequestError(RestError, code="invalid_request", status_code=422):
 
     def __init__(self, errors: Sequence[dict[str, Any]]) -> None:
         self.errors = list(errors)
-        whole_body = next((each["msg"] for each in self.errors if each["loc"] == ["body"]), None)
+        whole_body = next((error["msg"] for error in self.errors if error["loc"] == ["body"]), None)
         super().__init__(f"The request is invalid (body: {whole_body})." if whole_body else None)
 
     @classmethod

@@ -129,7 +129,7 @@ class RequestLog:
             return str(route.path_format)
         if self._fixed_paths is None:  # routes may be added after the middleware
             self._fixed_paths = frozenset(
-                each.path for each in self._routes if isinstance(each, Route) and "{" not in each.path
+                route.path for route in self._routes if isinstance(route, Route) and "{" not in route.path
             )
         path = route_path(scope)
         return path if path in self._fixed_paths else UNMATCHED

@@ -51,7 +51,7 @@ def sent_events(body: bytes) -> list[dict[str, Any]]:
     """The events of a stream; each has its type as name."""
     parts = [part.partition("\ndata: ") for part in body.decode().strip().split("\n\n")]
     found = [json.loads(data) for _, _, data in parts]
-    assert [name for name, _, _ in parts] == [f"event: {each['type']}" for each in found]
+    assert [name for name, _, _ in parts] == [f"event: {event['type']}" for event in found]
     return found
 
 
@@ -96,7 +96,7 @@ async def test_answer_has_searches_results_and_cited_sentences(client: httpx2.As
     use, result, text = message["content"]
     assert (use["type"], use["name"], use["input"]) == ("server_tool_use", "web_search", {"query": "What is asyncio?"})
     assert (result["type"], result["tool_use_id"]) == ("web_search_tool_result", use["id"])
-    assert [each["url"] for each in result["content"]] == [REF.url]
+    assert [found["url"] for found in result["content"]] == [REF.url]
     assert text["text"] == services.answer
     [cited] = text["citations"]
     assert (cited["type"], cited["url"], cited["title"]) == ("web_search_result_location", REF.url, REF.title)
@@ -138,13 +138,13 @@ def test_sentences_and_what_stands_between_them_are_blocks_of_their_own() -> Non
             citation(text, "It is hot", 2),
         )
     )
-    assert [each["text"] for each in found] == [
+    assert [block["text"] for block in found] == [
         "# Tea\n\n", "Tea is a drink. [1][2] ", "Who knows. ", "It is hot [2].\n", "- It is old [1]\n\n", "End.",
     ]
-    assert [[cited["cited_text"] for cited in each.get("citations", ())] for each in found] == [
+    assert [[cited["cited_text"] for cited in block.get("citations", ())] for block in found] == [
         [], ["Quote: Tea is a drink.", "drink"], [], ["Quote: It is hot"], ["old"], [],
     ]
-    assert "".join(each["text"] for each in found) == text
+    assert "".join(block["text"] for block in found) == text
 
 
 @for_each(
@@ -184,10 +184,10 @@ def test_each_search_has_its_results_and_other_sources_a_pair_of_their_own() -> 
         for block in blocks.of(event)
     ]
     uses, results = content[::2], content[1::2]
-    assert [each["input"]["query"] for each in uses] == ["first", "second", "question"]
-    assert [each["tool_use_id"] for each in results] == [each["id"] for each in uses]
-    assert len({each["id"] for each in uses}) == 3
-    assert [[each["url"] for each in result["content"]] for result in results] == [[HIT.url], [], [OTHER.url]]
+    assert [use["input"]["query"] for use in uses] == ["first", "second", "question"]
+    assert [result["tool_use_id"] for result in results] == [use["id"] for use in uses]
+    assert len({use["id"] for use in uses}) == 3
+    assert [[found["url"] for found in result["content"]] for result in results] == [[HIT.url], [], [OTHER.url]]
     assert results[0]["content"][0]["page_age"] == "2026-01-02"
 
 
@@ -202,9 +202,9 @@ def test_text_is_sent_when_its_citations_are_verified() -> None:
         stream.encode(events.Token(request_id="r", text=text)),
         stream.encode(events.Done(request_id="r", response=answer(text, citation(text, "Tea is a drink")))),
     ]
-    assert [each["type"] for each in sent_events(begun)] == ["message_start", "ping"]
+    assert [event["type"] for event in sent_events(begun)] == ["message_start", "ping"]
     assert parts[0] == parts[2] == b""
-    assert [each["type"] for each in sent_events(parts[1])] == ["ping"]
+    assert [event["type"] for event in sent_events(parts[1])] == ["ping"]
     [block] = put_together(sent_events(parts[3]))
     assert block["text"] == text
 
@@ -237,8 +237,10 @@ async def test_a_long_message_and_a_short_one_are_answered(client: httpx2.AsyncC
     """What exceeds a question is its context. Less than a question is answered in words; one that is too long is named."""
     text = f"{'Some notes on loops. ' * 40}\n\nWhat is asyncio?"
     long, short, longer = [
-        await client.post(MESSAGES, json={**BODY, "system": "Be brief.", "messages": [{"role": "user", "content": each}]})
-        for each in (text, "hi", "x" * 40_000)
+        await client.post(
+            MESSAGES, json={**BODY, "system": "Be brief.", "messages": [{"role": "user", "content": message}]}
+        )
+        for message in (text, "hi", "x" * 40_000)
     ]
     assert (long.status_code, short.status_code, longer.status_code) == (200, 200, 400)
     first, second = services.requests
@@ -341,7 +343,7 @@ async def test_statuses_have_the_types_of_the_api(services: FakeServices) -> Non
         unknown = await client.post(MESSAGES, json={**BODY, "model": "claude"})
         large = await client.post(MESSAGES, json={**BODY, "system": "x" * 2**23})
         right = await client.post(MESSAGES, json=BODY)
-    kinds = [(each.status_code, each.json()["error"]["type"]) for each in (refused, unknown, large)]
+    kinds = [(answer.status_code, answer.json()["error"]["type"]) for answer in (refused, unknown, large)]
     assert kinds == [(401, "authentication_error"), (404, "not_found_error"), (413, "request_too_large")]
     assert "GET /anthropic/v1/models" in unknown.json()["error"]["message"]
     assert right.status_code == 200
@@ -366,7 +368,7 @@ async def test_configured_model_gets_the_conversation(
     content = put_together(sent_events(response.content)) if stream else response.json()["content"]
     assert content == [{"type": "text", "text": services.answer}]
     prompt = services.requests[-1]
-    assert [(each.role, each.content) for each in prompt.messages] == [
+    assert [(message.role, message.content) for message in prompt.messages] == [
         ("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi"), ("user", "What is asyncio?"),
     ]
     assert prompt.max_tokens == 500
@@ -374,7 +376,7 @@ async def test_configured_model_gets_the_conversation(
 
 async def test_models_are_listed_and_tokens_counted(client: httpx2.AsyncClient) -> None:
     models = (await client.get("/anthropic/v1/models")).json()
-    assert [each["id"] for each in models["data"]] == [
+    assert [model["id"] for model in models["data"]] == [
         "research-shallow", "research-deep", "research-report", "fake/fake-1",
     ]
     assert (models["has_more"], models["first_id"], models["last_id"]) == (False, "research-shallow", "fake/fake-1")
@@ -404,7 +406,11 @@ async def test_text_is_the_json_of_a_schema(wish: dict[str, Any], streamed: bool
     assert not {"output_config", "output_format"} & set(response.headers["x-ignored-fields"].split(", "))
     events_of_answer = sent_events(response.content) if streamed else []
     message = events_of_answer[-2] if streamed else response.json()
-    [text] = [each for each in (put_together(events_of_answer) if streamed else message["content"]) if each["type"] == "text"]
+    [text] = [
+        block
+        for block in (put_together(events_of_answer) if streamed else message["content"])
+        if block["type"] == "text"
+    ]
     assert json.loads(text["text"]) == services.output
     assert "citations" not in text
     assert (message["llm_platform"]["synthesis"], len(message["llm_platform"]["citations"])) == (services.answer, 1)

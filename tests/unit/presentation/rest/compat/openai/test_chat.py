@@ -26,7 +26,7 @@ async def sdk(client: httpx2.AsyncClient) -> openai.AsyncOpenAI:
 
 
 async def test_models_are_researches_configured_models_and_the_embedder(sdk: openai.AsyncOpenAI) -> None:
-    names = [each.id async for each in sdk.models.list()]
+    names = [model.id async for model in sdk.models.list()]
     assert names == ["research-shallow", "research-deep", "research-report", "fake/fake-1", EMBEDDER]
     assert (await sdk.models.retrieve("fake/fake-1")).owned_by == "fake"
     with pytest.raises(openai.NotFoundError) as caught:
@@ -43,7 +43,7 @@ async def test_research_model_answers_with_annotations(
     message = answer.choices[0].message
     assert message.annotations
     assert message.content
-    [citation] = [each.url_citation for each in message.annotations]
+    [citation] = [annotation.url_citation for annotation in message.annotations]
     assert (citation.url, citation.title) == (REF.url, REF.title)
     assert message.content[citation.start_index : citation.end_index] == "An event loop runs tasks."
     assert (citation.llm_platform["quote"], citation.llm_platform["verdict"]) == (CITATION.quote, "supported")  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ async def test_configured_model_answers_and_keeps_to_max_tokens(sdk: openai.Asyn
     )
     [prompt] = services.requests
     assert (prompt.provider, prompt.model, prompt.max_tokens) == ("fake", "fake-1", 7)
-    assert [each.role for each in prompt.messages] == ["system", "user"]
+    assert [message.role for message in prompt.messages] == ["system", "user"]
     assert answer.choices[0].message.content == services.answer
     assert answer.usage
     assert answer.usage.total_tokens == 7
@@ -175,7 +175,7 @@ async def test_errors_have_the_types_of_the_client(services: FakeServices) -> No
 
 async def test_embeddings_are_the_same_in_both_formats(sdk: openai.AsyncOpenAI, client: httpx2.AsyncClient) -> None:
     answer = await sdk.embeddings.create(model=EMBEDDER, input=["solar sails", "tea"])
-    assert [len(each.embedding) for each in answer.data] == [64, 64]
+    assert [len(embedding.embedding) for embedding in answer.data] == [64, 64]
     assert answer.usage.prompt_tokens == 3
     body = {"model": EMBEDDER, "input": "tea"}
     plain = (await client.post("/v1/embeddings", json=body)).json()["data"][0]["embedding"]
@@ -222,7 +222,7 @@ async def test_embeddings_without_an_embedder_name_the_remedy(sdk: openai.AsyncO
     services.embedder = NoneEmbedder('keyword search only: pip install "llm-platform[retrieval]"')
     async with app_client(services) as client:
         sdk = openai.AsyncOpenAI(api_key=KEY, base_url="http://localhost/v1", http_client=client, max_retries=0)
-        assert "none" not in [each.id async for each in sdk.models.list()]
+        assert "none" not in [model.id async for model in sdk.models.list()]
         with pytest.raises(openai.InternalServerError, match=r"pip install .*EMBEDDER") as caught:
             await sdk.embeddings.create(model=EMBEDDER, input="tea")
     assert caught.value.status_code == 503

@@ -124,7 +124,7 @@ async def test_configured_model_gets_the_conversation(sdk: openai.AsyncOpenAI, s
     ]
     response = await sdk.responses.create(model="fake/fake-1", input=turns, instructions="Be brief.", max_output_tokens=50)
     [prompt] = services.requests
-    assert [(each.role, each.content) for each in prompt.messages] == [
+    assert [(message.role, message.content) for message in prompt.messages] == [
         ("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi"), ("user", "What is asyncio?"),
     ]
     assert prompt.max_tokens == 50

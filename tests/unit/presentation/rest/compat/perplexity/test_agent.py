@@ -114,7 +114,7 @@ async def test_pages_that_are_read_are_items_and_events(
     assert [event["queries"] for event in events if "queries" in event] == [[SEARCHED.query]]
     response = events[-1]["response"]
     assert [item["type"] for item in response["output"]] == ["search_results", "fetch_url_results", "message"]
-    assert [each["url"] for each in response["output"][1]["contents"]] == [HIT.url, "https://example.org/late"]
+    assert [content["url"] for content in response["output"][1]["contents"]] == [HIT.url, "https://example.org/late"]
     [part] = response["output"][2]["content"]
     [annotation] = part["annotations"]
     assert part["text"][annotation["start_index"] : annotation["end_index"]] == "An event loop runs tasks."
@@ -297,10 +297,10 @@ async def test_async_chats_are_listed_by_their_owner(services: FakeServices) -> 
         names = [(await client.post(ASYNC, json={"request": CHAT}, headers=ALICE)).json()["id"] for _ in range(3)]
         await client.post("/research", json={"query": QUESTION, "background": True}, headers=ALICE)
         page = (await client.get(ASYNC, params={"limit": 2}, headers=ALICE)).json()
-        assert [each["id"] for each in page["requests"]] == names[:0:-1]
+        assert [request["id"] for request in page["requests"]] == names[:0:-1]
         assert page["requests"][0]["model"] == "sonar-pro"
         rest = (await client.get(ASYNC, params={"next_token": page["next_token"]}, headers=ALICE)).json()
-        assert ([each["id"] for each in rest["requests"]], rest["next_token"]) == ([names[0]], None)
+        assert ([request["id"] for request in rest["requests"]], rest["next_token"]) == ([names[0]], None)
         assert (await client.get(ASYNC, headers=BOB)).json()["requests"] == []
         for path in (f"{ASYNC}/{names[0]}", f"{RESPONSES}/{names[0]}"):
             assert (await client.get(path, headers=BOB)).status_code == 404

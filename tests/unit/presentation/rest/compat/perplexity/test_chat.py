@@ -42,10 +42,10 @@ async def test_first_chunk_has_the_sources_and_the_last_the_usage(client: httpx2
     first, *texts, last = chunks(response)
     assert first["citations"] == [REF.url]
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-    assert "".join(each["choices"][0]["delta"]["content"] for each in texts) == "An event loop runs tasks. [1]"
+    assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in texts) == "An event loop runs tasks. [1]"
     assert last["choices"][0]["finish_reason"] == "stop"
     assert "usage" in last
-    assert {each["object"] for each in (first, *texts, last)} == {"chat.completion.chunk"}
+    assert {chunk["object"] for chunk in (first, *texts, last)} == {"chat.completion.chunk"}
 
 
 async def test_error_in_a_stream_is_an_error_event(client: httpx2.AsyncClient, services: FakeServices) -> None:

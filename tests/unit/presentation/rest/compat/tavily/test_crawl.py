@@ -113,7 +113,7 @@ async def test_excerpts_leave_other_requests_their_turn(
     monkeypatch.setattr(crawl, "fitting_excerpt", excerpt)
     monkeypatch.setattr(crawl, "MAX_RANKED_CHARS", 10)
     answer = (await client.post(CRAWL, json={"url": ROOT, "instructions": "tea", "chunks_per_source": 1})).json()
-    assert [each["raw_content"] for each in answer["results"]] == ["Text of ht", "Text of ht"]
+    assert [result["raw_content"] for result in answer["results"]] == ["Text of ht", "Text of ht"]
     assert len(threads) == 2
     assert threading.main_thread() not in threads
 
@@ -124,7 +124,7 @@ async def test_excerpts_end_with_the_time_of_the_client(client: httpx2.AsyncClie
     monkeypatch.setattr(crawl, "CHUNK_CHARS", 4)
     monkeypatch.setattr(crawl, "fitting_excerpt", lambda *_: pytest.fail("a page was ranked"))
     answer = (await client.post(CRAWL, json={"url": ROOT, "instructions": "tea", "chunks_per_source": 2})).json()
-    assert [each["raw_content"] for each in answer["results"]] == ["Text of ", "Text of "]
+    assert [result["raw_content"] for result in answer["results"]] == ["Text of ", "Text of "]
 
 
 async def test_client_that_leaves_ends_the_crawl() -> None:

@@ -95,7 +95,7 @@ async def test_style_of_citations_is_kept_in_the_id(style: str, begin: str, head
         assert content.startswith(begin)
         assert heading in content
         streamed = await client.post(RESEARCH, json={"input": QUESTION, "citation_format": style, "stream": True})
-    assert [each["content"] for each in deltas(streamed.text) if "content" in each] == [content]
+    assert [delta["content"] for delta in deltas(streamed.text) if "content" in delta] == [content]
 
 
 async def test_research_belongs_to_the_key(services: FakeServices) -> None:
@@ -120,8 +120,8 @@ async def test_stream_has_steps_text_and_sources(client: httpx2.AsyncClient) -> 
     answer = await client.post(RESEARCH, json={"input": QUESTION, "stream": True})
     assert answer.headers["content-type"].startswith("text/event-stream")
     found = deltas(answer.text)
-    assert [each["tool_calls"]["type"] for each in found if "tool_calls" in each] == ["tool_call", "tool_response"]
-    assert "".join(each["content"] for each in found if "content" in each) == LIST
+    assert [delta["tool_calls"]["type"] for delta in found if "tool_calls" in delta] == ["tool_call", "tool_response"]
+    assert "".join(delta["content"] for delta in found if "content" in delta) == LIST
     assert found[-1]["sources"] == [{"title": REF.title, "url": REF.url, "index": 1}]
 
 
@@ -130,14 +130,18 @@ async def test_each_step_of_a_stream_has_its_response(services: FakeServices) ->
     services.searches = (SEARCHED, SEARCHED.model_copy(update={"query": "asyncio tasks"}), SEARCHED)
     async with app_client(services) as client:
         answer = await client.post(RESEARCH, json={"input": QUESTION, "stream": True})
-    steps = [each["tool_calls"] for each in deltas(answer.text) if "tool_calls" in each]
-    calls = [call for each in steps for call in each.get("tool_call", ())]
-    responses = [response for each in steps for response in each.get("tool_response", ())]
-    assert [call.get("queries") for call in calls] == [[each.query] for each in services.searches] + [None]
-    assert [each["id"] for each in calls] == [each["id"] for each in responses] == [f"call_{n}" for n in range(1, 5)]
-    assert [each["name"] for each in calls] == [each["name"] for each in responses]
+    steps = [delta["tool_calls"] for delta in deltas(answer.text) if "tool_calls" in delta]
+    calls = [call for step in steps for call in step.get("tool_call", ())]
+    responses = [response for step in steps for response in step.get("tool_response", ())]
+    assert [call.get("queries") for call in calls] == [[search.query] for search in services.searches] + [None]
+    assert (
+        [call["id"] for call in calls]
+        == [response["id"] for response in responses]
+        == [f"call_{n}" for n in range(1, 5)]
+    )
+    assert [call["name"] for call in calls] == [response["name"] for response in responses]
     found = [{"title": HIT.title, "url": HIT.url, "favicon": None}]
-    assert [each.get("sources") for each in responses] == [found, found, found, None]
+    assert [response.get("sources") for response in responses] == [found, found, found, None]
 
 
 async def test_runs_of_clients_are_not_on_the_page(client: httpx2.AsyncClient) -> None:
@@ -200,7 +204,7 @@ async def test_output_is_the_content(services: FakeServices) -> None:
         state = await ended(client, (await client.post(RESEARCH, json=body)).json())
         streamed = await client.post(RESEARCH, json={**body, "stream": True})
     assert state["content"] == services.output
-    assert [each["content"] for each in deltas(streamed.text) if "content" in each] == [services.output]
+    assert [delta["content"] for delta in deltas(streamed.text) if "content" in delta] == [services.output]
     assert services.requests[0].output_schema == body["output_schema"]
 
 

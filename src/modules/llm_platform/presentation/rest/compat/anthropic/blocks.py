@@ -92,7 +92,7 @@ class MessageBlocks:
 
     def _search(self, query: str, results: Sequence[events.FoundResult | SourceRef]) -> Iterator[Block]:
         self._searches += 1
-        self._found.update(canonical_url(each.url) for each in results)
+        self._found.update(canonical_url(result.url) for result in results)
         use_id = f"srvtoolu_{self._request_id}_{self._searches}"
         yield {"type": "server_tool_use", "id": use_id, "name": "web_search", "input": {"query": query}}
         yield {
@@ -101,12 +101,12 @@ class MessageBlocks:
             "content": [
                 {
                     "type": "web_search_result",
-                    "url": each.url,
-                    "title": each.title,
-                    "encrypted_content": _opaque(self._request_id, each.url),
-                    "page_age": getattr(each, "published", None),
+                    "url": result.url,
+                    "title": result.title,
+                    "encrypted_content": _opaque(self._request_id, result.url),
+                    "page_age": getattr(result, "published", None),
                 }
-                for each in results
+                for result in results
             ],
         }
 
@@ -138,8 +138,8 @@ def arguments_of(text: str) -> dict[str, Any]:
 
 def _sentences(response: ResearchResponse) -> Iterator[tuple[int, int, list[Citation]]]:
     """Yield the cited sentences in their order, each up to the next text, with their citations."""
-    in_order = sorted(response.citations, key=lambda each: (each.start, each.end))
-    for (start, end), citations in groupby(in_order, key=lambda each: (each.start, each.end)):
+    in_order = sorted(response.citations, key=lambda citation: (citation.start, citation.end))
+    for (start, end), citations in groupby(in_order, key=lambda citation: (citation.start, citation.end)):
         behind = _MARKERS.match(response.synthesis, end)
         yield start, behind.end() if behind else end, list(citations)
 
@@ -148,17 +148,17 @@ def _cited_block(
     text: str, citations: Iterable[Citation], sources: Mapping[int, SourceRef], request_id: str
 ) -> Block:
     """Return a sentence. Only what a quote bears out is a citation of the API; the extension has all, with their verdicts."""
-    described = [each.model_dump(mode="json", exclude={"start", "end"}) for each in citations]
+    described = [citation.model_dump(mode="json", exclude={"start", "end"}) for citation in citations]
     located = [
         {
             "type": "web_search_result_location",
             "url": source.url,
             "title": source.title,
-            "cited_text": each.quote,
-            "encrypted_index": _opaque(request_id, source.url, str(each.quote_start), str(each.quote_end)),
+            "cited_text": citation.quote,
+            "encrypted_index": _opaque(request_id, source.url, str(citation.quote_start), str(citation.quote_end)),
         }
-        for each in citations
-        if each.verdict in CITED and each.quote and (source := sources.get(each.source_index))
+        for citation in citations
+        if citation.verdict in CITED and citation.quote and (source := sources.get(citation.source_index))
     ]
     block: Block = {"type": "text", "text": text, EXTENSION: {"citations": described}}
     return {**block, "citations": located} if located else block

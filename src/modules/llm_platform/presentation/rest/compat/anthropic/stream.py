@@ -255,7 +255,7 @@ def _parts_of(block: Block) -> tuple[Block, list[dict[str, Any]]]:
     if block["type"] != "text":
         return block, []
     citations = block.get("citations", ())
-    deltas: list[dict[str, Any]] = [{"type": "citations_delta", "citation": each} for each in citations]
+    deltas: list[dict[str, Any]] = [{"type": "citations_delta", "citation": citation} for citation in citations]
     empty = {**block, "text": "", **({"citations": []} if citations else {})}
     return empty, [*deltas, {"type": "text_delta", "text": block["text"]}]
 
@@ -266,7 +266,7 @@ def error_object(problem: Mapping[str, Any]) -> dict[str, Any]:
     kind = "overloaded_error" if problem["code"] == OverloadedError.code else ERROR_TYPES.get(status)
     kind = kind or ("api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error")
     errors = problem.get("errors") or ()
-    fields = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors if each["loc"][1:]]
+    fields = [f"{'.'.join(map(str, error['loc'][1:]))}: {error['msg']}" for error in errors if error["loc"][1:]]
     message = "; ".join(fields) or problem["detail"]
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": problem["request_id"]}
 

@@ -290,7 +290,7 @@ def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:
 def _prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
     """Return the conversation for the model, with the fields that its service gets as they are."""
     values: dict[str, Any] = {
-        "messages": [_turn(each) for each in body.messages],
+        "messages": [_turn(message) for message in body.messages],
         "provider": model.provider,
         "model": model.model,
         "max_tokens": body.max_completion_tokens or body.max_tokens,

@@ -66,9 +66,9 @@ async def list_models(request: Request) -> Response:
     responses=error_responses(404),
 )
 async def get_model(request: Request, model: str) -> Response:
-    for each in _models(services(request)):
-        if each["id"] == model:
-            return json_content(each)
+    for listed in _models(services(request)):
+        if listed["id"] == model:
+            return json_content(listed)
     if depth_of(model):
         return json_content(described(model))
     raise ModelNotFoundError
@@ -81,15 +81,15 @@ def depth_of(model: str) -> Depth | None:
 
 def find_llm(request: Request, model: str) -> ConfiguredModel:
     """Return the language model of this id. Raises ModelNotFoundError."""
-    for each in services(request).llm.models:
-        if llm_name(each) == model:
-            return each
+    for configured in services(request).llm.models:
+        if llm_name(configured) == model:
+            return configured
     raise ModelNotFoundError
 
 
 def _models(platform: LLMPlatform) -> Iterator[Mapping[str, Any]]:
     yield from map(described, DEPTHS)
-    yield from (described(llm_name(each), each.provider) for each in platform.llm.models)
+    yield from (described(llm_name(model), model.provider) for model in platform.llm.models)
     if name := platform.embeddings.name:
         yield described(name, name.partition("/")[0])
 

@@ -151,4 +151,4 @@ def _tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
 
 
 def _without(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: each for key, each in value.items() if key != name}
+    return {key: member for key, member in value.items() if key != name}

@@ -103,7 +103,7 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
         known = dict.fromkeys(SEARCHES, WebSearchTool)
         searches = inputs.served_tools(self.tools or (), known, frozenset({CODE_INTERPRETER}))
         filters = [tool.filters for tool in searches if isinstance(tool, WebSearchTool) and tool.filters]
-        return tuple(domain for each in filters for domain in each.allowed_domains or ())[:MAX_SITES]
+        return tuple(domain for tool_filter in filters for domain in tool_filter.allowed_domains or ())[:MAX_SITES]
 
     def depth_within(self, depth: Depth) -> Depth:
         """The depth of a run of a model of this depth that makes no more searches than `max_tool_calls`."""

@@ -101,8 +101,8 @@ class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
         """The addresses that the tool fetch_url reads."""
         limits = [tool.max_urls or MAX_URLS for tool in self.served_tools if isinstance(tool, AgentFetchUrlTool)]
         text = self.conversation.messages[-1].text if limits else ""
-        found = (each.rstrip(_AROUND_ADDRESS) for each in _ADDRESS.findall(text))
-        usable = (each for each in found if len(each) <= MAX_URL_CHARS and each.isprintable())
+        found = (address.rstrip(_AROUND_ADDRESS) for address in _ADDRESS.findall(text))
+        usable = (address for address in found if len(address) <= MAX_URL_CHARS and address.isprintable())
         return tuple(dict.fromkeys(usable))[: min([MAX_URLS, *limits])]
 
     @property
@@ -137,7 +137,7 @@ class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
             **{field: any(name and depth_of(name) is None for name in sent) for field, sent in names.items()},
             "tools": len(self.served_tools) < len(self.tools or ())
             or any(part.model_extra.keys() - {"type"} for part in (*self.served_tools, *self.filters) if part.model_extra)
-            or any(each.partly_served for each in self.filters),
+            or any(tool_filter.partly_served for tool_filter in self.filters),
             "max_steps": self.depth == "report",
             "max_output_tokens": True,
             "tool_choice": True,
@@ -215,10 +215,13 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
         depth,
         field=body.conversation.place,
         in_background=body.background,
-        domains=tuple(domain for each in filters for domain in each.search_domain_filter or ())[:MAX_SITES],
-        time_range=next((each.time_range for each in filters if each.time_range), None),
-        freshness=next((each.freshness for each in filters if each.freshness), None),
-        language=body.language_preference or next((each.language for each in filters if each.language), None),
+        domains=tuple(domain for tool_filter in filters for domain in tool_filter.search_domain_filter or ())[
+            :MAX_SITES
+        ],
+        time_range=next((tool_filter.time_range for tool_filter in filters if tool_filter.time_range), None),
+        freshness=next((tool_filter.freshness for tool_filter in filters if tool_filter.freshness), None),
+        language=body.language_preference
+        or next((tool_filter.language for tool_filter in filters if tool_filter.language), None),
         omit_raw=True,
         previous_id=body.previous_response_id,
         output_schema=schema,

@@ -107,7 +107,7 @@ async def chat(request: Request) -> Response:
         return dialect.json_answer(completion.whole(response), body, *ignored)
     metadata = add_spending(response.metadata, related.spent)
     answer = completion.whole(response.model_copy(update={"metadata": metadata}))
-    answer["related_questions"] = [each for each in related.questions if each != question.query]
+    answer["related_questions"] = [other for other in related.questions if other != question.query]
     return dialect.json_answer(answer, body, *ignored)
 
 
@@ -131,7 +131,7 @@ async def search(request: Request) -> Response:
         for query in queries
     ]
     found = await dialect.search_web_multi(request, searches)
-    results = list({item.url: _search_result(item) for each in found for item in each.results}.values())
+    results = list({item.url: _search_result(item) for answer in found for item in answer.results}.values())
     answer = {"id": request_id(request), "results": results[: body.max_results * len(queries)]}
     return dialect.json_answer(answer, body, *body.partly_served)
 

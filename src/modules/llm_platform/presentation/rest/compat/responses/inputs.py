@@ -97,7 +97,7 @@ def _text_or_items(value: Any) -> str | tuple[AnyItem, ...]:
     if not isinstance(value, list | tuple):
         return _TEXT.validate_python(value, strict=True)
     items = _ITEMS.validate_python(value)
-    count = sum(not isinstance(each, OwnItem) for each in items)
+    count = sum(not isinstance(item, OwnItem) for item in items)
     if count > MAX_MESSAGES:
         raise PydanticKnownError("too_long", {"field_type": "List", "max_length": MAX_MESSAGES, "actual_length": count})
     if not count:
@@ -148,7 +148,7 @@ def dumped(value: str | Sequence[AnyItem]) -> Any:
     """Return the input as JSON, for the store, without our own items."""
     if isinstance(value, str):
         return value
-    return [each.model_dump(mode="json") for each in value if not isinstance(each, OwnItem)]
+    return [item.model_dump(mode="json") for item in value if not isinstance(item, OwnItem)]
 
 
 def served_tools(
@@ -171,6 +171,6 @@ def _validated(model: type[BaseModel], tool: Mapping[str, Any], place: int) -> B
     try:
         return validate(model, tool, "body")
     except InvalidRequestError as error:
-        for each in error.errors:
-            each["loc"][1:1] = ["tools", place]
+        for problem in error.errors:
+            problem["loc"][1:1] = ["tools", place]
         raise

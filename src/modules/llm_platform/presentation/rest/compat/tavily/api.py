@@ -40,7 +40,7 @@ class TavilyUsage(BaseModel):
 )
 async def get_usage(request: Request) -> Response:
     calls, caller = server_state(request).calls, caller_id(request)
-    return dialect.json_content(_usage({each: calls[caller, f"tavily/{each}"] for each in ENDPOINTS}))
+    return dialect.json_content(_usage({endpoint: calls[caller, f"tavily/{endpoint}"] for endpoint in ENDPOINTS}))
 
 
 def _usage(calls: Mapping[str, int]) -> dict[str, Any]:

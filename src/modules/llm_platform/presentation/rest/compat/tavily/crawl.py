@@ -112,7 +112,7 @@ async def crawl(request: Request) -> Response:
     async with _crawl_slot(request):
         found = await services(request).site_crawl.crawl(body.request)
         until = began + body.timeout * EXCERPT_SHARE
-        results = [_result(each, await _text(each, body, until), body) for each in found.pages]
+        results = [_result(page, await _text(page, body, until), body) for page in found.pages]
     content = {**_head(found), "results": results, **footer(request, began)}
     return dialect.json_answer(content, body, *body.partly_served)
 
@@ -146,7 +146,7 @@ async def _crawl_slot(request: Request) -> AsyncIterator[None]:
 def _head(found: dtos.SiteCrawl) -> dict[str, Any]:
     return {
         "base_url": found.base_url,
-        "failed_results": [each.model_dump() for each in found.failed],
+        "failed_results": [page.model_dump() for page in found.failed],
         "llm_platform": {"stopped": found.stopped},
     }
 

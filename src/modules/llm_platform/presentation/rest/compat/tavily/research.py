@@ -146,7 +146,7 @@ async def get_research(
 def _parse_id(request_id: str) -> tuple[str, CitationStyle]:
     """Return the id of the run and the citation style, which the id that the client got ends with."""
     job_id, _, sent = request_id.rpartition("-")
-    style: CitationStyle | None = next((each for each in get_args(CitationStyle) if each == sent), None)
+    style: CitationStyle | None = next((known for known in get_args(CitationStyle) if known == sent), None)
     return (request_id, "numbered") if style is None else (job_id, style)
 
 
@@ -173,7 +173,7 @@ def _content(response: ResearchResponse, style: CitationStyle) -> str | dict[str
 
 def _sources(response: ResearchResponse) -> list[dict[str, Any]]:
     """Return the cited sources. `index` is the number in the text, an addition of ours."""
-    return [{"title": each.title, "url": each.url, "index": each.index} for each in response.sources]
+    return [{"title": source.title, "url": source.url, "index": source.index} for source in response.sources]
 
 
 def _usage(response: ResearchResponse) -> dict[str, Any]:

@@ -160,7 +160,7 @@ async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, 
             domains=body.domains,
         ),
     )
-    return None, [_result(each.title, each.url, each.text, each.published_date) for each in found.results]
+    return None, [_result(result.title, result.url, result.text, result.published_date) for result in found.results]
 
 
 async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
@@ -183,8 +183,8 @@ async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, l
         return words.synthesis, (await _searched(request, body))[1]
     response = await run_research(request, validate(ResearchRequest, values, "body"))
     return response.synthesis, [
-        _result(each.title, each.url, dialect.snippet_of(each, question), each.published)
-        for each in response.raw_results or ()
+        _result(result.title, result.url, dialect.snippet_of(result, question), result.published)
+        for result in response.raw_results or ()
     ]
 
 
