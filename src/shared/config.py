@@ -62,7 +62,7 @@ _reads_environment: ContextVar[bool] = ContextVar("reads_environment", default=T
 class SettingsError(ValueError):
     """A setting is invalid. The message names the variable, the reason and an example, and contains no secret."""
 
-SAFE_KEY_CHARS = 20  # of an API key; a shorter one can be guessed
+SAFE_KEY_CHARS = 20  # a shorter API key can be guessed
 
 
 class Settings(BaseSettings):

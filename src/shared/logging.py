@@ -29,7 +29,7 @@ QUIET_LOGGERS = ("httpx2", "httpcore", "httpcore2", "ddgs", "primp", "asyncio", 
 # Copies of the message: set by other handlers and, in colours, by uvicorn.
 DUPLICATE_FIELDS = ("message", "asctime", "color_message")
 RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({})))  # what a record has without `extra`
-MAX_DEPTH = 8  # of nested fields; deeper values are logged as one string
+MAX_DEPTH = 8  # nested fields; deeper values are logged as one string
 
 _REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 

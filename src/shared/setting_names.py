@@ -193,7 +193,7 @@ def _rewrite_detail(
     first, *rest = detail["loc"]
     field = next(name for name in table.model_fields if first in names_of(table.model_fields, name))
     place = ".".join(str(part) for part in rest if part != "[key]")
-    inside = f"({place}) " if len(rest) > 1 else ""  # for JSON values, not for comma lists
+    inside = f"({place}) " if len(rest) > 1 else ""  # JSON values need it, comma lists do not
     shown = example_of(table.model_fields, field)
     if shown.endswith("="):  # a secret has no default and no example
         shown += "your-key"

@@ -253,7 +253,8 @@ LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$
 LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_split_lower), Field(max_length=4)]
 CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 Key = Annotated[SecretStr, BeforeValidator(_clean_key)]
-DatabaseUrl = Annotated[SecretStr, BeforeValidator(_clean_database_url)]  # as a whole, since it holds the password
+# Secret as a whole, since it holds the password.
+DatabaseUrl = Annotated[SecretStr, BeforeValidator(_clean_database_url)]
 KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split_keys)]
 WebhookSecretList = Annotated[
     tuple[Annotated[SecretStr, AfterValidator(_check_webhook_secret)], ...], NoDecode, BeforeValidator(_split_keys)

@@ -1,4 +1,6 @@
-"""For ASGI servers: `uvicorn modules.llm_platform.asgi:app`. The first access to `app` reads the environment."""
+"""The application for ASGI servers: `uvicorn modules.llm_platform.asgi:app`. The first access to `app` reads the
+environment.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 
 KEPT_CONVERSATIONS = 100  # with language models, half a megabyte each at most
-STORED_RESEARCHES = 200  # whose source texts can be requested; about 10 kB each, up to 500 kB for a report
+STORED_RESEARCHES = 200  # their source texts can be requested; about 10 kB each, up to 500 kB for a report
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 
 
@@ -150,7 +150,8 @@ class Container(ProviderContainer):
 
     research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
     research_job_store = providers.Singleton(stores.build_research_job_store, settings, resources, database)
-    outcome_store = providers.Singleton(stores.build_outcome_store, settings, resources, database)  # of workers
+    # Outcomes of workers.
+    outcome_store = providers.Singleton(stores.build_outcome_store, settings, resources, database)
     failed_request_store = providers.Singleton(stores.build_failed_request_store, settings, resources, database)
 
     extractive = providers.Singleton(ExtractiveSynthesizer)

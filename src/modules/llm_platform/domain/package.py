@@ -33,7 +33,7 @@ def has_wordllama_wheel() -> bool:
 
 
 def no_wordllama() -> str:
-    """Why wordllama cannot be installed here, and what to do; one line."""
+    """Return one line that says why wordllama cannot be installed here, and what to do."""
     here = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {platform.system()} {platform.machine()}"
     return (
         f"wordllama, which makes the vectors, has no package for {here}; use Python 3.11 to 3.13 "

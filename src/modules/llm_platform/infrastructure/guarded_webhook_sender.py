@@ -13,7 +13,7 @@ from modules.llm_platform.infrastructure.http.guarded.errors import TRANSPORT_ER
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked, Guard
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 
-TIMEOUT_S: Final = 20.0  # of one attempt; the specification advises 15 to 30
+TIMEOUT_S: Final = 20.0  # limit for one attempt; the specification advises 15 to 30
 MAX_REPLY_BYTES: Final = 65_536  # read and ignored
 GONE: Final = 410  # the receiver wants no more
 NOT_ALLOWED: Final = (

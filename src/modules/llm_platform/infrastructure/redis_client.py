@@ -41,11 +41,11 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-TIMEOUT_S: Final = 0.5  # to connect, and for each reply
-CALL_TIMEOUT_S: Final = 2 * TIMEOUT_S  # for a whole call: a new connection sends several commands
-COOLDOWN_S: Final = 1.0  # after a failure, for which calls fail without a connection attempt
+TIMEOUT_S: Final = 0.5  # limit for connecting, and for each reply
+CALL_TIMEOUT_S: Final = 2 * TIMEOUT_S  # limit for a whole call: a new connection sends several commands
+COOLDOWN_S: Final = 1.0  # calls fail without a connection attempt for this long after a failure
 MAX_CONNECTIONS: Final = 32
-KEY_PREFIX: Final = "llm-platform:"  # of every key that the platform writes
+KEY_PREFIX: Final = "llm-platform:"  # prefix of every key that the platform writes
 PROBE_TTL_MS: Final = 1000
 
 _REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (  # the first match counts

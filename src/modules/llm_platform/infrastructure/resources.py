@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.http.guarded.guard import Guard
     from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool
 
-INDEX_FOLDER: Final = "index"  # below the data folder
-STORE_PACKAGES: Final = ("qdrant_edge",)  # of the embedded index; SQLite is used without it
+INDEX_FOLDER: Final = "index"  # folder below the data folder
+STORE_PACKAGES: Final = ("qdrant_edge",)  # packages of the embedded index; SQLite is used without them
 
 
 class _Closable(Protocol):

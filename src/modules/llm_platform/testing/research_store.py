@@ -41,7 +41,7 @@ class MemoryResearchStore(IResearchStore):
             entry_files.Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, dtos.EndsTopic)
         )
         written = entry_files.sealed(head, value.model_dump_json().encode())
-        self._entries[head.place] = entry_files.unsealed(written)  # as read from a file, with a rounded date
+        self._entries[head.place] = entry_files.unsealed(written)  # stored as if read from a file, with a rounded date
 
     async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         entries = sorted(

@@ -13,7 +13,7 @@ from modules.llm_platform.testing.page_reader import sample_page
 from modules.llm_platform.testing.waiting import Elapse, error_of
 
 DAY_S: Final = 86_400
-TTL_DAYS: Final = 30.0  # of the stores under test
+TTL_DAYS: Final = 30.0  # lifetime in the stores under test
 UNKNOWN_TOPICS: Final = (
     "",
     ".",
@@ -63,7 +63,7 @@ class ResearchStoreContract:
         assert len(await store.entries(_FIRST.name)) == 1
 
     async def test_calls_can_run_concurrently(self, store: IResearchStore) -> None:
-        """After concurrent calls each key has its own value."""
+        """Each key has its own value after concurrent calls."""
         keys = [f"k{number}" for number in range(20)]
         await asyncio.gather(*(store.put(_FIRST, "docs", key, _page(key)) for key in keys))
         found = await asyncio.gather(*(store.get(_FIRST, "docs", key, Page) for key in keys))
@@ -128,7 +128,7 @@ class ResearchStoreContract:
         assert await store.get(topic_of(" what is  the FIRST question? "), "docs", "a", Page) == _page("x")
 
     async def test_entries_are_sorted_by_stage(self, store: IResearchStore) -> None:
-        """As a research run goes, whatever the order in which they were put."""
+        """Entries are listed in the order of the stages, whatever the order in which they were put."""
         for stage in reversed(_STAGES):
             await store.put(_FIRST, stage, "a", _page("x"))
         entries = await store.entries(_FIRST.name)

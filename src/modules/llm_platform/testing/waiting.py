@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
 CANCEL_TIMEOUT_S: Final = 20.0  # the other side is silent for longer
-CLOSE_TIMEOUT_S: Final = 30.0  # for the other side to notice the closed connection
+CLOSE_TIMEOUT_S: Final = 30.0  # time for the other side to notice the closed connection
 START_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.005
 

@@ -1,4 +1,4 @@
-"""For those who write or use web search providers: a scripted one, and the promises that every one keeps.
+"""A scripted web search provider, and the contract that every provider keeps.
 
     class TestMine(WebSearchProviderContract):
         @pytest.fixture

@@ -22,7 +22,7 @@ MODEL_PARTS = frozenset(
 )
 
 
-UNSTORED = {"CACHE_TTL_S": 0.0, "STORE_TTL_DAYS": 0}  # of a run over files of its request
+UNSTORED = {"CACHE_TTL_S": 0.0, "STORE_TTL_DAYS": 0}  # settings of a run over files of its request
 
 
 def build_variants(container: Any, new_container: NewContainer) -> ResearchVariants:

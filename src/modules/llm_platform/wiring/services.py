@@ -36,7 +36,7 @@ from shared.config import Settings
 from shared.setting_types import LOCAL_EMBEDDERS
 
 REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
-REPORT_LENGTH_FACTOR = 2  # of LLM_MAX_TOKENS
+REPORT_LENGTH_FACTOR = 2  # factor of LLM_MAX_TOKENS
 DIGEST_CHARS = 12
 
 

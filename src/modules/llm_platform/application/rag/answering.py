@@ -22,14 +22,14 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_o
 from shared.exceptions import AppException
 
 MAX_TITLE_CHARS: Final = 300
-MAX_TEXT_CHARS: Final = 100_000  # of a document that is given by its id only
+MAX_TEXT_CHARS: Final = 100_000  # text of one document that is given by its id alone
 MAX_CONCURRENT_LOOKUPS: Final = 8
-MAX_PASSAGES: Final = 100  # of the context of one answer
+MAX_PASSAGES: Final = 100  # passages in the context of one answer
 MAX_PAGES: Final = 10
 MAX_CONCURRENT_READS: Final = 5
 CONTEXT: Final = "context"  # component of `degraded`
 INDEX: Final = "index"  # component of `degraded`
-CITED_VERDICTS: Final = ("supported", "partial")  # with which a document counts as cited
+CITED_VERDICTS: Final = ("supported", "partial")  # a document counts as cited with one of these
 
 TOO_MANY_PASSAGES: Final = f"too_many: only the first {MAX_PASSAGES} context items are used"
 TOO_MANY_PAGES: Final = f"too_many: only the first {MAX_PAGES} addresses are read"

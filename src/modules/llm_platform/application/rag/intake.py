@@ -23,7 +23,7 @@ from modules.llm_platform.domain.retrieval.chunking import HEADING_SEPARATOR, MA
 from modules.llm_platform.domain.retrieval.mean_centering import MAX_VECTORS, mean_vector
 from modules.llm_platform.domain.text.language import detect
 
-MAX_PROBLEMS: Final = 1000  # in a report
+MAX_PROBLEMS: Final = 1000  # problems that one report lists
 
 
 @dataclass(slots=True)
@@ -93,8 +93,8 @@ class IndexingProgress:
 
 # --- passages with stable ids ---------------------------------------------------------------------------------------------
 
-OVERLAP_WORDS: Final = 30  # of complete sentences that two adjacent passages share
-LABEL_SEARCH_CHARS: Final = 400  # of a passage: a heading that is in them is not part of the label
+OVERLAP_WORDS: Final = 30  # two adjacent passages share this much, in complete sentences
+LABEL_SEARCH_CHARS: Final = 400  # a heading in this part of the passage is not repeated in its label
 FORM: Final = f"5/{MAX_WORDS}/{OVERLAP_WORDS}"  # a new value makes every document count as changed
 LANGUAGE_SAMPLE_CHARS: Final = 2000
 
@@ -163,7 +163,7 @@ def passage_id(doc_id: str, text: str, before: int) -> str:
 
 WALK_BATCH_DOCUMENTS: Final = 256
 WALK_BATCH_BYTES: Final = 16_000_000
-BATCH_PASSAGES: Final = 256  # that are embedded together; a document is never divided
+BATCH_PASSAGES: Final = 256  # passages embedded together; a document is never divided
 NO_TEXT: Final = "it holds no text"
 EMPTIED: Final = "it contains no text any more: its passages were removed from the index"
 DUPLICATE_ID: Final = "another document has the id {!r}: give each its own doc_id, or index their common folder"
@@ -195,7 +195,7 @@ class DocumentIntake:
         *,
         only: bool = False,
     ) -> None:
-        """With `only` documents of other origins lose their ids: they will be removed."""
+        """Start a run. With `only`, the documents of other origins lose their ids and are removed at the end."""
         self._only = only
         self._source = source
         self._store = store
@@ -229,7 +229,7 @@ class DocumentIntake:
             await _in(thread, walk.close)
         finally:
             walk.stop()
-            thread.submit(walk.close)  # after the running call
+            thread.submit(walk.close)  # runs when the current call has ended
             thread.shutdown(wait=False)
 
     async def stored(self) -> None:
@@ -360,8 +360,8 @@ def _next(source: AsyncIterator[Value]) -> asyncio.Task[Value]:
 
 # --- checkpoints ----------------------------------------------------------------------------------------------------------
 
-CHECKPOINT_S: Final = 20.0  # of work that a crash may lose
-CHECKPOINT_COST_FACTOR: Final = 10  # at most a tenth of the time is spent on checkpoints
+CHECKPOINT_S: Final = 20.0  # seconds of work that a crash may lose
+CHECKPOINT_COST_FACTOR: Final = 10  # checkpoints take at most a tenth of the time
 
 
 class Checkpoints:
@@ -377,17 +377,17 @@ class Checkpoints:
         self._every_s = every_s
         self._clock = clock
         self._due = clock() + every_s
-        self._began: float | None = None  # of the last one, until the first write after it
+        self._began: float | None = None  # start of the last checkpoint, until something is written after it
 
     def record_write(self) -> None:
-        """After a write: the cost of the last checkpoint is known now."""
+        """Record a write: the cost of the last checkpoint is known from here on."""
         if self._began is not None:
             now = self._clock()
             self._due = now + max(self._every_s, (now - self._began) * CHECKPOINT_COST_FACTOR)
             self._began = None
 
     async def finish_if_due(self) -> None:
-        """After a complete batch: make a checkpoint if it is due."""
+        """Make a checkpoint if one is due. Called after a complete batch."""
         if self._began is None and self._clock() >= self._due:
             self._began = self._clock()
             await self._finish()
@@ -395,7 +395,7 @@ class Checkpoints:
 
 # --- the mean of a new collection -----------------------------------------------------------------------------------------
 
-MEAN_PASSAGES: Final = 2000  # from which the mean of the vectors is computed once
+MEAN_PASSAGES: Final = 2000  # the mean of the vectors is computed once there are this many
 
 
 @dataclass(slots=True)

@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 MAX_TOP_K: Final = 100
 MAX_QUERY_TOKENS: Final = 8000  # more words do not improve a search
-PASSAGES_PER_DOCUMENT: Final = 4  # of the first search: one document often has several of the best passages
-MORE_PASSAGES_FACTOR: Final = 5  # of the next search, if the passages are of too few documents
+PASSAGES_PER_DOCUMENT: Final = 4  # one document often has several of the best passages
+MORE_PASSAGES_FACTOR: Final = 5  # the next search asks for more if the passages are of too few documents
 MAX_PASSAGES: Final = 2000
 MAX_TITLED: Final = 1000  # documents that are looked at for titles
-EMBEDDING_TIMEOUT_S: Final = 15.0  # of a question; then only its keywords are searched
-COLLECTION_TTL_S: Final = 30.0  # of the cached embedder of the collection
+EMBEDDING_TIMEOUT_S: Final = 15.0  # the embedding of a question; when it is late, only keywords are searched
+COLLECTION_TTL_S: Final = 30.0  # lifetime of the cached embedder of the collection
 SCORE_DIGITS: Final = 4
 NO_VECTOR: Final = f"the embedder gave no vector within {EMBEDDING_TIMEOUT_S:g} s: try again"
 EMBEDDER_LATE: Final = f"no vector within {EMBEDDING_TIMEOUT_S:g} s: keyword search only"
@@ -84,7 +84,7 @@ class RetrievalService:
         return dtos.RagHits(hits=hits, query_cut=found.query_cut, degraded=found.degraded)
 
     async def documents(self, request: dtos.RagSearch, min_passages: int = 0) -> FoundDocuments:
-        """As `search`, with all found passages of each document.
+        """Search as `search` does, and return all found passages of each document.
 
         At least `min_passages` passages are searched: with a constant number, a higher `top_k` does not change the order of
         the first documents.

@@ -25,15 +25,15 @@ from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neu
 ANSWER_VERSION = "1.3"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
 REPORT_VERSION = "1.3"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
 NO_ANSWER = "NO_ANSWER"
-MIN_SOURCES_TOKENS = 256  # of the sources in every prompt, however small the context is
-CONTEXT_SHARE = 1 / 3  # of the tokens for sources and context that the context gets, or more where sources leave more
-RESERVED_TOKENS = 64  # for the provider's chat format and for what our counting misses
+MIN_SOURCES_TOKENS = 256  # every prompt has room for this much of the sources, however small the context is
+CONTEXT_SHARE = 1 / 3  # context may take this share of the input tokens, or what the sources leave
+RESERVED_TOKENS = 64  # room for the provider's chat format and for what our counting misses
 MAX_TITLE_CHARS = 200
 MAX_URL_CHARS = 300
 MAX_DATE_CHARS = 32
 MAX_MARK_CHARS = 16
-MAX_ECHO_CHARS = 1000  # of a line that repeats the question
-MAX_FENCE_CHARS = 40  # of a line that opens a code fence; a longer line is text
+MAX_ECHO_CHARS = 1000  # a longer line is not compared with the question
+MAX_FENCE_CHARS = 40  # a longer line cannot open a code fence; it is text
 
 _ANSWER_RULES = """\
 You are a research assistant. Answer the question directly and concisely, in Markdown, from the numbered sources alone.

@@ -19,10 +19,11 @@ Phase = LLMStage | Literal["search", "read", "collect_summaries", "rank_summarie
 Price = Callable[[int, int], float]  # US dollars for tokens of a prompt and of its answer
 
 PRIORITY: Final[tuple[LLMStage, ...]] = ("write", "output", "plan", "rank", "queries", "summarize", "judge")  # highest first
-DEFAULT_EXPECTED_CALLS: Final[Mapping[LLMStage, int]] = {"write": 1, "rank": 1}  # until the pipeline reports its own
+# Used until the pipeline reports its own counts.
+DEFAULT_EXPECTED_CALLS: Final[Mapping[LLMStage, int]] = {"write": 1, "rank": 1}
 MAX_EXTRA_TRIES: Final = 2  # retries and failovers of one call
-MAX_RESERVED_SHARE: Final = 0.6  # of the dollars, for one stage: an expensive text still needs input
-ANSWER_SHARE: Final = 0.5  # of the dollars of a call whose answer must be shortened
+MAX_RESERVED_SHARE: Final = 0.6  # share of the dollars that one stage may reserve: an expensive text still needs input
+ANSWER_SHARE: Final = 0.5  # share of a call's dollars that pays for its answer, where the answer must be shortened
 PRICED_TOKENS: Final = 1_000_000
 
 # Tokens of the prompt and of the longest answer of one call, until the pipeline reports its own.
@@ -36,9 +37,9 @@ DEFAULT_CALL_TOKENS: Final[Mapping[LLMStage, tuple[int, int]]] = {
     "output": (6000, 4096),
 }
 
-WRITING_SHARE: Final = 0.2  # of the time
+WRITING_SHARE: Final = 0.2  # share of the time
 WRITING_MAX_S: Final = 180.0
-FALLBACK_SHARE: Final = 0.1  # of the time, for the extractive text if the model is late
+FALLBACK_SHARE: Final = 0.1  # share of the time that is kept for the extractive text if the model is late
 FALLBACK_MAX_S: Final = 3.0
 PHASE_ENDS: Final[Mapping[Phase, float]] = {  # shares of the time before the writing
     "plan": 0.2,
@@ -107,7 +108,7 @@ class Budget:
         self._clock = clock or asyncio.get_running_loop().time
         self._began = self._clock()
         self._deadline = deadline
-        self._spent_usd = 0.0  # with the whole reservation of each interrupted call
+        self._spent_usd = 0.0  # counts an interrupted call with its whole reservation
         self._reservations: set[Reservation] = set()
         self._expected_calls: dict[LLMStage, int] = dict(DEFAULT_EXPECTED_CALLS)
         self._call_tokens: dict[LLMStage, tuple[int, int]] = dict(DEFAULT_CALL_TOKENS)

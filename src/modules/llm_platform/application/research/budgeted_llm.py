@@ -16,8 +16,8 @@ from modules.llm_platform.domain.exceptions import LLMException, LLMTimeoutError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.text.tokens import count_tokens
 
-DEFAULT_MAX_ANSWER_TOKENS: Final = 4096  # if dollars are limited and the request sets no bound
-MESSAGE_TOKENS: Final = 8  # that a service adds to each message
+DEFAULT_MAX_ANSWER_TOKENS: Final = 4096  # used where dollars are limited and the request sets no bound
+MESSAGE_TOKENS: Final = 8  # tokens that a service adds to each message
 LATE = "not finished in the time that max_seconds leaves for {stage}: raise it, or RESEARCH_TIMEOUT_S"
 
 
@@ -37,7 +37,7 @@ class BudgetedLLM(ILLMProvider):
         self._phase: Phase = phase or stage
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        """As the port says. Only the wait for the model is limited in time, not the reader's use of a part."""
+        """Stream as the port says. Only the wait for the model is limited in time, not the reader's use of a part."""
         request, reservation = await self._reserve(request)
         until = self._budget.phase_end(self._phase)
         with self._accounted(reservation, request) as account:

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 
-PREPARED_IN_THREAD_CHARS = 150_000  # of all sources together; preparing fewer takes the checker about 15 ms
+PREPARED_IN_THREAD_CHARS = 150_000  # all sources together; the checker prepares fewer in about 15 ms
 REMEMBERED_ANSWERS = 64  # complete texts with their sources, at most about 20 MB; usually less than 1 MB
 
 
@@ -118,7 +118,7 @@ class Draft:
         self._sanitizer = AnswerSanitizer(self._checks.sources)
         self._completer = self._checks.completer()
         self._unchecked: list[AnswerSentence] = []
-        self._written: list[str] = []  # by the writer
+        self._written: list[str] = []  # parts of the text that the writer has sent
         self._waiting = ""  # a text that is known as a whole, until its end is known
         self._parts: list[str] = []
         self._is_finished = False

@@ -13,7 +13,8 @@ MAX_EARLY_CALLS = 3  # Each call repeats the rules, about 350 tokens.
 
 
 class EarlyVerification:
-    """At most MAX_EARLY_CALLS calls, one at a time, each about the doubted sentences that are complete by then.
+    """Judges citations while the answer is written: at most MAX_EARLY_CALLS calls, one at a time, each about the doubted
+    sentences that are complete by then.
 
     `verdicts` are by claim and quote: a sentence whose quote changes, because its page is read late, has none. After a call
     that fails no further one is made. Sentences of a call that came too late are not asked about again: a text from the cache
@@ -25,7 +26,7 @@ class EarlyVerification:
         self._titles = {source.index: source.title for source in sources}
         self._began = asyncio.get_running_loop().time()
         self._waiting: list[CitedClaim] = []
-        self._asked: list[CitedClaim] = []  # by the running call
+        self._asked: list[CitedClaim] = []  # claims that the running call verifies
         self._task: asyncio.Task[None] | None = None
         self._calls = 0
         self.verdicts: dict[CitedClaim, ModelVerdict | None] = {}

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchRes
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.llm.model_progress import ModelProgress
 
-MAX_SNIPPET_CHARS = 300  # in an event
+MAX_SNIPPET_CHARS = 300  # longest snippet in an event
 
 
 class _Event(BaseModel, frozen=True):
@@ -206,7 +206,7 @@ LastEvent = Done | Failed
 EVENT_TYPES: Final[Mapping[str, type[ResearchEvent]]] = {
     event.model_fields["type"].default: event for event in get_args(ResearchEvent)
 }
-AnyEvent = Annotated[ResearchEvent, Field(discriminator="type")]  # for pydantic: an event from its JSON
+AnyEvent = Annotated[ResearchEvent, Field(discriminator="type")]  # the type that pydantic reads from JSON
 
 
 @cache

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from shared.exceptions import AppException
 
-FILES: Final = "files"  # in `degraded`
+FILES: Final = "files"  # component name in `degraded`
 NO_FIT: Final = "no passage of the files has the words of the question: their beginnings are shown"
 
 

@@ -33,12 +33,13 @@ from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, 
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
-FOLLOW_UP_TTL_S: Final = 3600.0  # for which a finished research can be followed up; a background one while it is stored
+# A finished research run can be followed up for this long, a background run while it is stored.
+FOLLOW_UP_TTL_S: Final = 3600.0
 UNDERSTAND_TIMEOUT_S: Final = 20.0
-UNDERSTAND_MAX_TOKENS: Final = 1024  # with room for reasoning before the line
-MIN_CALLS: Final = 2  # of a limit: this call, and one for the text
+UNDERSTAND_MAX_TOKENS: Final = 1024  # leaves room for reasoning before the line
+MIN_CALLS: Final = 2  # this call and one for the text must fit into the limit
 MAX_LINE_CHARS: Final = 2000
-MAX_READ_CHARS: Final = 6000  # of a message, from its beginning and its end: small models read 50 tokens a second
+MAX_READ_CHARS: Final = 6000  # beginning and end of a message; small models read 50 tokens a second
 COMPONENT: Final = "follow_up"
 LATE: Final = "timeout: the model did not read the question in context in time; rules did"
 UNUSABLE: Final = "llm_provider: its answer contained no usable question; rules read the question in context"
@@ -337,5 +338,7 @@ def _shortened(turn: dtos.Turn) -> dtos.Turn:
 
 
 def _scope(request: dtos.ResearchRequest) -> str:
-    """Where the request searches: a reader of documents must not get pages of the web, nor one of this week older ones."""
+    """Return the scope of a request: a reader of documents must not get pages of the web, nor a reader of this week older
+    ones.
+    """
     return f"{request.sources} {request.domains} {request.time_range} {request.freshness} {request.urls}"

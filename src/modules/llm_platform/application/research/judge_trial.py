@@ -12,7 +12,7 @@ from modules.llm_platform.domain.citations.model_verdicts import apply_model_ver
 from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, Source, Verdict
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 
-PAIRS_IN_A_CALL: Final = 20  # as many as a long answer has
+PAIRS_IN_A_CALL: Final = 20  # a long answer has as many
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.markdown.markers import render_markers, renumbe
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.untrusted.output_schema import output_errors
 
-MAX_NAME_CHARS: Final = 200  # of a property that the schema does not name
+MAX_NAME_CHARS: Final = 200  # longest name of a property that the schema does not define
 ADDRESS: Final = "{place}: only addresses of the sources are allowed"
 
 
@@ -26,7 +26,7 @@ class OutputStrings:
     def __init__(self, response: ResearchResponse, schema: Mapping[str, Any]) -> None:
         self.unsupported = 0
         self._schema = schema
-        self._own = frozenset(_strings(schema))  # of the caller: names of properties, constants
+        self._own = frozenset(_strings(schema))  # names and constants that the caller wrote: properties, enums
         self._sources = _evidence(response)
         self._known = frozenset(text for source in self._sources for text in (source.title, source.url))
         self._language = response.metadata.language

@@ -25,7 +25,7 @@ from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 LATE_PLAN = "timeout: the model did not plan in time; the question was split without it"
 MAX_QUESTIONS = 3
 MIN_QUESTION_CHARS = 3
-PLAN_MAX_TOKENS = 1024  # with room for reasoning before the list
+PLAN_MAX_TOKENS = 1024  # leaves room for reasoning before the list
 PLAN_VERSION = "2"  # Part of the keys of cached plans: raise it with every change of PROMPT.
 SUB_QUESTIONS_VERSION = "2"  # Part of the keys of stored reports: raise it with every change of REPORT_PROMPT.
 UNUSABLE = "llm_provider: its answer contained no sub-question; the question was split without it"
@@ -49,11 +49,11 @@ different sides without overlap, first of all those that the question itself nam
 
 Question: {question}"""
 SUB_QUESTION_MARKS = {"ru": "ПОДЗАПРОС"}  # a mark in another script makes small models change the language
-SUB_QUESTION_MARK = "Sub-question"  # in all other languages
+SUB_QUESTION_MARK = "Sub-question"  # used for all other languages
 _REJECTED = "The reader has seen and does not want these, so find other sides: {others}\n"
 
 _QUOTES = "\"'“”„«»()¿¡"
-_ENDS = "?？.!,;:。！，；："  # not stripped at the start: .NET is a name
+_ENDS = "?？.!,;:。！，；："  # kept at the start of a line: .NET is a name
 _AND = re.compile(
     r"\s*[;?？；。]\s+|\s*,\s+|\s+(?:and|or|versus|vs\.?|und|oder|et|ou|y|e|o|i|и|или|та)\s+|(?:以及|还有|和|与|、|と)",
     re.I,
@@ -120,7 +120,7 @@ async def sub_questions(
             spent, degraded = error.spent, (Degraded.of(f"plan/{llm.name}", error),)
         else:
             spent, degraded = answer.spent, answer.degraded
-            selected.add_all(parse_questions(answer.content, question, language))  # not only lines with the prefix
+            selected.add_all(parse_questions(answer.content, question, language))  # reads lines without the prefix too
             planned = selected.items
             is_complete = len(planned) > 1 or any(
                 other_than or _covers(sub_question, question, language) for sub_question in planned

@@ -52,13 +52,13 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-MAX_SOURCES = 20  # of up to 30 found; the last ones cost tokens and are seldom cited
-RESERVE_SHARE = 0.1  # of the time, for the extractive answer near the deadline
+MAX_SOURCES = 20  # up to 30 are found; the last ones cost tokens and are seldom cited
+RESERVE_SHARE = 0.1  # share of the time that is kept for the extractive answer near the deadline
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
-NOT_JUDGED_AGAIN_S = 600.0  # after a judge that came too late; each try is paid for
+NOT_JUDGED_AGAIN_S = 600.0  # pause after a judge that was too late; each try is paid for
 MAX_LATE_CLAIMS = 1000
-MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # of the time of the writing: how long a whole answer waits for its judge
+MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # share of the writing time that a whole answer waits for its judge
 
 
 @dataclass(frozen=True, slots=True)

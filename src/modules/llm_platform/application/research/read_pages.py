@@ -24,15 +24,15 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
 from shared.exceptions import AppException
 
-READ_SHARE = 0.1  # of the time of a research run, at most
+READ_SHARE = 0.1  # largest share of the time of a research run
 PAGES = {"shallow": 3, "deep": 5}
 READ_S = {"shallow": 1.2, "deep": 2.5}
-FURTHER_PAGES = 2  # at most read while the answer is written, for each page that is read before
-LATE_SHARE = 0.5  # of the time of the waits, for pages that the end of the text cites
-MAX_STORED_TOKENS = 5000  # of a page: about twenty thousand characters are stored, sent in raw_results and compared
+FURTHER_PAGES = 2  # pages read while the answer is written, for each page read before
+LATE_SHARE = 0.5  # share of each wait that is kept for pages cited at the end of the text
+MAX_STORED_TOKENS = 5000  # about twenty thousand characters of a page are stored, sent in raw_results and compared
 PROMPT_GROWTH = 0.5  # a prompt with pages is at most longer by this share than one with the search engine's excerpts
-OTHER_TOKENS = 300  # of a prompt, beside the sources
-INLINE_CHARS = 30_000  # of a page; a longer one is searched for passages in a thread
+OTHER_TOKENS = 300  # tokens of a prompt beside its sources
+INLINE_CHARS = 30_000  # passages of a longer page are selected in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class PageReads:
 
     async def __aenter__(self) -> PageReads:
         if self._reader is not None and self.limit:
-            self._preparing = asyncio.create_task(self._reader.prepare())  # beside the search
+            self._preparing = asyncio.create_task(self._reader.prepare())  # runs while the search does
         return self
 
     async def __aexit__(self, *exc: object) -> None:

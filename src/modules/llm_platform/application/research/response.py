@@ -19,7 +19,7 @@ from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 
 MAX_RELATED = 5  # questions that an answer suggests
-MAX_RELATED_CHARS = 200  # of one of them; engines send whole headlines
+MAX_RELATED_CHARS = 200  # engines suggest whole headlines, which are longer
 TOO_SHORT = "short_message: the message is too short to search for, so there is nothing to put into the schema"
 
 
@@ -35,7 +35,7 @@ class ResearchResult:
     sources: tuple[dtos.Source, ...]
     raw: tuple[dtos.RawResult, ...]
     written: WrittenAnswer | None
-    spent: Spending | None = None  # by all stages, if a budget counted them
+    spent: Spending | None = None  # spending of all stages, if a budget counted them
     reads: ReadCounts = NOTHING_READ
     asked: tuple[str, ...] = ()
 

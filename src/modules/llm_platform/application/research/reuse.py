@@ -13,8 +13,8 @@ from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.retrieval.ranking import keyword_score
 
 MAX_REUSED: Final = 5
-MIN_REUSED_SCORE: Final = 3.0  # of 10, by keywords
-INLINE_CHARS: Final = 30_000  # of all sources together; longer ones are searched in a thread
+MIN_REUSED_SCORE: Final = 3.0  # keyword score out of 10
+INLINE_CHARS: Final = 30_000  # all sources together; longer ones are searched in a thread
 
 
 def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:

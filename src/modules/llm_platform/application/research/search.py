@@ -19,11 +19,11 @@ from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
 from shared.exceptions import AppException
 
-PROVIDER_SEPARATOR = "+"  # between the names of providers of one answer
+PROVIDER_SEPARATOR = "+"  # joins the names of the providers of one answer
 RECENT = "month"  # the first `time_range` of a question that asks for what is recent
 RRF_K = 60  # Cormack, Clarke, Büttcher 2009: reciprocal rank fusion
-MAX_TITLE_CHARS = 300  # of a result
-MAX_RESULT_CHARS = 20_000  # of a snippet or summary
+MAX_TITLE_CHARS = 300  # longest title of a result
+MAX_RESULT_CHARS = 20_000  # longest snippet or summary
 
 _WANTS_LATEST = re.compile(
     r"\b(?:latest|newest|recent(?:ly)?|current(?:ly)?|up[- ]to[- ]date|breaking"
@@ -200,8 +200,8 @@ def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResu
 
 
 def usable_results(answer: dtos.WebSearchResponse, count: int) -> tuple[dtos.WebSearchResultItem, ...]:
-    """At most `count` results, shortened to the limits. Only the documents provider may return a document: a result of the
-    web must not make the reader open a file.
+    """Return at most `count` results, shortened to the limits. Only the documents provider may return a document: a result
+    of the web must not make the reader open a file.
     """
     documents = dtos.DOCUMENTS in providers_of(answer)
     is_allowed = is_openable if documents else is_web_url

@@ -31,10 +31,10 @@ from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neu
 
 OUTPUT_VERSION: Final = "2"  # raise it with every change of the prompt
 MAX_TRIES: Final = 2  # calls of the model: the second one gets the errors of the first
-MAX_OUTPUT_TOKENS: Final = 4096  # of the object
-CONTEXT_PARTS: Final = 4  # of the context window: the object takes at most one, and the second try repeats it
-RESERVED_TOKENS: Final = 256  # for the chat format, the errors of the first try, and errors of our count
-MIN_TEXT_TOKENS: Final = 64  # with room for less of a longer text no call is made
+MAX_OUTPUT_TOKENS: Final = 4096  # tokens for the object
+CONTEXT_PARTS: Final = 4  # parts of the context window: the object takes at most one, and the second try repeats it
+RESERVED_TOKENS: Final = 256  # room for the chat format, the errors of the first try, and errors of our count
+MIN_TEXT_TOKENS: Final = 64  # no call is made if less of a long text fits
 MAX_TITLE_CHARS: Final = 150
 MAX_FORM_TOKENS: Final = 3000  # of what the caller says of an object without a schema
 MAX_LEVELS: Final = 40  # of the object
@@ -239,7 +239,7 @@ def read_output(
         if errors:
             return None, errors
         return strings.cleaned(value)
-    except InvalidSchemaError as error:  # of a value that leads to too many references
+    except InvalidSchemaError as error:  # the value leads to too many references
         return None, [f"$: {error}"]
 
 

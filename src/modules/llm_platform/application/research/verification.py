@@ -36,7 +36,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 from shared.exceptions import AppException
 
-MIN_JUDGING_S: Final = 1.0  # with less time left no call is made
+MIN_JUDGING_S: Final = 1.0  # no call is made with less time left
 LATE: Final = "timeout: no time was left to verify the citations; they keep the verdicts of their words"
 UNREADABLE: Final = "llm_provider: its answer contained no verdicts; the citations keep those of their words"
 INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged and keep the verdicts of their words"
@@ -169,14 +169,14 @@ async def ask_judge(
 
 JUDGE_VERSION = "1"  # part of the store keys: raise it with every change of the prompt
 DEFAULT_CONTEXT_TOKENS = 32_000
-MAX_STORED_VERDICTS = 1000  # on the claims of one question
-MAX_CLAIMS = 120  # of one answer, the first ones
-MAX_PAIR_CHARS = 6000  # of a claim and its quote; a longer pair is not judged
+MAX_STORED_VERDICTS = 1000  # verdicts on the claims of one question
+MAX_CLAIMS = 120  # the first claims of an answer are judged
+MAX_PAIR_CHARS = 6000  # a longer pair of claim and quote is not judged
 MAX_QUESTION_CHARS = 500
 MAX_TITLE_CHARS = 150
-ANSWER_TOKENS = 2048  # for reasoning
+ANSWER_TOKENS = 2048  # room for reasoning
 ANSWER_TOKENS_PER_CLAIM = 16
-RESERVED_TOKENS = 128  # for the provider's chat format and errors of our count
+RESERVED_TOKENS = 128  # room for the provider's chat format and errors of our count
 MAX_LINES = 2000
 MAX_LINE_CHARS = 300
 MAX_CELL_CHARS = 40

@@ -46,7 +46,7 @@ NOTHING_CITED = "uncited: the model cited nothing: {found} of its sentences matc
 UNCITED = "uncited: {count} sentences cite no source and were not checked"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
 CUT = "timeout"  # finish_reason of a text whose writer was stopped
-REPETITION = "repetition"  # of a text whose model repeated itself
+REPETITION = "repetition"  # reported for a text whose model repeated itself
 UNFINISHED = frozenset({CUT, REPETITION})  # no text to keep for the next request
 
 
@@ -106,7 +106,7 @@ class WrittenAnswer:
 
 
 def _ignore(citations: tuple[Citation, ...], pending: int) -> None:
-    """For readers who wait for the whole answer."""
+    """Drop the text, for readers who wait for the whole answer."""
 
 
 async def write(
@@ -132,7 +132,7 @@ async def write(
 
 
 def _early_verification(request: WritingRequest) -> EarlyVerification | None:
-    """Where a model writes and its judge has a reader who does not wait for it."""
+    """Verify while a model writes, if the reader does not wait for the judge."""
     verification = request.verification
     if verification is None or verification.max_wait_share is None or request.writer is request.fallback:
         return None
@@ -200,7 +200,7 @@ async def _verified(
 
 
 def _why_quotes(request: WritingRequest, noted: Iterable[Degraded]) -> str:
-    """Why the fallback wrote the text. `noted` may be of the writer's own fallback."""
+    """Return why the fallback wrote the text. `noted` may come from the writer's own fallback."""
     messages = messages_for(request.language)
     is_unpaid = any(
         degradation.component == DailyBudgetError.component for degradation in noted
@@ -222,7 +222,7 @@ def _messages_below(
 
 
 def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:
-    """The same, for `degraded`."""
+    """Return the notes for `degraded`."""
     count, found = checked.uncited_sentences, len({citation.start for citation in checked.citations})
     reasons = {"length": CUT_OFF, REPETITION: REPEATED}
     if by_model and checked.is_cited_by_author and count:

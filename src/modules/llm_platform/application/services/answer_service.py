@@ -24,7 +24,7 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-MAX_QUESTION_CHARS: Final = 8000  # for the writer; the index searches the complete question
+MAX_QUESTION_CHARS: Final = 8000  # the writer gets this much; the index searches the complete question
 CONTEXT_END: Final = 0.4  # share of the time after which the context is complete
 RETRIEVAL_END: Final = 0.6
 VERIFICATION_END: Final = 0.95  # the written answer must not be lost to a slow judge

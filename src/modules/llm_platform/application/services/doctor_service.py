@@ -25,9 +25,9 @@ from shared.exceptions import AppException
 CHECK_DEADLINE_S = 30.0
 PROBE_QUERY = "python"  # every search engine has results for it
 FEW_RESULTS = 3
-MAX_ENGINES_TRIED = 6  # for the proposed list
+MAX_ENGINES_TRIED = 6  # engines tried for the proposed list
 PROBE_PROMPT = "Answer with the detail ready."
-PROBE_MAX_TOKENS = 1024  # with room for reasoning
+PROBE_MAX_TOKENS = 1024  # leaves room for reasoning
 JUDGE_DEADLINE_S = 1200.0  # a small model on a CPU reads the pairs for minutes
 NO_JUDGE = "no language model is configured: citations are verified by their words"
 JUDGE_ON = "it judges better than the words: CITATION_JUDGE=report turns it on for reports, all for all answers"

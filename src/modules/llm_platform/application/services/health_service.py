@@ -19,7 +19,7 @@ NOT_CHECKED = "configured; not checked, because a call would cost money"
 CIRCUIT_OPEN = "the last {failures} calls failed: it is not called for some seconds"
 CHECK_FAILED = "the check itself failed: see the log"
 
-Providers = Mapping[str, object]  # by name
+Providers = Mapping[str, object]  # keyed by name
 
 
 class HealthService:
@@ -71,7 +71,7 @@ class HealthService:
         if pings:
             _, hanging = await asyncio.wait(pings.values(), timeout=self._deadline_s)
             for task in hanging:
-                task.cancel()  # not awaited: a ping that ignores the cancellation must not delay the report
+                task.cancel()  # it is not awaited: a ping that ignores the cancellation must not delay the report
         search, llms, stores = (self._components(kind, providers) for kind, providers in kinds.items())
         self._report, self._checked_at = _report(search, llms, stores, self._searxng, self._kimi), began
         return self._report

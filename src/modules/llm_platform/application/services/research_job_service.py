@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 MAX_QUEUED: Final = 1000  # research runs of one owner that wait
 EVENTS_AT_ONCE: Final = 200
-LOCAL_POLL_S: Final = 10.0  # for events of a research run that runs in this process, which also reports each change
+LOCAL_POLL_S: Final = 10.0  # a run in this process also reports each change itself
 REMOTE_POLL_S: Final = 1.0
 TOO_SHORT: Final = "the message is too short to research in the background: send a question"
 NO_FILES: Final = "files are read for an answer that is given at once, and stored nowhere: leave out background, or the files"

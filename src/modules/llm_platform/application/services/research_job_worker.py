@@ -38,14 +38,14 @@ JobKey = tuple[str, str]  # owner and id
 
 LOST: Final = "lost"  # result of a run that was deleted or cancelled, or that another worker runs
 INTERRUPTED: Final = "interrupted"  # reason of the event `reset` when a research run begins again
-MAX_ATTEMPTS: Final = 5  # that ended without a result, as when the process was killed
+MAX_ATTEMPTS: Final = 5  # attempts without a result, as when the process was killed
 RETRIES_PER_LEASE: Final = 3
 QUICK_PER_REPORT: Final = 4  # quick and deep runs take seconds, and do not wait for reports
 CLEAN_EVERY_S: Final = 3600.0  # expired research runs are removed
 STORE_RETRY_S: Final = 1.0
-STORE_RETRIES: Final = 300  # of one write; then the research ends, and its lease runs out
+STORE_RETRIES: Final = 300  # tries of one write; then the research run ends, and its lease runs out
 RELEASE_TIMEOUT_S: Final = 5.0
-END_TIMEOUT_S: Final = 5.0  # for storing an end that is known already when the server stops
+END_TIMEOUT_S: Final = 5.0  # time to store an end that is known when the server stops
 _COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summarized"}  # event to field of the progress
 
 
@@ -220,7 +220,7 @@ class _Attempt:
         self._pending: list[research_events.ResearchEvent] = []
         self._has_pending = asyncio.Event()
         self._has_ended = False  # its last event is known
-        self.code = CANCELLED  # then ok, or the code of the error
+        self.code = CANCELLED  # becomes "ok" or the code of the error
 
     async def run(self) -> str:
         """Run to the end; returns the result: done, failed, or lost."""

@@ -19,10 +19,10 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-MAX_CONCURRENT_READS: Final = 5  # of one crawl; the reader opens fewer connections to one host
-MAX_CRAWL_BYTES: Final = 50_000_000  # of all pages, decompressed
+MAX_CONCURRENT_READS: Final = 5  # limit for one crawl; the reader opens fewer connections to one host
+MAX_CRAWL_BYTES: Final = 50_000_000  # decompressed size of all pages
 MAX_LINK_CHARS: Final = 1000  # a longer address is not followed
-LINKS_AT_ONCE: Final = 100  # that are looked at before other tasks have their turn
+LINKS_AT_ONCE: Final = 100  # links examined before other tasks have their turn
 
 NOT_READ: Final = {
     "deadline": "The page was not read before the deadline of the crawl",
@@ -60,7 +60,7 @@ class SiteCrawlService:
 
 
 class SiteScope:
-    """Which addresses belong to a crawl. All are in the spelling of `ISiteReader.address`."""
+    """Decides which addresses belong to a crawl. All are in the spelling of `ISiteReader.address`."""
 
     def __init__(self, request: dtos.SiteCrawlRequest, root: str) -> None:
         parts = urlsplit(root)

@@ -85,7 +85,7 @@ class StoreService:
         return _logged("store cleaned", await self._store.clean() + removed)
 
     async def clean_quietly(self) -> None:
-        """As `clean`, but log an error instead of raising it: the store can still be read."""
+        """Clean, but log an error instead of raising it: the store can still be read."""
         try:
             await self.clean()
         except StoreError as error:

@@ -30,7 +30,7 @@ RETRY_DELAYS_S: Final = (
 )
 JITTER: Final = 0.2  # part of a delay by which it is longer at most, so that retries spread
 MAX_RETRY_AFTER_S: Final = 24 * HOUR_S
-LEASE_S: Final = 60.0  # of one attempt, which takes 20 s at most; after a crash it is made again
+LEASE_S: Final = 60.0  # an attempt takes 20 s at most; after a crash it is made again
 POLL_S: Final = 2.0
 MAX_SENDING: Final = 32  # attempts at once; one client's 30 a minute, whose receivers hang for 20 s, take 10
 NO_SECRET: Final = (

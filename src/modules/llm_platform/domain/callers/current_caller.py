@@ -1,4 +1,4 @@
-"""Who the request being answered is for: a name that tells callers apart where they wait for the same thing."""
+"""The caller of the current request: a name that tells callers apart where they wait for the same thing."""
 
 from contextvars import ContextVar
 

@@ -18,17 +18,17 @@ from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_e
 MAX_QUOTE_SENTENCES = 3
 MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
 LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
-MAX_TEXT_CHARS = 200_000  # of one source; the rest is not searched
+MAX_TEXT_CHARS = 200_000  # the rest of a longer source is not searched
 SEEDS = 3  # the sentences around which passages are tried
 RANKED_SENTENCES = 16  # the best ones, among which a fact of the claim is looked for
-GOOD_SHARE = 0.35  # of the claim, that a further sentence must hold to be compared with it
-NEARLY_BEST = 0.8  # of the share of the best sentence, that a further one must hold
+GOOD_SHARE = 0.35  # a further sentence is compared if it holds this share of the claim
+NEARLY_BEST = 0.8  # a further sentence needs this share of the best sentence's match
 SENTENCE_COST = 0.03  # share of the claim that a further sentence must add to the quote
 MAX_INITIALS = 6
-MAX_LANGUAGE_CHARS = 500  # of a source, that show its language
+MAX_LANGUAGE_CHARS = 500  # sample of a source that shows its language
 MEMOIZED_RUNS = 1 << 13  # runs of characters between blanks; pages on one subject share most of them
 
-_ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # of a link
+_ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # the target of a link
 _AROUND_A_WORD = "\"'()[]*,.:;!?"
 _LINE_CUT = re.compile(r"\s*\n\s*")
 

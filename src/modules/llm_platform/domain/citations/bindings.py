@@ -12,11 +12,11 @@ from modules.llm_platform.domain.citations.claims import WORD, Claim, TextFacts,
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
-MAX_CLAIM_WORDS: Final = 60  # of a claim about one act; to align words takes the square of their number
-MAX_SUBJECT_WORDS: Final = 5  # with which a claim begins
-MIN_DESCRIBING_WORDS: Final = 2  # of a claim about an option, that one entry has
+MAX_CLAIM_WORDS: Final = 60  # longest claim about one act; aligning words takes the square of their number
+MAX_SUBJECT_WORDS: Final = 5  # longest subject at the beginning of a claim
+MIN_DESCRIBING_WORDS: Final = 2  # words of a claim about an option that one entry must have
 
-_ENTRY_END = re.compile(r"\n|;\s|[.!?]\s")  # of a list of options in a sentence
+_ENTRY_END = re.compile(r"\n|;\s|[.!?]\s")  # divides a list of options in a sentence
 _CODE = re.compile(r"`([^`\n]+)`")
 _BREAK = re.compile(r"[,:;()–—]")
 _STATEMENT_END = re.compile(r"[.!?;:]")
@@ -39,7 +39,7 @@ def is_act_of_another(claim: Claim, sentence: TextFacts) -> bool:
         return False
     return (
         any(claim.facts.content[:size])
-        and auxiliaries.isdisjoint(subject)  # else it has its verb: "plastics are goods that are made"
+        and auxiliaries.isdisjoint(subject)  # otherwise the subject has its verb: "plastics are goods that are made"
         and sentence.content[first + size]  # "a study of Bell that was published" goes on with its subject
         and between[0] not in mine
         and between[0] not in openers

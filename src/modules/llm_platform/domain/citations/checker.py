@@ -20,9 +20,9 @@ from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
 NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
-MAX_TRIED_SOURCES = 5  # for a sentence without a marker: those that know most of its words
-MIN_KNOWN_SHARE = 0.7  # of the weight of its words, that such a source has
-MIN_FOUND_SCORE = 0.75  # of the verdict on such a source: the probability that it supports the sentence
+MAX_TRIED_SOURCES = 5  # sources tried for a sentence without a marker: those that know most of its words
+MIN_KNOWN_SHARE = 0.7  # such a source has this share of the weight of the words
+MIN_FOUND_SCORE = 0.75  # least probability that such a source supports the sentence
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 

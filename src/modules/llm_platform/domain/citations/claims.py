@@ -15,7 +15,7 @@ from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_wor
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
 
-NAME_WEIGHT: Final = 1.5  # of names, numbers and identifiers; other content words weigh 1, function words 0
+NAME_WEIGHT: Final = 1.5  # weight of names, numbers and identifiers; other content words weigh 1, function words 0
 COUNT_REACH: Final = 5  # words behind a number word among which the counted thing is looked for
 MAX_CLAIM_CHARS: Final = 2000  # a longer sentence is judged by its beginning
 MAX_WORDS: Final = 200
@@ -196,7 +196,7 @@ def is_unspaced(word: str) -> bool:
     return _UNSPACED_START.match(word) is not None
 
 
-FoundWord = tuple[Word, int]  # with its offset
+FoundWord = tuple[Word, int]  # a word and its offset
 Words = Memoized[tuple[FoundWord, ...]]
 
 

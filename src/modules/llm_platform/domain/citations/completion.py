@@ -28,10 +28,10 @@ class MarkerCompleter:
         self._checker, self._language = checker, language
         self.added: list[int] = []
         self.ended: list[AnswerSentence] = []
-        self._blocks = BlockTracker()  # before the line in which the pending text begins
+        self._blocks = BlockTracker()  # state before the line in which the pending text begins
         self._line = ""  # the part of that line that was returned
-        self._pending = ""  # from the beginning of a line or of a sentence on
-        self._length = 0  # of the returned text
+        self._pending = ""  # begins with a line or a sentence
+        self._length = 0  # length of the returned text
         self._readings = 0
 
     def feed(self, unit: str) -> str:
@@ -62,7 +62,9 @@ class MarkerCompleter:
         return self._release(end if end - open_from > MAX_SENTENCE_CHARS else open_from, insertions)
 
     def _open_from(self, text: AnswerText, *, is_line: bool) -> int:
-        """Where the text begins that may still change: the last sentence unless it has ended, with the line that it begins."""
+        """Return where the text begins that may still change: the last sentence unless it has ended, with the line that it
+        begins.
+        """
         end = len(self._pending)
         last = text.sentences[-1] if text.sentences else None
         if last is None or last.start >= end or last.end <= self._pending.rfind("\n", 0, end - 1):
@@ -80,7 +82,7 @@ class MarkerCompleter:
         at = _place_of_marker(self._pending, sentence)
         line = self._pending.rfind("\n", 0, at) + 1
         if self._pending.count("[", line, at) != self._pending.count("]", line, at):
-            return None  # in the text of a link
+            return None  # inside the text of a link
         number = self._checker.find_source(sentence)
         return None if number is None else (at, f" [{number}]")
 
@@ -104,7 +106,7 @@ class MarkerCompleter:
 
 
 def _place_of_marker(text: str, sentence: AnswerSentence) -> int:
-    """Before the full stop, or before the bar that ends a table row; else behind the sentence."""
+    """Return the offset before the full stop or before the bar that ends a table row, else behind the sentence."""
     end = len(text[: sentence.end].rstrip(_ROW_END)) if text[: sentence.end].endswith("|") else sentence.end
     stop = _LAST_STOP.search(text, max(sentence.start, end - 2), end)
     return stop.start() if stop else end

@@ -29,16 +29,16 @@ from modules.llm_platform.domain.text.numbers import Reading, has_other_date
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
 
 MIN_CONTEXT: Final = 2  # content words of a clause besides the fact; with fewer the whole claim is the context
-NEARLY_BEST: Final = 0.9  # of the score of the best sentence, that a confirming one must have
-OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # of a word in the sentence itself, and in one of the two before it
-WORD_BEFORE_CHARS: Final = 24  # before a number, in which the word before it is looked for
+NEARLY_BEST: Final = 0.9  # a confirming sentence needs this share of the best sentence's score
+OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # weights of a word in the sentence and in the two sentences before it
+WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
 MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
-MIN_COPIED_WORDS: Final = 3  # of a sentence in which a word was replaced
-MAX_REPLACING_WORDS: Final = 2  # of the claim
-MAX_REPLACED_WORDS: Final = 5  # of the source, in their place
-MIN_COPIED_SHARE: Final = 0.5  # of the characters of a sentence without blanks
-MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4  # of a word or name in a script without blanks
-SAME_STATEMENT: Final = 0.9  # of a claim's content words that a sentence has which only a negation sets apart
+MIN_COPIED_WORDS: Final = 3  # least number of copied words in a sentence with a replaced word
+MAX_REPLACING_WORDS: Final = 2  # words of the claim that replace others
+MAX_REPLACED_WORDS: Final = 5  # words of the source that are replaced
+MIN_COPIED_SHARE: Final = 0.5  # least copied share of the characters, for scripts without blanks
+MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4  # length of a word or name in a script without blanks
+SAME_STATEMENT: Final = 0.9  # share of a claim's content words in a sentence that differs by a negation only
 
 _UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])?")
 _YEAR = re.compile(r"(?:1[1-9]|20|21)[0-9]{2}\Z")
@@ -115,7 +115,7 @@ class FactComparison:
             return True
         place, passage = max(0, bisect_right(self.claim.ats, at) - 1), self.passage
         if any(passage.masks[sentence] >> place & 1 for sentence in passage.ranked):
-            return True  # as it is written there; asked first, since it is faster
+            return True  # the sentence has it as written; this test is the fastest
         return self._has_here(reading) or not all(
             reading.isdisjoint(self._facts_of(sentence).values) for sentence in passage.ranked
         )

@@ -107,7 +107,7 @@ def _date(number: int) -> Reading:
 
 
 def _is_identifier(written: str) -> bool:
-    """With a figure, capitals alone, or a hyphen: rather too many, since what is taken for one only stays partial."""
+    """Return whether the word has a figure, capitals alone, or a hyphen. Too many do no harm: the claim only stays partial."""
     if written[0].isdigit() or is_unspaced(written):
         return False
     hyphenated = "-" in written and written.isascii()

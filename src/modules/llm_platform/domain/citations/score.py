@@ -21,9 +21,9 @@ class Features(NamedTuple):
 
     grams: float  # share of the sentence's runs of four characters that the passage has: sees other forms of a word
     weakest_clause: float  # share of the content words that the passage has, of the clause where it is least
-    numbers: float  # how many numbers it has
-    missing_numbers: float  # of these, how many no sentence about it has
-    missing_names: float  # how many of its names the whole source lacks
+    numbers: float  # numbers of the claim
+    missing_numbers: float  # numbers that no sentence about the claim has
+    missing_names: float  # names that the whole source lacks
     replaced: float  # 1: it copies a sentence but for a word in the place of another one
 
 
@@ -57,7 +57,7 @@ def features_of(compared: FactComparison) -> Features:
 
 
 def probability(features: Sequence[float]) -> float:
-    """That a sentence with these features is supported, 0..1."""
+    """Return the probability that a sentence with these features is supported, 0..1."""
     fitted = weights()
     return 1 / (
         1 + exp(-fitted.bias - sum(weight * value for weight, value in zip(fitted.features, features, strict=True)))

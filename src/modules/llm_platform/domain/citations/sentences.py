@@ -17,7 +17,7 @@ from modules.llm_platform.domain.markdown.markers import CODE_SPAN, LINE, LINK_T
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, sentence_spans
 
-MAX_TRAILED_SENTENCES = 200  # before a marker that belongs to several, the last ones
+MAX_TRAILED_SENTENCES = 200  # a marker that follows several sentences belongs to at most this many
 
 _MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
 _DELIMITERS = re.compile(r"[ |:]*-[ |:-]*\Z")
@@ -28,7 +28,7 @@ _BEHIND_MARKER = string.whitespace + "\u00a0\u3000.,;:!?…)\"'”’»*_|。，
 _MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
 _BEFORE_MARK = " \t,;"
 _EMPHASIS_SIGNS = frozenset("`*_~")
-_EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # not in code: `_name`
+_EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # code is matched first and kept: `_name`
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
 _BAR = re.compile(r"(?<!\\)\|")
 _LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
@@ -165,7 +165,7 @@ def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
     Empty lines separate the blocks, in the place of list markers and blanked lines.
     """
     at = 0
-    lines: list[tuple[str, list[Marker], str]] = []  # each with its end
+    lines: list[tuple[str, list[Marker], str]] = []  # text, markers and end of each line
     paragraph: list[int] = []  # the lines that an underline would make a heading
     for found in LINE.finditer(answer):
         line = found[0].removesuffix("\n")

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.urls.canonical_url import host_of
 
 CitationStyle = Literal["numbered", "apa", "mla", "chicago"]
 
-SHORT_TITLE_WORDS: Final = 4  # of a title in the text
+SHORT_TITLE_WORDS: Final = 4  # words of a title that the text shows
 NO_DATE: Final = "n.d."
 MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",

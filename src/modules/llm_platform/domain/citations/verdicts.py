@@ -21,13 +21,13 @@ from modules.llm_platform.domain.text.negation import is_denied_at
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import normalize
 
-MIN_WORDS_AFTER_COLON: Final = 4  # of a statement of its own
+MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement behind a colon
 UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
 LAST_LATIN: Final = "\u024f"
 RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
-MIN_VERBATIM_SHARE: Final = 0.9  # of the words of a sentence that the source has; below it no copy is looked for
-MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # from here on the sentence and the source are of one language
-DENIAL_REACH_CHARS: Final = 40  # before and behind a copied sentence
+MIN_VERBATIM_SHARE: Final = 0.9  # below this share of known words no copy is looked for
+MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # from this share on, sentence and source are of one language
+DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and behind a copied sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from threading import Lock
 
 
 class CallerTurns:
-    """At most `places` at once. Where some wait, each caller gets one place after the other callers got one.
+    """Gives out `places` to callers. Where some wait, each caller gets one place after the other callers got one.
 
     `keeps_room`: a caller takes no more places than it leaves free, so that a new caller finds one at once even where places
     are given back late: alone it has half of them, the second one half of the rest. To be used by any thread.
@@ -19,7 +19,7 @@ class CallerTurns:
         self._free = places
         self._keeps_room = keeps_room
         self._taken: Counter[str] = Counter()
-        self._waiting: dict[str, deque[Future[None]]] = {}  # in the order of their turns
+        self._waiting: dict[str, deque[Future[None]]] = {}  # keyed by caller, in the order of their turns
         self._lock = Lock()
 
     def ask(self, caller: str) -> Future[None]:
@@ -69,7 +69,7 @@ class CallerTurns:
         queue = self._waiting.pop(caller)
         place = queue.popleft()
         if queue:
-            self._waiting[caller] = queue  # behind all others
+            self._waiting[caller] = queue  # goes behind all others
         if place.set_running_or_notify_cancel():
             self._free -= 1
             self._taken[caller] += 1

@@ -51,7 +51,7 @@ def set_deadline(deadline: Deadline) -> None:
 
 
 class deadline_at:  # noqa: N801  used as `async with deadline_at(when)`, like asyncio.timeout_at
-    """As asyncio.timeout_at: at `when` (event loop time) the block is cancelled and raises TimeoutError.
+    """Limit a block as asyncio.timeout_at does: at `when` (event loop time) it is cancelled and raises TimeoutError.
 
     What is called within the block knows the deadline, tasks that outlive it too: use it around a call, not around a stage
     that starts such tasks.
@@ -74,5 +74,5 @@ class deadline_at:  # noqa: N801  used as `async with deadline_at(when)`, like a
 
 
 def deadline_in(seconds: float) -> deadline_at:
-    """As `deadline_at`, `seconds` from now."""
+    """Limit a block as `deadline_at` does, to `seconds` from now."""
     return deadline_at(asyncio.get_running_loop().time() + seconds)

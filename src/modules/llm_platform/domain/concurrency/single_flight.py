@@ -125,7 +125,7 @@ class SingleFlight(Generic[Value]):
             return
         if self._flights.get(key) is flight:
             del self._flights[key]
-        await cancel_and_wait(flight.task)  # also of one that has just failed: it drops the error
+        await cancel_and_wait(flight.task)  # a flight that has just failed is awaited too: this drops its error
 
 
 async def emit_all(start: Callable[[], AsyncIterator[Value]], emit: Emit[Value]) -> None:

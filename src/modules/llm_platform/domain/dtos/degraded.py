@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from shared.exceptions import AppException
 
 UNUSABLE_ANSWER: Final = "llm_provider: its "  # begins the reason where a model answered and nothing of it could be used
-ROUND_UP_S: Final = 0.75  # to the next full second, and not past it by the time between the refusal and its entry
+# Rounds up to the next full second, not further: some time passes between the refusal and its entry.
+ROUND_UP_S: Final = 0.75
 
 
 class Degraded(BaseModel, frozen=True):

@@ -12,7 +12,7 @@ from typing import Final
 from modules.llm_platform.domain.dtos.web_search_dtos import TimeRange
 
 NO_LIMIT: Final = "noLimit"
-FIRST_DAY: Final = date(1970, 1, 1)  # of a range that has an end only: no page of the web is older
+FIRST_DAY: Final = date(1970, 1, 1)  # start of a range that has only an end: no page of the web is older
 KEYWORDS: Final[dict[str, TimeRange]] = {"oneDay": "day", "oneWeek": "week", "oneMonth": "month", "oneYear": "year"}
 # Whole days before today that a provider's range covers: "day" means 24 hours, so not all of yesterday.
 _DAYS_BACK: Final[tuple[tuple[int, TimeRange], ...]] = ((0, "day"), (6, "week"), (29, "month"), (364, "year"))

@@ -18,8 +18,8 @@ MAX_SCHEME_CHARS = 20  # of an address, up to its ://
 MAX_KEPT_CHARS = 524_288  # of a conversation that is kept, as JSON
 MAX_CHOICES = 8  # answers to one request
 MAX_ANSWER_TOKENS = 131_072
-MAX_TOOLS = 512  # of a request, and calls of them in a message
-MAX_EXTRA_BYTES = 1 << 20  # of the fields for the service, as JSON
+MAX_TOOLS = 512  # tools of a request, and calls of them in a message
+MAX_EXTRA_BYTES = 1 << 20  # JSON of the extra fields for the service
 # What a caller may send to the service as it is. None of them names an address, a key or a model.
 EXTRA_FIELDS = frozenset(
     {

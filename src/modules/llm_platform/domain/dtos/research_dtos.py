@@ -41,15 +41,15 @@ Question = Annotated[
 ]
 
 MAX_CONTEXT_CHARS = 32_000
-MAX_PLAN_QUESTIONS = 10  # of a person's own; a model proposes three
+MAX_PLAN_QUESTIONS = 10  # a person may write ten questions; a model proposes three
 MAX_URLS = 20
 MAX_URL_CHARS = 2000
 MAX_INSTRUCTION_CHARS = 2000
 MAX_MODEL_CHARS = 320
 MAX_LLM_CALLS = 10_000
 LONGEST_RESEARCH_S = 86_400
-MAX_TURNS = 10  # of a request; the first and the last, MAX_STORED_TURNS together, are used
-MAX_TURN_CHARS = 20_000  # of an earlier answer in a request
+MAX_TURNS = 10  # a request may have more than are used: the first and the last, MAX_STORED_TURNS together
+MAX_TURN_CHARS = 20_000  # longest earlier answer in a request
 MAX_STORED_TURNS = 3
 MAX_STORED_ANSWER_CHARS = 1000
 MAX_PAGES = 10  # read before a quick or deep answer

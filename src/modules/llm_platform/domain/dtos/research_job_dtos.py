@@ -17,8 +17,8 @@ FinalStatus = Literal["done", "failed"]
 WebhookStatus = Literal["pending", "delivered", "failed"]
 
 MAX_LISTED = 100  # research runs of one page
-MAX_TITLE_CHARS = 500  # of a thread, as of a question
-MAX_SEARCH_CHARS = 200  # of the text that threads are searched for
+MAX_TITLE_CHARS = 500  # longest title of a thread, as of a question
+MAX_SEARCH_CHARS = 200  # longest text that threads are searched for
 LAST_EVENTS = frozenset({"done", "failed"})  # types of the last event of a research run
 
 

@@ -175,7 +175,7 @@ class StoredOutcome(NamedTuple):
 
 
 class OutcomeFilter(NamedTuple):
-    """Which outcomes of a store; None: any. Ages in seconds, by the clock of the store."""
+    """Selects outcomes of a store; None selects any. Ages are in seconds, by the clock of the store."""
 
     stage: RagStage | None = None
     kind: Literal["result", "failed"] | None = None

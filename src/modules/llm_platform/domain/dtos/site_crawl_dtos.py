@@ -11,7 +11,7 @@ MAX_CRAWL_DEPTH: Final = 5
 MAX_CRAWL_BREADTH: Final = 500
 MAX_CRAWL_PAGES: Final = 500
 MAX_CRAWL_S: Final = 150.0
-MAX_PATTERNS: Final = 20  # of one field
+MAX_PATTERNS: Final = 20  # patterns in one field
 MAX_CRAWL_INSTRUCTION_CHARS: Final = 2000
 
 StopReason = Literal["limit", "deadline", "size"]

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-MAX_FILES: Final = 5  # of a request
-MAX_FILES_BYTES: Final = 10_000_000  # of all files of a request together, decoded
+MAX_FILES: Final = 5  # files of one request
+MAX_FILES_BYTES: Final = 10_000_000  # all files of a request together, decoded
 MAX_SENT_NAME_CHARS: Final = 1000
 MAX_NAME_CHARS: Final = 100
 MAX_SUFFIX_CHARS: Final = 10

@@ -15,11 +15,11 @@ BlockKind = Literal["paragraph", "item", "code", "heading", "table"]
 
 MAX_HEADING_WORDS = 12
 MAX_HEADING_CHARS = 80
-NAVIGATION_LINES = 3  # of navigation: short lines in a row, none with a sentence end
+NAVIGATION_LINES = 3  # short lines in a row, none with a sentence end, are navigation
 NAVIGATION_LINE_CHARS = 40
 CODE_INDENT = 4  # columns
 TEXT_INDENT = 3  # columns by which the text of a manual is indented below its headings
-MAX_TERM_LINES = 6  # with one explanation
+MAX_TERM_LINES = 6  # terms that share one explanation
 MAX_MARKED_LINE_CHARS = 2000  # a longer line is always prose
 
 _ITEM = re.compile(r"(\s*)(?:[-*+•·‣▪]|\(?\d{1,3}[.)])\s+(\S.*)")
@@ -166,7 +166,7 @@ class _ProseReader:
         if self._blank and not line[0].isspace():
             self._in_list = False
         if line[0].isspace() and self._kind == "paragraph" and [written.isupper() for written in self._lines] == [True]:
-            yield from self.new_heading(self._lines.pop())  # of a manual, with its text indented below
+            yield from self.new_heading(self._lines.pop())  # a heading of a manual, with its text indented below
         self._lines.append(line)
 
     def _is_code(self, line: str, item: bool) -> bool:

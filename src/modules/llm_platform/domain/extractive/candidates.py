@@ -177,16 +177,16 @@ def points_to_exhibit(sentence: str, question: str) -> bool:
 
 # --- the candidates --------------------------------------------------------------------------------------------------------
 
-TITLE_CREDIT = 0.6  # of a term in the title or heading above the sentence
-BEFORE_CREDIT = 0.35  # in the sentence before
-CODE_CREDIT = 0.85  # in the code that the sentence announces
-LONG_CREDIT = 0.35  # in long code, or in a whole table, of which a row is the better answer
+TITLE_CREDIT = 0.6  # for a term in the title or heading above the sentence
+BEFORE_CREDIT = 0.35  # for a term in the sentence before
+CODE_CREDIT = 0.85  # for a term in the code that the sentence announces
+LONG_CREDIT = 0.35  # for long code or a whole table, of which a row is the better answer
 LONG_CODE_WORDS = 30
-CODE_TERMS = 2  # in code that make it an answer under any heading
+CODE_TERMS = 2  # code with this many terms is an answer under any heading
 MIN_WORDS = 3
 MAX_WORDS = 110
-LANGUAGE_CHARS = 1500  # of a source, for language detection
-PREFIX_CHARS = 4  # of a term, for the relevance of paragraphs in long sources
+LANGUAGE_CHARS = 1500  # sample of a source for language detection
+PREFIX_CHARS = 4  # compared beginning of a term, for the relevance of paragraphs in long sources
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.text.tokens import words
 CONFLICTS_AMONG = 12  # candidates, best first
 CLOSE_TO_TOP = 0.7  # least share of the best score
 SAME_STATEMENT = 0.7  # least share of common words, numbers excluded, in the longer sentence
-SAME_STATEMENT_NEGATED = 0.75  # when one of them is negated
+SAME_STATEMENT_NEGATED = 0.75  # lower, because one of them is negated
 MIN_STATEMENT_WORDS = 4
 MAX_READINGS = 5
 MAX_SUBJECT_WORDS = 3
@@ -126,7 +126,7 @@ def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readin
 
 
 def _openings(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """For each source, best first, its best sentence that does not depend on another."""
+    """Yield the best sentence of each source that does not depend on another sentence, best source first."""
     best: dict[int, Candidate] = {}
     for one in candidates:
         if not one.is_dependent and not one.attached and not one.sentence.row:

@@ -21,15 +21,15 @@ from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-MAX_PASSAGES = 5  # of one section
-MAX_SENTENCES = 4  # of one passage
+MAX_PASSAGES = 5  # passages of one section
+MAX_SENTENCES = 4  # sentences of one passage
 MAX_OF_A_SOURCE = 3  # passages of one section
-MAX_OF_A_HEADING = 2  # and below one heading of a source
+MAX_OF_A_HEADING = 2  # passages below one heading of a source
 MAX_PASSAGE_WORDS = 110
 MIN_SENTENCE_WORDS = 6  # a shorter one is usually a caption; used when there is nothing else
 DUPLICATE_FROM = 0.8  # shared words, as a share of the shorter sentence
 PASSAGE_FLOOR = 0.55  # least share of the top score for a further passage
-FIRST_FLOOR = 0.25  # and for the first FIRST_FEW, so that a section is more than a line
+FIRST_FLOOR = 0.25  # lower for the first FIRST_FEW, so that a section is more than a line
 FIRST_FEW = 3
 FEW_TERMS = 2  # a question with more terms is not answered by a passage with only one of them
 
@@ -103,7 +103,7 @@ class PassageSelector:
         sentences: int = MAX_SENTENCES,
         opening: bool = False,
     ) -> Iterator[Sequence[Candidate]]:
-        """At most `most` passages of at most `sentences`, best first. Each is selected when the iterator yields it.
+        """Yield at most `most` passages of at most `sentences`, best first. Each is selected when the iterator yields it.
 
         A table row is a passage only when it is the best one. `opening`: prose only, and one passage for each source.
         """
@@ -129,7 +129,7 @@ class PassageSelector:
         of_a_source: int,
     ) -> Iterator[Sequence[Candidate]]:
         top, count = 0.0, 0
-        below: Counter[tuple[int, str]] = Counter()  # by source and heading; by source alone under ""
+        below: Counter[tuple[int, str]] = Counter()  # keyed by source and heading, and by source alone under ""
         for one in ranked:
             floor = FIRST_FLOOR if count < FIRST_FEW else PASSAGE_FLOOR
             if count == most or one.score < floor * top:
@@ -186,11 +186,11 @@ def _extended_passage(
 
 
 OPENING_PASSAGES = 2
-OPENING_SENTENCES = 2  # of a passage
-OPENING_SHARE = 0.25  # of the tokens
-MIN_SECTION_TOKENS = 120  # for each section, however many there are
+OPENING_SENTENCES = 2  # sentences at the beginning of a passage
+OPENING_SHARE = 0.25  # share of the tokens
+MIN_SECTION_TOKENS = 120  # each section gets this much, however many there are
 LATIN_ONLY_BELOW = 0.02  # share of other letters in sources that are in Latin script
-SCRIPT_SAMPLE_CHARS = 3000  # of each source
+SCRIPT_SAMPLE_CHARS = 3000  # sample of each source
 
 _OTHER_LETTER = re.compile(r"[\u0370-\u03ff\u0400-\u1fff\u2e80-\ud7af]")
 _PLACEHOLDER = re.compile(r"<[\w][\w .:/|@-]{0,60}>")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import INFLECTED_CREDIT, NAME_WEIGHT, Question
 
-SOURCE_CREDIT = 0.25  # of a term anywhere in the source, for each of its sentences
-PASSAGE_SHARE = 0.15  # of the score, for the match of the whole source
-RANK_STEP = 0.05  # by which each rank of the source divides the score further
+SOURCE_CREDIT = 0.25  # for a term anywhere in the source, given to each of its sentences
+PASSAGE_SHARE = 0.15  # share of the score that the match of the whole source decides
+RANK_STEP = 0.05  # each rank of the source divides the score further by this
 OFF_SUBJECT = 0.4  # factor for a source that lacks a name which others have
 SHARPNESS = 1.5  # exponent on the share of terms
 

@@ -23,16 +23,16 @@ from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Questi
 from modules.llm_platform.domain.extractive.scoring import Weights, coverage, score, score_candidates, weigh
 from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
 
-MAX_QUOTES = 3  # in the answer to a question of one part
+MAX_QUOTES = 3  # quotes for a question of one part
 MAX_QUOTES_A_PART = 2
 OTHER_SOURCE_FLOOR = 0.75  # least share of the top score for a sentence of another source than the best one
-SAME_SOURCE_FLOOR = 0.7  # and of the same source
+SAME_SOURCE_FLOOR = 0.7  # applies to sentences of the same source too
 ANSWERS_FROM = 0.45  # least share of the terms, weighted by rarity, in all quotes together
 LEADER_ANSWERS_FROM = 0.9  # least evidence of the best sentence, for a question of one part
-ABOUT_WEIGHT = 0.62  # in the evidence, of the share of sentences around it that have a term; fitted on CLAPNQ
+ABOUT_WEIGHT = 0.62  # share of the sentences around it that have a term; fitted on CLAPNQ
 AROUND = 8  # sentences before and behind it, in its section or list
 PART_ANSWERS_FROM = 0.3  # least share of the terms for each part of several
-OTHER_PARTS_WEIGHT = 0.15  # of terms of other parts
+OTHER_PARTS_WEIGHT = 0.15  # weight of terms of other parts
 REPEATS_FROM = 0.6  # shared content words, of the shorter sentence
 REPETITION_COST = 0.35
 NEIGHBOUR_FLOOR = 0.2  # least share of the score of the sentence that a neighbour continues

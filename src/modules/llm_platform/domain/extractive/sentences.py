@@ -15,15 +15,15 @@ from modules.llm_platform.domain.extractive.blocks import Block, read_blocks
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 
-MAX_TEXT_CHARS = 400_000  # of one source; the rest is not read
+MAX_TEXT_CHARS = 400_000  # the rest of a longer source is not read
 MAX_SENTENCE_CHARS = 1200
-MAX_SENTENCES = 600  # of one text
-MAX_PARAGRAPHS = 40  # of one text
+MAX_SENTENCES = 600  # sentences of one text
+MAX_PARAGRAPHS = 40  # paragraphs of one text
 MAX_FOLLOWING_BLOCKS = 10  # list items after a sentence that ends in a colon
 MAX_COLUMNS = 6  # a wider table is not quoted
 MENU_LINKS = 3
 MENU_SHARE = 0.6  # least share of linked text in a menu
-MAX_ROWS = 8  # of a table that is quoted as a whole
+MAX_ROWS = 8  # a longer table is not quoted whole
 
 _GAP = re.compile(r"\s(?:\.\.\.|…)\s|\s[·|]\s")  # an omission in a search engine's snippet
 _LEFT_OUT = re.compile(r"\s*(?:\.\.\.|…)\s*")

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.text.sentences import Span, each_sentence
 from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_tokens, first_tokens
 
 SOURCES_BUDGET_TOKENS = 4000
-MIDDLE_CUT = "\n[… cut …]\n"  # in a text whose middle is missing
+MIDDLE_CUT = "\n[… cut …]\n"  # replaces the middle of a text
 
 # A word, or one character of a script without blanks between words.
 _PIECE = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")

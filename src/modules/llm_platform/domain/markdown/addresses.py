@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
-MAX_SCHEME_CHARS = 32  # before `://`
-MAX_NAME_CHARS = 64  # of a name before `@`, and of a host before its last label
+MAX_SCHEME_CHARS = 32  # longest scheme before `://`
+MAX_NAME_CHARS = 64  # longest name before `@`, and longest host before its last label
 
 # An address ends at a blank, at the end of a Markdown link or table cell, and at CJK punctuation.
 _ENDS = r"\s<>\"`|\[\]\\^{}，。、；：？！（）「」『』【】《》…“”"
@@ -16,7 +16,7 @@ _HOST = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 _SCHEME_WITHOUT_SLASHES = re.compile(
     r"(?<![A-Za-z0-9])(?:javascript|vbscript|data|mailto|blob|xmpp|file)\Z", re.IGNORECASE
 )
-_LAST_LETTERS = frozenset("tTaAoObBpPeE")  # of these schemes
+_LAST_LETTERS = frozenset("tTaAoObBpPeE")  # the last letters of these schemes
 _NAME = re.compile(r"[\w.+%-]+\Z")
 _LABELS = re.compile(r"[\w-]+(?:\.[\w-]+)*\Z")
 _TOP_LEVEL = re.compile(r"\.[A-Za-z]{2,24}(?::\d{1,5})?/(?=[\w~%])")

@@ -15,7 +15,7 @@ CODE_INDENT = 4  # columns from which on a line is indented code, or continues a
 TAB_COLUMNS = 4
 
 _QUOTE = 0  # stands for a quote in the list of open containers; a list item is the width of its marker
-_FENCE = re.compile(r"(`{3,})[^`|]*\Z|(~{3,})[^|]*\Z")  # with a bar some renderers see the head of a table
+_FENCE = re.compile(r"(`{3,})[^`|]*\Z|(~{3,})[^|]*\Z")  # a line with a bar is the head of a table to some renderers
 _ITEM = re.compile(r"([-+*]|([0-9]{1,9})[.)])( +|\Z)")
 _HEADING = re.compile(r"#{1,6}(?:[ \t]|\Z)")
 _RULE = re.compile(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})\Z")

@@ -26,9 +26,9 @@ _SIGNS = (
     rf"|\.(?=[A-Za-z:\d]{{2,30}}/\w)|(?<![\w\\`])(?={_NAME})"
 )
 SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
-MAX_PLAIN_SIGNS = 1000  # of one match of `plain_text`, which takes memory for each; further ones begin at its end
+MAX_PLAIN_SIGNS = 1000  # one match of `plain_text` takes memory for each sign; the next match begins at its end
 _TICKS = re.compile(r"`+")
-_CODE = re.compile(r"(?<!`{32})(`+)[^`]+\1")  # within a long run it is not looked for again and again
+_CODE = re.compile(r"(?<!`{32})(`+)[^`]+\1")  # the look-behind keeps a long run from being searched again and again
 _BRACKET = re.compile(r"[\\`\[\]]")
 
 
@@ -75,7 +75,7 @@ class CodeSpans:
 
 
 def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
-    """Each `[` with its `]`, except in code and escaped ones."""
+    """Return each `[` with its `]`, except in code and where escaped."""
     pairs: dict[int, int] = {}
     open_: list[int] = []
     at = 0
@@ -177,7 +177,7 @@ class _Pass:
         self._done = 0  # end of the text that was handled
         self._depth = 0  # open literal brackets
         self._closings: dict[int, tuple[int, str, int]] = {}  # `]` of a link: where to continue, what to write, its `[`
-        self._last_link = -1  # in `_out`
+        self._last_link = -1  # index in `_out`
         self._code = CodeSpans(text)
         self._pairs = pair_brackets(text, self._code) if "](" in text or "][" in text else {}
         self.has_removed = False  # the text around a removed part is adjacent now

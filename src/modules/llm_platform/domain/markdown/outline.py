@@ -35,7 +35,7 @@ class OutlineBlock:
 
 def read_outline(text: str) -> Iterator[OutlineBlock]:
     """The blocks in order. Together they contain the whole text except blank lines."""
-    begin: int | None = None  # of the current paragraph
+    begin: int | None = None  # start of the current paragraph
     lines = 0
     end = 0
     while match := _LINES.match(text, end):

@@ -54,7 +54,7 @@ class AnswerSanitizer:
         return "".join(self.units(text))
 
     def units(self, text: str) -> Iterator[str]:
-        """The same, sentence by sentence or line by line: where these end does not depend on the pieces either."""
+        """Sanitise sentence by sentence or line by line; where these end does not depend on the pieces either."""
         if self._carriage_return or _CONTROL.search(text):
             text = self._normalize(self._carriage_return + text)
         self._units.add(self._fence.feed(text))

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     rf"(?P<end>[{STOPS}]+{_BEHIND}(?=\s)|[{WIDE_STOPS}]+[」』”’）]*{_BEHIND}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
     r"|(?P<open>[\[【［])|(?P<close>[\]】］])(?P<target>\()?|(?P<shut>\))"
 )
-_FIRST = re.compile(rf"[{STOPS}{WIDE_STOPS}\\`\[\]【】［］)]")  # of a token; the regex of a token takes longer to look for one
+_FIRST = re.compile(rf"[{STOPS}{WIDE_STOPS}\\`\[\]【】［］)]")  # may begin a token; the regex of a whole token is slower
 # No token contains a blank or a letter of these scripts, so the text before one is complete.
 _DECIDED = re.compile(rf"(?s:.*)[\s{UNSPACED}]")
 
@@ -70,7 +70,7 @@ class UnitSplitter:
 
     def __init__(self) -> None:
         self._text = ""
-        self._start = 0  # of the text that was not returned yet
+        self._start = 0  # start of the text that was not returned yet
         self._scan = 0  # end of the scanned text
         self._decided = -1  # offset of the last character that no token contains
         self._line = _PendingLine()

@@ -9,8 +9,8 @@ from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedCla
 class ICitationJudge(ABC):
     """Decides by meaning whether a quote supports a claim, after the comparison of words."""
 
-    name: str = "custom"  # in `degraded`
-    version: str = ""  # of its prompt or rules: a stored verdict of another version is not used
+    name: str = "custom"  # component name in `degraded`
+    version: str = ""  # version of its prompt or rules: a stored verdict of another version is not used
 
     @abstractmethod
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.dtos.indexing_dtos import FoundDocument, LeftOu
 class IDocumentWalk(ABC):
     """One way through documents. It blocks, and is used by one thread; `stop` alone may be called from any."""
 
-    total_bytes: int  # of all that there is to go through
+    total_bytes: int  # size of all documents
     origins: Collection[str] | None = None  # those whose documents it gives completely; None: documents have no origins
     remarks: Sequence[tuple[str, str]] = ()  # what there is to say of a place beside the documents
 

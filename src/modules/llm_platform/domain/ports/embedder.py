@@ -9,10 +9,11 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 class IEmbedder(ABC):
     """Turns texts into vectors of one dimension."""
 
-    name: str  # with its model: `wordllama/l2_supercat_256`; vectors of another name do not belong into the same collection
+    # Includes the model: `wordllama/l2_supercat_256`; vectors of another name do not belong into the same collection.
+    name: str
     dimension: int  # 0: it makes no vectors, or a service does not tell before the first text was embedded
-    why_no_vectors: str = ""  # where it makes none: what an answer says about that
-    window_tokens: int  # of `domain.text.count_tokens`; what is longer is cut
+    why_no_vectors: str = ""  # what an answer says where it makes no vectors
+    window_tokens: int  # counted by `domain.text.count_tokens`; longer texts are cut
 
     @abstractmethod
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:

@@ -19,7 +19,7 @@ BROKEN_OFF: Final = "{name} broke off half-way: try again"
 class ILLMProvider(ABC):
     """A language model, or several behind one name."""
 
-    name: str = "custom"  # in `provider`, `degraded`, logs and metrics
+    name: str = "custom"  # shown in `provider`, `degraded`, logs and metrics
     model: str | None = None  # what a request may ask for by name; None where several stand behind one name
 
     @abstractmethod
@@ -51,7 +51,7 @@ class IContextWindow(Protocol):
         """Tokens of prompt and answer together; None: unknown."""
 
 
-ContextTokens = Callable[[], Awaitable[int]]  # of the smallest model that may be called
+ContextTokens = Callable[[], Awaitable[int]]  # the smallest context window of the models that may be called
 
 
 async def resolve_context(tokens: int | ContextTokens) -> int:

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 class IOutcomeStore(ABC):
     """Stores the first outcome of each request, by stage, tenant and request id, for some days."""
 
-    reach: str  # which processes share it, for messages: "all workers of this machine"
+    reach: str  # the processes that share it, for messages: "all workers of this machine"
 
     @abstractmethod
     async def get(self, stage: dtos.RagStage, request_id: str, tenant: str = "") -> dtos.Outcome | None:

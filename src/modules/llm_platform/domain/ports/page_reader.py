@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 class IPageReader(ABC):
     """Reads the text of a page whose address may be untrusted."""
 
-    name: str  # in `Page.reader` and logs
+    name: str  # shown in `Page.reader` and logs
 
     async def prepare(self) -> None:
         """Start what reading needs, so that the first page does not wait for it. Raises nothing; does nothing by default."""

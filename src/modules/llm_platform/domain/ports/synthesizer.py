@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
 
-DEFAULT_MAX_TOKENS = 2048  # of an answer, unless a setting says otherwise
+DEFAULT_MAX_TOKENS = 2048  # length of an answer, unless a setting says otherwise
 NO_SYNTHESIS = "The writer's stream ended without an answer: use another writer"
 
 
@@ -39,8 +39,8 @@ class SynthesisRequest:
 class ISynthesizer(ABC):
     """Writes an answer from numbered sources, or a report on several questions from complete pages."""
 
-    name: str = "custom"  # in `metadata.synthesizer` and `degraded`
-    version: str = ""  # of its prompts or rules: a stored text of another version is not used
+    name: str = "custom"  # shown in `metadata.synthesizer` and `degraded`
+    version: str = ""  # version of its prompts or rules: a stored text of another version is not used
     writes_reports: bool = False  # takes `questions`; a writer that does not is asked for one answer to the whole question
 
     @property

@@ -36,7 +36,7 @@ class ISpan(ABC):
 
     def __init__(self, span_type: SpanType, parent: ISpan | None = None) -> None:
         self.span_type = span_type
-        self.parent = parent  # within this process
+        self.parent = parent  # the parent within this process
 
     @property
     @abstractmethod

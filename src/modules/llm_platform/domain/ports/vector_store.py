@@ -18,7 +18,7 @@ class IVectorStore(ABC):
     or of another dimension counts as missing.
     """
 
-    name: str  # in logs and degraded
+    name: str  # shown in logs and `degraded`
 
     @abstractmethod
     async def describe(self, collection: str) -> dtos.Collection | None:

@@ -5,13 +5,13 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 
-MAX_CONCURRENT_SEARCHES: Final = 4  # of one caller, and at one provider unless its rate allows more
+MAX_CONCURRENT_SEARCHES: Final = 4  # searches of one caller, and at one provider unless its rate allows more
 
 
 class IWebSearchProvider(ABC):
     """A web search provider."""
 
-    name: str = "custom"  # in `provider`, `degraded`, logs and metrics
+    name: str = "custom"  # shown in `provider`, `degraded`, logs and metrics
 
     @abstractmethod
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:

@@ -34,20 +34,20 @@ from modules.llm_platform.domain.text.tokens import fold, words
 
 MAX_TOPIC_TERMS: Final = 4
 MAX_TOPIC_CHARS: Final = 120
-MIN_TOPIC_SHARE: Final = 0.6  # of the weight of the heaviest term
-DECAY: Final = 0.6  # of the weight that a question gives its terms, for each question after it
-NAME_BONUS: Final = 0.8  # of the weight of a mention, for a capitalized word
-FIRST_WEIGHT: Final = 1.2  # for the terms of the first question, which opens the topic
+MIN_TOPIC_SHARE: Final = 0.6  # share of the weight of the heaviest term
+DECAY: Final = 0.6  # the weight of a term shrinks by this factor with each later question
+NAME_BONUS: Final = 0.8  # added for a capitalized word, as a share of the weight of a mention
+FIRST_WEIGHT: Final = 1.2  # terms of the first question, which opens the topic
 FIRST_TERMS: Final = 3  # a first question of more terms spreads the weight of so many over them
-ANSWER_WEIGHT: Final = 3.0  # at most, for a term that the last answer repeats
-ANSWER_MENTIONS: Final = 6  # that give the whole weight
-MIN_MENTIONS: Final = 3  # of a term in the last answer that no question has
+ANSWER_WEIGHT: Final = 3.0  # upper bound for a term that the last answer repeats
+ANSWER_MENTIONS: Final = 6  # mentions that give the whole weight
+MIN_MENTIONS: Final = 3  # a term of the last answer that no question has needs this many
 
 MAX_SHORT_TERMS: Final = 3  # a question of more terms names what it is about
-MAX_DEFINITE_TERMS: Final = 2  # of a question such as `What is the reaction?`
+MAX_DEFINITE_TERMS: Final = 2  # terms of a question such as `What is the reaction?`
 MAX_REFERRING_TERMS: Final = 4  # a question of more terms than these has what its pronoun refers to
-MAX_HISTORY_CHARS: Final = 20_000  # in which the terms of a short question are looked up
-MAX_ANSWER_CHARS: Final = 3000  # in which terms are counted
+MAX_HISTORY_CHARS: Final = 20_000  # text in which the terms of a short question are looked up
+MAX_ANSWER_CHARS: Final = 3000  # text in which terms are counted
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _CHUNK = re.compile(rf"[{UNSPACED}]+|[^\W_]\S*")
@@ -76,7 +76,7 @@ def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
         return True
     is_thing = len(own) == 1 and own[0].weight < NAME_WEIGHT and not read_question(question, language).asks_what
     if is_thing and len(turns) > 1:
-        return True  # within a thread: `Does freezing work?`, but not `What is photosynthesis?`
+        return True  # inside a thread `Does freezing work?` refers to it, `What is photosynthesis?` does not
     topic = _known(own, turns[-1].question)
     return not topic and len(own) <= MAX_SHORT_TERMS and _known(own, _text_of(turns)) == {term.word for term in own}
 

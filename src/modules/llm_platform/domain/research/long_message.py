@@ -20,9 +20,9 @@ from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
 from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, sentence_spans
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # of a message whose question is searched for
+MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # longest message whose question is searched for
 MAX_WEIGHED: Final = 200  # questions of a message
-PARAGRAPH: Final = "\n\n"  # between the parts of a context
+PARAGRAPH: Final = "\n\n"  # divides the parts of a context
 NAMED_TERMS: Final = (2, 1)  # `Any ideas?` names one thing: such a question is taken if no other one is there
 
 LongQuery = Annotated[
@@ -36,7 +36,7 @@ _MARKS: Final = (
     "question|query|task|topic|frage|aufgabe|thema|sujet|tâche|pregunta|tarea|tema|вопрос|задача|задание|тема"
     "|(?:用户)?问题|任务|主题|質問|課題"
 )
-_KEYS: Final = ("question", "query", "task", "topic")  # of a JSON object
+_KEYS: Final = ("question", "query", "task", "topic")  # keys of a JSON object
 _FORMS: Final = tuple(
     re.compile(form, re.IGNORECASE | re.MULTILINE | re.DOTALL)
     for form in (
@@ -53,9 +53,9 @@ _OBJECT = re.compile(r"(?:```\w*\s*)?(?P<object>\{.*\})(?:\s*```)?", re.DOTALL)
 _EMPTY_LABEL = re.compile(r"\W*|\W*[^\W\d_]{2,20}(?: [^\W\d_]{2,20})?[*_]*[:：]\W*")  # `Answer:`, for a model to go on
 _TAG = re.compile(r"^[^\S\n]*<[a-z][\w-]*>|</[a-z][\w-]*>[^\S\n]*$", re.IGNORECASE | re.MULTILINE)
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-_DECORATION = re.compile(r"^(?:[\s>#*_•-]|\d{1,2}[.)]\s)+")  # of a line in Markdown
+_DECORATION = re.compile(r"^(?:[\s>#*_•-]|\d{1,2}[.)]\s)+")  # Markdown at the beginning of a line
 _LABEL = re.compile(r"[^\W\d_]{2,20}:[\s*_]+")  # `Task: `
-_ENDS: Final = ".!?:;。！？：；"  # of a line that ends a sentence
+_ENDS: Final = ".!?:;。！？：；"  # they end a sentence at the end of a line
 
 
 def split_message(text: str) -> tuple[str, str | None]:
@@ -101,7 +101,7 @@ def _marked_question(text: str) -> str | None:
     marked = [fields[key] for key in _KEYS if isinstance(fields.get(key), str)]
     bare = _without_end_labels(_CODE.sub("\n\n", text))
     found = sorted((match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question"))
-    last_asked = max(map(bare.rfind, QUESTION_MARKS))  # behind a quotation: what is asked about it
+    last_asked = max(map(bare.rfind, QUESTION_MARKS))  # a question behind a quotation asks about the quotation
     marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
     named = (question for question in marked if names_something(question, detect(question) or DEFAULT_LANGUAGE))
     return next((question.strip() for question in named if not _ELSEWHERE.search(question)), None)

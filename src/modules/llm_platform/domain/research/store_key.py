@@ -18,7 +18,7 @@ TOPIC_HASH_CHARS = 10
 KEY_CHARS = 32
 
 _MAX_NAME_BYTES = 4 * SLUG_CHARS + 1 + TOPIC_HASH_CHARS
-_NAME = re.compile(r"[^\x00-,./:-@\[-^`{-\xa0]+")  # of ASCII: letters, digits, `-` and `_`
+_NAME = re.compile(r"[^\x00-,./:-@\[-^`{-\xa0]+")  # ASCII names have letters, digits, `-` and `_`
 _KEY = re.compile(r"[0-9a-z_-]{1,64}")  # small letters: some file systems do not tell them from capitals
 
 

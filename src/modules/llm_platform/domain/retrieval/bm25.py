@@ -18,10 +18,10 @@ from modules.llm_platform.domain.text.stemming import stem
 from modules.llm_platform.domain.text.tokens import fold, word_parts, words
 
 SATURATION: Final = 1.2  # k1 of BM25
-USUAL_WORDS: Final = 150  # of a passage; fixed, so that a passage's vector does not depend on the others
+USUAL_WORDS: Final = 150  # fixed length of a passage, so that its vector does not depend on other passages
 FORM: Final = 3  # version of the word vectors; a collection stores it, since other versions do not match
 MAX_QUESTION_WORDS: Final = 256  # different ones
-MIN_PART_CHARS: Final = 2  # of a part of a joined word
+MIN_PART_CHARS: Final = 2  # shortest part of a joined word
 MEMOIZED_WORDS: Final = 1 << 14
 MEMOIZED_JOINED_WORDS: Final = 1 << 12
 
@@ -99,7 +99,8 @@ def _numbers(text: str) -> Iterator[int]:
 def _parts(word: str) -> tuple[str, ...]:
     if not _JOINT.search(word):
         return ()
-    pieces = dict.fromkeys([*word_parts(word), *word.split(".")])  # in the same order in every process
+    # A dict keeps the order, which is the same in every process.
+    pieces = dict.fromkeys([*word_parts(word), *word.split(".")])
     return tuple(piece for piece in pieces if len(piece) >= MIN_PART_CHARS and piece != word)
 
 

@@ -17,12 +17,12 @@ MAX_WORDS: Final = 300  # the length that retrieval was measured with
 # Times `max_words`: the end of a section, or a short text, may be that long and still be one chunk. On the questions of
 # tests/quality/retrieval nDCG@10 was .452 with it, .444 with 1.2 and with 1.6.
 STRETCH: Final = 1.4
-TINY_SHARE: Final = 1 / 3  # of `max_words`: the minimum of a chunk that is cut off a section by its length
+TINY_SHARE: Final = 1 / 3  # share of `max_words`: the shortest chunk that the length of a section cuts off
 MIN_WORDS: Final = 30  # a shorter chunk continues under the next heading
 CHARS_PER_WORD: Final = 12  # upper bound, for tables and data without words
-UNSPACED_CHARS_PER_WORD: Final = 2  # of scripts without blanks
+UNSPACED_CHARS_PER_WORD: Final = 2  # estimate for scripts without blanks
 HEADING_SEPARATOR: Final = " > "
-MAX_HEADING_CHARS: Final = 120  # of a heading, in the label of a chunk
+MAX_HEADING_CHARS: Final = 120  # longest heading in the label of a chunk
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _UNSPACED = re.compile(f"[{WITHOUT_BLANKS}]")
@@ -63,7 +63,7 @@ class ChunkPacker:
         self._tiny = int(max_words * TINY_SHARE)
         self._shortest = shortest
         self._overlap = min(overlap, max_words // 2)
-        self._pending: list[ChunkPiece] = []  # of the current chunk, and maybe of the next one
+        self._pending: list[ChunkPiece] = []  # pieces of the current chunk, and maybe of the next one
         self._pending_words = 0
         self._previous: list[ChunkPiece] = []  # the pieces of the previous chunk, which a tiny one joins
         self._continues_section = False  # the pending pieces continue the section of the previous chunk

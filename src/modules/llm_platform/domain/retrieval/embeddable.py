@@ -15,7 +15,7 @@ _VISIBLE = re.compile("[^\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u
 
 
 def beginnings(texts: Sequence[str], window_tokens: int) -> list[str]:
-    """As much of each text as fits into the window; empty where there is no visible character."""
+    """Return as much of each text as fits into the window; empty where there is no visible character."""
     return [_beginning(text, window_tokens) for text in texts]
 
 

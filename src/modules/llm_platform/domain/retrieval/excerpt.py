@@ -8,7 +8,7 @@ from modules.llm_platform.domain.retrieval.bm25 import SparseVector, matched_wor
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.domain.text.tokens import count_tokens, fold
 
-PASSAGE_WORDS: Final = 50  # of a passage: a short paragraph
+PASSAGE_WORDS: Final = 50  # a short paragraph
 GAP: Final = "\n\n"
 NO_WORDS: Final = SparseVector([], [])
 

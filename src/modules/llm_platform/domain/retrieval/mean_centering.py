@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 
 MIN_VECTORS: Final = 50  # the mean of fewer is too close to each of them
 MAX_VECTORS: Final = 200  # more do not change the mean noticeably
-MIN_LENGTH: Final = 1e-6  # of a vector with a direction
+MIN_LENGTH: Final = 1e-6  # a shorter vector has no direction
 
 
 def mean_vector(vectors: Sequence[Vector]) -> tuple[float, ...]:
@@ -25,6 +25,6 @@ def mean_centered(vector: Vector | None, mean: Sequence[float], dimension: int) 
         return None
     centered = [float(x) - m for x, m in zip(vector, mean, strict=True)] if mean else [float(x) for x in vector]
     length = math.hypot(*centered)
-    if not MIN_LENGTH < length < math.inf:  # also false for NaN
+    if not MIN_LENGTH < length < math.inf:  # NaN fails the comparison too
         return None
     return [x / length for x in centered]

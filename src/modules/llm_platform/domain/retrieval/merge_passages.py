@@ -8,11 +8,11 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passag
 from modules.llm_platform.domain.extractive.question import exact_terms
 
 GAP: Final = "\n\n"  # passages are separated by blanks only
-MIN_NEIGHBOUR_SCORE: Final = 0.75  # of the best passage's score: such a neighbour is shown with it
+MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a neighbour is shown with it
 # With 3, 48 of 84 questions instead of 47 have their answer shown, in a ninth more text.
 MAX_MERGED: Final = 2
 MAX_EXACT: Final = 3  # further passages that have the options, signs and identifiers of the question
-MAX_GAP_CHARS: Final = 4  # between two neighbours: nothing but blanks
+MAX_GAP_CHARS: Final = 4  # two neighbours have nothing but blanks between them
 
 
 def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -> str:

@@ -12,13 +12,13 @@ from modules.llm_platform.domain.text.tokens import fold, words
 TOP_SCORE = 10.0
 MIN_USABLE_SCORE = 1.0  # a result below it matches nothing of the question
 SUBSTANCE_CHARS = 250  # a text of this length gets the full share for its length
-MAX_SCORED_CHARS = 2000  # of a text: the length of a summary of a page
+MAX_SCORED_CHARS = 2000  # the length of a page's summary
 
 # Shares of the keyword score; together 1.
 QUESTION_SHARE, DIRECTION_SHARE, TITLE_SHARE, SUBSTANCE_SHARE = 0.4, 0.3, 0.2, 0.1
 
 MAX_EXACT_CHARS = 4  # a longer word is searched without its ending
-MAX_SHORT_ENDING_CHARS = 6  # of a longer word two letters are left off, else one
+MAX_SHORT_ENDING_CHARS = 6  # two letters of a longer word are left off, one of a shorter word
 
 _NO_WORD = re.compile(r"[^\w+#]+")
 _UNSPACED = re.compile(f"[{UNSPACED}]")

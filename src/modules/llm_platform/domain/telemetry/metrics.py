@@ -14,7 +14,7 @@ MetricKind = Literal["counter", "gauge", "histogram"]
 PREFIX: Final = "llm_platform_"
 OTHER: Final = "other"  # label value of everything outside of a known set
 OK: Final = "ok"
-CANCELLED: Final = "cancelled"  # by the client, by a deadline, or because another answer came first
+CANCELLED: Final = "cancelled"  # the client, a deadline or an earlier answer cancelled the call
 DEFECT: Final = "internal"  # an exception that no code of an error describes
 
 

@@ -12,16 +12,16 @@ from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.scripts import SCRIPTS
 from modules.llm_platform.domain.text.tokens import words
 
-DEFAULT_LANGUAGE = "en"  # where the language of a text is unknown
+DEFAULT_LANGUAGE = "en"  # assumed where the language of a text is unknown
 MAX_DETECT_CHARS = 2000  # a page's first paragraphs show its language
 DENSE_LETTER_WEIGHT = 3  # one Han, Kana, Hangul or Thai letter counts as three of an alphabet
-SCRIPT_SHARE = 0.5  # of the letters: from here on the script alone decides
-QUOTED_SHARE = 0.15  # of the letters: from here on the script decides unless Latin function words are found
+SCRIPT_SHARE = 0.5  # from this share of the letters on, the script alone decides
+QUOTED_SHARE = 0.15  # from this share of the letters on, the script decides unless Latin function words are found
 MIN_LEAD = 1.3  # times the evidence of the next language
 MIN_EVIDENCE = 0.5  # one function word that two languages share
 DEFAULT_PRIOR = 1.5  # relative frequency of a language: `for` is English rather than Danish
 PRIOR = {"en": 3.0, "ro": 1.0, "ca": 0.3} | dict.fromkeys(("pl", "sv", "da", "no", "fi", "cs", "hu", "id"), 0.7)
-LETTER_EVIDENCE = 0.6  # of a letter that only one of the known languages uses
+LETTER_EVIDENCE = 0.6  # evidence of a letter that only one of the known languages uses
 
 _RUNS = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in SCRIPTS.items()))
 _ASCII_RUNS = re.compile(r"[\x00-\x7f]+")
@@ -167,7 +167,7 @@ def _add_letters(lowered: str, evidence: dict[str, float]) -> None:
 
 @cache
 def _languages_of_words(script: str) -> dict[str, tuple[tuple[str, float], ...]]:
-    """For each function word of the script's languages: (language, weight), the weights of a word adding up to one."""
+    """Return (language, weight) for each function word of the script's languages; the weights of a word add up to one."""
     own = re.compile(f"[{SCRIPTS[script]}'’]+")
     owners: dict[str, list[str]] = {}
     for language, listed in load_data("function_words").items():

@@ -12,7 +12,7 @@ class Messages:
     """The messages in one language: sentences, sentences with a colon before what they announce, and headings."""
 
     nothing_found: str
-    ask_more: str  # to a message that is too short to search for
+    ask_more: str  # reply to a message that is too short to search for
     not_answered: str
     closest: str  # ends with a colon
     go_deeper: str
@@ -28,7 +28,7 @@ class Messages:
     left_out: str  # holds {what}: calls by stage
     fallback_scores: str  # holds {count}
     late: str
-    cut_off: str  # below a text
+    cut_off: str  # shown below a text that was cut off
 
     def readings_of(self, subject: str) -> str:
         """The line before the readings of an ambiguous word."""

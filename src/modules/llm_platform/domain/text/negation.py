@@ -10,12 +10,12 @@ from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
-SCOPE_WORDS: Final = 2  # behind or before a negator, among which the denied word is looked for
-EVIDENCE_SCOPE_WORDS: Final = 9  # behind "no evidence", all of them denied
-NEIGHBOUR_WORDS: Final = 4  # on each side of an opposite, that show what it is about
+SCOPE_WORDS: Final = 2  # a denied word stands this near to its negator
+EVIDENCE_SCOPE_WORDS: Final = 9  # words behind "no evidence", all of them denied
+NEIGHBOUR_WORDS: Final = 4  # words on each side of an opposite that show what it is about
 MIN_NEIGHBOUR_LETTERS: Final = 4
-MIN_CLAUSE_WORDS: Final = 2  # of a clause that is compared
-SAME_CLAUSE: Final = 0.6  # of the words of a clause, that the other text has
+MIN_CLAUSE_WORDS: Final = 2  # shortest clause that is compared
+SAME_CLAUSE: Final = 0.6  # share of the words of a clause that the other text has
 
 _CLAUSE_END = re.compile(
     r"[,;:.!?()–—]\s|\b(?:but|although|though|while|whereas|so|that|which|who|where|when|if|unless|because"
@@ -72,7 +72,7 @@ def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
-    """For each negator the first content word behind it, or the one before it where none follows closely."""
+    """Return the first content word behind each negator, or the one before it where none follows closely."""
     known = negation_words()
     found: list[str] = []
     if known.negators.isdisjoint(words):
@@ -162,7 +162,7 @@ def contradicts_unspaced(mine: str, theirs: str) -> bool:
     """Whether a Chinese or Japanese text denies what the other one affirms."""
     own, other = _denied_pairs(mine), _denied_pairs(theirs)
     if len(own) == len(other) == 1:
-        return False  # each denies one thing, maybe in other words
+        return False  # each text denies one thing, maybe in other words
     return any(_affirms(theirs, pair, other) for pair in own) or any(_affirms(mine, pair, own) for pair in other)
 
 

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.text.memoized import Memoized
 
 Reading = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
 
-MAX_NUMBERS: Final = 60  # of one text; the cells of a table are not compared one by one
+MAX_NUMBERS: Final = 60  # numbers of one text; the cells of a table are not compared one by one
 MEMOIZED_FIGURES: Final = 1024
 MAX_DIGITS: Final = 300  # a longer run of digits is not read as a number
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 PROBE_CHARS: Final = 120  # the end of the text, which is searched for before it
-MIN_REPEATS: Final = 4  # of the same block, one right after the other
-MIN_REPEATED_CHARS: Final = 1000  # of all of them together: rows of a table and lines of a list are shorter, or differ
+MIN_REPEATS: Final = 4  # equal blocks, one right after the other
+MIN_REPEATED_CHARS: Final = 1000  # all repeats together: rows of a table and lines of a list are shorter, or differ
 MAX_BLOCK_CHARS: Final = 2000
 CHECK_EVERY_CHARS: Final = 200
 _KEPT_CHARS: Final = MIN_REPEATS * MAX_BLOCK_CHARS

@@ -14,9 +14,9 @@ QUESTION_MARKS: Final = "?？؟"
 COLONS: Final = ":："
 CLOSING: Final = "\"'”’»」』)）\\]*_`"  # quotes, brackets and emphasis behind a stop, for use inside of `[…]`
 END_CHARS: Final = 8  # a stop and the closing signs behind it
-MAX_NAME_CHARS = 100  # before a stop without a blank behind it
+MAX_NAME_CHARS = 100  # searched before a stop without a blank behind it
 WINDOW_CHARS = 3000  # handed to the sentence splitter at once
-LAST_STOP_CHARS = 400  # at the end of a window, in which its last stop is searched first
+LAST_STOP_CHARS = 400  # the last stop of a window is searched here first
 
 _ENDS = re.compile(rf"[{STOPS}{WIDE_STOPS}{COLONS};][{CLOSING}]*\Z")
 _ASKS = re.compile(rf"[{QUESTION_MARKS}][{STOPS}{WIDE_STOPS}{CLOSING}]*\Z")
@@ -44,7 +44,7 @@ def sentence_spans(text: str, language: str = "en") -> list[Span]:
 
 
 def each_sentence(text: str, language: str = "en") -> Iterator[Span]:
-    """The same, lazily."""
+    """Yield the sentences lazily."""
     primary = language.partition("-")[0]
     begin = 0
     while begin < len(text):
@@ -54,7 +54,7 @@ def each_sentence(text: str, language: str = "en") -> Iterator[Span]:
 
 
 def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
-    first, last = -1, -1  # of the sentence that may continue
+    first, last = -1, -1  # offsets of the sentence that may continue
     for found in _boundaries(language, window):
         start, end = found["start_index"], found["end_index"]
         while start < end and window[start].isspace():

@@ -20,7 +20,7 @@ NO_PLURAL: Final = ("ss", "us", "is")
 DOUBLED_IN_STEM: Final = "ls"  # `install`, `pass`: doubled without the ending too
 
 MIN_SHARED: Final = 3  # letters at the beginning that two forms of a word share
-SHARED_SHARE: Final = 0.55  # of the longer form
+SHARED_SHARE: Final = 0.55  # share of the longer form
 
 
 def stem(word: str) -> str:
@@ -87,7 +87,9 @@ def unit_of(word: str) -> str:
 
 @cache
 def related_words() -> dict[str, tuple[str, ...]]:
-    """For a folded word those of the same meaning that `is_form` does not recognise: irregular forms, countries, units."""
+    """Return words of the same meaning as a folded word that `is_form` does not recognise: irregular forms, countries,
+    units.
+    """
     table: dict[str, tuple[str, ...]] = {}
     for family in (*load_data("word_families"), *load_data("units")):
         members = family.split()

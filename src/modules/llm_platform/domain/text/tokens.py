@@ -30,7 +30,7 @@ _NO_ASCII_WORD_NOR_BAR = {code: " " for code in _NO_ASCII_WORD if code != ord(_B
 LATIN_LETTERS_PER_TOKEN = 6  # what BPE vocabularies of current models keep together in English and code
 OTHER_LETTERS_PER_TOKEN = 3  # Cyrillic, Greek, Arabic, Hebrew, Devanagari: shorter pieces
 DIGITS_PER_TOKEN = 3
-MAX_CHARS_PER_TOKEN = 16  # with blanks: limits how far into a text a token budget may reach
+MAX_CHARS_PER_TOKEN = 16  # blanks included: limits how far into a text a token budget may reach
 _ASCII_KINDS = bytes(
     97
     if chr(code).isalpha()

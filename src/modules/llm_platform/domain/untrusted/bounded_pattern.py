@@ -11,7 +11,7 @@ from typing import Final
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 UNICODE_CLASS: Final = 20  # the size of \w or \p{…}: hundreds of ranges, 0.5 ms and 50 kB
-FOLDED_CLASS: Final = 200  # of [^\x00-\xff] under the flag i: each letter is looked up in the other case
+FOLDED_CLASS: Final = 200  # weight of [^\x00-\xff] under the flag i: each letter is looked up in the other case
 NO_EXPRESSION: Final = "is no regular expression, or needs lookaround, backreferences or the flag x, which are not supported"
 
 _TOKEN: Final = re.compile(r"\\[pPxuU]\{[^}]*\}|\\.|\{[^}]*\}|.", re.DOTALL)
@@ -42,7 +42,7 @@ class BoundedPattern:
 
 
 def pattern_size(pattern: str) -> int:
-    """About how many characters the pattern has once its repeats and classes are written out. The time is linear."""
+    """Return about how many characters the pattern has once its repeats and classes are written out, in linear time."""
     is_folding = any("i" in flags for flags in _FLAGS.findall(pattern))
     groups, last, place = [0], 0, 0  # the size of each open group, and of what a repeat would apply to
     while match := _TOKEN.match(pattern, place):
@@ -80,7 +80,7 @@ def _size(token: str, is_folding: bool) -> int:
 
 
 def _end_of_class(pattern: str, place: int) -> int:
-    """Where the class ends whose `[` stands before `place`; a `]` at its beginning is a character of it."""
+    """Return the end of the class whose `[` stands before `place`; a `]` at its beginning is one of its characters."""
     depth, is_first = 1, True
     while depth and (match := _CLASS_TOKEN.match(pattern, place)):
         token, place = match[0], match.end()

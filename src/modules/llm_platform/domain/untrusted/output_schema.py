@@ -17,16 +17,16 @@ from pydantic_core import to_json
 
 from modules.llm_platform.domain.untrusted.bounded_pattern import NO_EXPRESSION, BoundedPattern, pattern_size
 
-MAX_SCHEMA_BYTES: Final = 16_384  # as compact JSON; it is a part of the prompt
+MAX_SCHEMA_BYTES: Final = 16_384  # compact JSON; the prompt contains it
 MAX_SCHEMA_DEPTH: Final = 32  # levels of JSON; an object within an object takes two
-MAX_SCHEMA_PROPERTIES: Final = 200  # of all objects together
-MAX_REFERENCES: Final = 2000  # that are followed to compare one value
-FREE_FRAMES: Final = 300  # of the stack, left where a reference is followed: enough for all levels of the schema
-MAX_OUTPUT_ERRORS: Final = 8  # that are returned
-MAX_PLACE_CHARS: Final = 120  # of the path in an error
-MAX_RULE_CHARS: Final = 120  # of what the schema says
+MAX_SCHEMA_PROPERTIES: Final = 200  # all objects together
+MAX_REFERENCES: Final = 2000  # references followed to compare one value
+FREE_FRAMES: Final = 300  # stack frames left where a reference is followed: enough for all levels of the schema
+MAX_OUTPUT_ERRORS: Final = 8  # errors that are returned
+MAX_PLACE_CHARS: Final = 120  # longest path in an error
+MAX_RULE_CHARS: Final = 120  # longest rule of the schema in an error
 MAX_PATTERNS: Final = 16  # different ones of a schema
-MAX_PATTERN_SIZE: Final = 2000  # of all patterns together, with their counted repeats written out: 5 MB in the worst case
+MAX_PATTERN_SIZE: Final = 2000  # all patterns together, with their counted repeats written out: 5 MB in the worst case
 
 # The library compares these with Python's regular expressions, or follows references for them that nobody counts.
 UNSUPPORTED: Final = (

@@ -28,9 +28,9 @@ _TRACKING = re.compile(
     r"|ref_src|ref_url|wt_mc|cmpid|rb_clickid|s_cid|_openstat)",
     re.IGNORECASE,
 )
-MAX_FRAGMENT_WORDS: Final = 12  # of a quote that is named whole; of a longer one the ends are named
+MAX_FRAGMENT_WORDS: Final = 12  # a shorter quote is named whole, a longer one by its ends
 FRAGMENT_END_WORDS: Final = 4
-_MARKUP = re.compile(r"[*_`#~]+|^[\s>•:-]+", re.MULTILINE)  # of our text, not of the page
+_MARKUP = re.compile(r"[*_`#~]+|^[\s>•:-]+", re.MULTILINE)  # our text has it, the page does not
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 

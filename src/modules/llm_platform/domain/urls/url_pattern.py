@@ -5,7 +5,7 @@ from typing import Final
 from modules.llm_platform.domain.untrusted.bounded_pattern import BoundedPattern, pattern_size
 
 MAX_PATTERN_CHARS: Final = 200
-MAX_PATTERN_SIZE: Final = 1000  # with its counted repeats written out
+MAX_PATTERN_SIZE: Final = 1000  # size with counted repeats written out
 
 TOO_LONG: Final = f"has more than {MAX_PATTERN_CHARS} characters"
 TOO_LARGE: Final = "has counted repeats such as {1,1000} or classes such as \\w that take much memory: use * or +"

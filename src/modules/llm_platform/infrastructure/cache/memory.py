@@ -15,7 +15,7 @@ class MemoryCache(ICache[Value], Generic[Value]):
 
     def __init__(self, max_entries: int, clock: Callable[[], float] = time.monotonic) -> None:
         # cachetools' TLRUCache does the same with a heap of the times of expiry; setting an entry takes ten times as long.
-        self._entries: OrderedDict[str, tuple[Value, float]] = OrderedDict()  # each with its time of expiry, oldest first
+        self._entries: OrderedDict[str, tuple[Value, float]] = OrderedDict()  # value and time of expiry, oldest first
         self._max_entries = max_entries
         self._clock = clock
         self._next_sweep = clock() + SWEEP_S

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1
 MAX_VALUE_BYTES: Final = 4_000_000  # a longer value is neither stored nor read
 MAX_TTL_S: Final = 366 * 86_400.0
-LOCAL_TTL_S: Final = 30.0  # of a copy in this process; it may outlive its entry in Redis by this time
+LOCAL_TTL_S: Final = 30.0  # lifetime of a copy in this process; it may outlive its entry in Redis by this time
 
 
 class StoredValue(BaseModel, Generic[Value]):

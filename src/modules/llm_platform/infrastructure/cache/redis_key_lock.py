@@ -11,7 +11,7 @@ from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
 from modules.llm_platform.infrastructure import redis_client
 
-EXPIRY_S: Final = 5.0  # after the holder's death
+EXPIRY_S: Final = 5.0  # a lock of a dead holder expires after this time
 RENEWALS_PER_EXPIRY: Final = 3
 FIRST_POLL_S: Final = 0.02
 MAX_POLL_S: Final = 0.25

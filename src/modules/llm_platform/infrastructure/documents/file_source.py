@@ -23,10 +23,10 @@ from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, 
 from modules.llm_platform.infrastructure.parsing.parser_process import DocumentParser
 
 INDEXED: Final = (*SUFFIXES, *JSON_LINES)
-MAX_FILES: Final = 1_000_000  # below one folder
-MAX_MESSAGES: Final = 1000  # about files and lines of one folder, of each kind
-ORIGIN_CHARS: Final = 16  # of a digest in hexadecimal
-QUALIFIER_CHARS: Final = 6  # of the origin, in the id of a document whose path another folder has too
+MAX_FILES: Final = 1_000_000  # files below one folder
+MAX_MESSAGES: Final = 1000  # messages of each kind about the files and lines of one folder
+ORIGIN_CHARS: Final = 16  # hexadecimal digits of a digest
+QUALIFIER_CHARS: Final = 6  # part of the origin in the id of a document whose path another folder has too
 HASH_CHUNK_BYTES: Final = 1 << 20
 _KINDS: Final = {".markdown": "md", ".htm": "html", ".text": "txt"}
 
@@ -50,8 +50,8 @@ class FolderReading:
     readable_only: bool = False
 
     found_bad: dict[str, str] = field(default_factory=dict)  # reason by place
-    notes: dict[str, str] = field(default_factory=dict)  # by place
-    digests: dict[str, str] = field(default_factory=dict)  # by path
+    notes: dict[str, str] = field(default_factory=dict)  # keyed by place
+    digests: dict[str, str] = field(default_factory=dict)  # keyed by path
     unreadable: list[str] = field(default_factory=list)  # ids of documents that the collection may still hold
 
 

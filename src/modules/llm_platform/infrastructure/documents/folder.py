@@ -17,7 +17,7 @@ SILENTLY_SKIPPED: Final = frozenset((
     ".map", ".pyc", ".lock", ".db", ".bak", ".tmp", ".json", ".yaml", ".yml", ".toml", ".ini", ".cfg",
 ))  # files beside documents, settings among them
 MAX_TYPES_NAMED: Final = 5
-MAX_TYPE_CHARS: Final = 10  # of a suffix
+MAX_TYPE_CHARS: Final = 10  # longest suffix
 SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})
 MAX_FILES: Final = 50_000
 
@@ -104,7 +104,7 @@ class _Walk:
         with os.scandir(self._root):
             pass  # raises OSError for the folder as a whole
         self._walk("")
-        while self._links:  # after the real entries, so that a file has its own name rather than a link's
+        while self._links:  # links come last, so that a file has its own name rather than a link's
             links, self._links = sorted(self._links), []
             for link in links:
                 self._follow(link)

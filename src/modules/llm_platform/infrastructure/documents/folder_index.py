@@ -39,13 +39,13 @@ NOT_WRITABLE: Final = (
 )
 KEYWORDS_ONLY: Final = "the vectors of the documents are not complete yet{}: keyword search only"
 
-COLLECTION: Final = "documents"  # in the folder's own store
+COLLECTION: Final = "documents"  # collection in the folder's own store
 CHECK_AGAIN_S: Final = 1.0  # the view of a large folder is at most this old
 CHECK_ALWAYS_S: Final = 0.02  # a folder that is listed this fast (a thousand files) is listed on every search
 LISTING_SHARE: Final = 20  # beyond that, listing takes at most a twentieth of the time
 LOCK_POLL_S: Final = 0.05
 REMOVED_AT_ONCE: Final = 500
-MUCH_BYTES: Final = 5_000_000  # to be read: then keywords find it first, and vectors are made afterwards
+MUCH_BYTES: Final = 5_000_000  # with more to read, keywords find it first, and vectors are made afterwards
 OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files from which on a collection without a mean is rebuilt with one
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class SharedIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """Where the documents are: a collection below `folder`."""
+    """The place of the documents: a collection below `folder`."""
 
     folder: Path
     collection: str
@@ -113,7 +113,7 @@ class FolderIndex:
         self._failed_before = False  # the last update failed in the store
         self._embedding: asyncio.Task[None] | None = None
         self._embedded = (0, 0)  # documents, and of how many
-        self.progress: IndexProgress | None = None  # of the update that runs
+        self.progress: IndexProgress | None = None  # progress of the running update
 
     @property
     def retrieval(self) -> RetrievalService:
@@ -381,7 +381,7 @@ class FolderIndex:
         reading = file_source.FolderReading(
             known={path: known_file for path, known_file in state.known.items() if path in unchanged},
             bad=state.still_valid(state.bad, listing),
-            trusted=not (location.is_shared or has_json_lines),  # else an id may have passed to another document
+            trusted=not (location.is_shared or has_json_lines),  # otherwise an id may have passed to another document
             readable_only=True,
         )
         report = await self._index(location, reading, vectors_later=vectors_later)
@@ -453,7 +453,7 @@ class _OneReading(IDocumentSource):
 
 @contextmanager
 def _as_config_error() -> Iterator[None]:
-    """Where the index cannot be written, a setting is wrong."""
+    """Return the error of a wrong setting for an index that cannot be written."""
     try:
         yield
     except OSError as error:
@@ -461,6 +461,6 @@ def _as_config_error() -> Iterator[None]:
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
-    """No caller may wait for the task any more; the next search meets the error again."""
+    """Log a failure, since no caller may wait for the task any more; the next search meets the error again."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("folder not read", extra={"error": type(error).__name__})

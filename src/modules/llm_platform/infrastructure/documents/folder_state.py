@@ -16,10 +16,11 @@ from modules.llm_platform.infrastructure.parsing.decoding import printable
 
 log = logging.getLogger(__name__)
 
-STATES_FOLDER: Final = "folders"  # in the folder of the collection, so that both are removed together
-DIGEST_CHARS: Final = 24  # of what an index or a state depends on
+STATES_FOLDER: Final = "folders"  # below the folder of the collection, so that both are removed together
+DIGEST_CHARS: Final = 24  # digest of what an index or a state depends on
 
-Known = Mapping[str, tuple[Stamp, str]]  # by path below a folder: the file's stamp, and the digest of its content then
+# Keyed by path below a folder: the file's stamp, and the digest of its content then.
+Known = Mapping[str, tuple[Stamp, str]]
 
 
 def key_of(parts: Iterable[str]) -> str:
@@ -123,7 +124,7 @@ class FolderStates:
             log.warning("folder state not saved", extra={"error": type(error).__name__})
 
     def remove(self, origin: str) -> None:
-        """From now on `load` returns None. OSError where the file cannot be removed."""
+        """Remove the state: `load` returns None from then on. Raises OSError if the file cannot be removed."""
         self._path(origin).unlink(missing_ok=True)
 
     def lock(self, origin: str) -> FileLock:

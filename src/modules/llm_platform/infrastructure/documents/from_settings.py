@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.documents.folder_state import FolderStates
     from modules.llm_platform.infrastructure.documents.index_directory import StoredFolderIndexes
 
-FOLDER_INDEXES: Final = "folders"  # below the data folder
+FOLDER_INDEXES: Final = "folders"  # folder below the data folder
 OR_A_FOLDER: Final = "; or set DOCUMENTS_DIR, or pass --documents DIR"
 
 

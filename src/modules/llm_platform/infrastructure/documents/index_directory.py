@@ -1,4 +1,4 @@
-"""Where a folder's own index lies: below the data folder, or in a temporary folder for this process.
+"""The folder of a folder's own index: below the data folder, or in a temporary folder for this process.
 
     <digest>.lock    locked by the process that writes; its modification time is the last use of the index
     <digest>/        the index of one folder
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 LOCK_MODE: Final = 0o600
 DAY_S: Final = 86_400
-TOUCHED_EVERY_S: Final = 3600.0  # between two updates of the last use
+TOUCHED_EVERY_S: Final = 3600.0  # pause between two updates of the last use
 TEMPORARY: Final = "llm-platform-"
 
 

@@ -15,14 +15,14 @@ from modules.llm_platform.infrastructure.documents.reading import MAX_TITLE_CHAR
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, printable
 
-MAX_TEXT_CHARS: Final = 5_000_000  # of one document; what follows is not read
-MAX_FILTER_CHARS: Final = 1000  # of one value; a longer one is no filter
-MAX_FILTER_VALUES: Final = 1000  # of one document
+MAX_TEXT_CHARS: Final = 5_000_000  # longest text of one document; the rest is not read
+MAX_FILTER_CHARS: Final = 1000  # longest value; a longer one is no filter
+MAX_FILTER_VALUES: Final = 1000  # values of one document
 MAX_ID_CHARS: Final = 1000
-MAX_SHORT_CHARS: Final = 4000  # of url, source and lang
+MAX_SHORT_CHARS: Final = 4000  # longest url, source and lang
 TEXT: Final = "text"
 
-_NAMELESS: Final = UUID("5d0c3c0e-6b5f-5a5e-8e0f-1f5f7d0c9a42")  # of ids made from content
+_NAMELESS: Final = UUID("5d0c3c0e-6b5f-5a5e-8e0f-1f5f7d0c9a42")  # namespace of ids made from content
 
 Record = Mapping[str, Any]
 
@@ -74,7 +74,7 @@ def text_of(record: Record, doc_id: str) -> DocumentText:
 
 
 def filters_of(record: Record) -> dict[str, tuple[str, ...]]:
-    """Each scalar or list field except `text`. Text as it is, other values as JSON."""
+    """Return each scalar or list field except `text`: text as it is, other values as JSON."""
     filters: dict[str, tuple[str, ...]] = {}
     left = MAX_FILTER_VALUES
     for key, value in record.items():

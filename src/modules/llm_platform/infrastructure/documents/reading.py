@@ -14,21 +14,22 @@ from modules.llm_platform.infrastructure.documents.folder import FoundFile, suff
 from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, decode, printable
 from modules.llm_platform.infrastructure.parsing.parser_process import FILE_KINDS, DocumentParser, Parsed
 
-MAX_TEXT_BYTES: Final = 5_000_000  # of a text or HTML file; what follows is not read
-MAX_FILE_BYTES: Final = 50_000_000  # of a PDF or archive, which cannot be read in part
+MAX_TEXT_BYTES: Final = 5_000_000  # longest text or HTML file; the rest is not read
+MAX_FILE_BYTES: Final = 50_000_000  # largest PDF or archive, which cannot be read in part
 MAX_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
 MAX_HEADING_LEVEL: Final = 6
 PLAIN_TEXT: Final = (".txt", ".text")
 TABLES: Final = (".csv", ".tsv")
-TABLE_WORDS: Final = 250  # of one of the tables that a long one becomes: a passage has the names of its columns then
+TABLE_WORDS: Final = 250  # a long table becomes several of this size: each passage then has the names of its columns
 HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as the names of its columns
-DELIMITERS: Final = ",;\t|"  # of the values in a row, whatever the suffix says
+DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _MATTER_TITLE = re.compile(r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
-_ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)  # of a log: a line that is not indented, with those below that are
+# An entry of a log is a line that is not indented, with the indented lines below it.
+_ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]+\}")
 
 
@@ -40,7 +41,7 @@ def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Red
 
 
 def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor: Redactor) -> Parsed:
-    """As `read_text`, of a file or of the bytes of one with this name."""
+    """Read a file, or the bytes of a file with this name, as `read_text` does."""
     suffix = suffix_of(name)
     parsed = _parse(suffix, file, parser)
     text = redactor.text(parsed.text)
@@ -113,9 +114,9 @@ def _cell(value: str) -> str:
 
 
 def _with_marked_headings(text: str) -> str:
-    """reStructuredText with headings as Markdown. Any character may underline a heading, and overline it too; levels follow
-    from the order in which the styles occur. docutils would drop the content of unknown directives, which is most of the
-    documentation of a Python project.
+    """Return reStructuredText with its headings as Markdown. Any character may underline a heading, and overline it too;
+    levels follow from the order in which the styles occur. docutils would drop the content of unknown directives, which is
+    most of the documentation of a Python project.
     """
     lines = text.split("\n")
     levels: dict[tuple[str, bool], int] = {}

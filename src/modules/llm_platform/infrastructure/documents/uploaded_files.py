@@ -31,8 +31,9 @@ from modules.llm_platform.infrastructure.documents.web_search import DocumentWeb
 from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, PooledParser
 
-MAX_TEXT_CHARS: Final = 10_000_000  # of all files of a request, in equal shares; indexing takes 1.3 s of CPU time a million
-BEGINNING_CHARS: Final = 4000  # of a file that is shown where no passage fits the question
+# All files of a request, in equal shares; indexing takes 1.3 s of CPU time a million.
+MAX_TEXT_CHARS: Final = 10_000_000
+BEGINNING_CHARS: Final = 4000  # shown of a file where no passage fits the question
 CUT: Final = "only its first {chars:,} characters were read"
 WRONG_TYPE: Final = f"its name ends in none of {', '.join(SUFFIXES)}"
 NO_TEXT: Final = "it holds no text (a scan has none before its letters are recognised)"
@@ -121,7 +122,7 @@ class UploadedFileSearch(DocumentWebSearch):
         )
 
     async def beginnings(self) -> tuple[WebSearchResultItem, ...]:
-        """Each file with the text that it begins with."""
+        """Return each file with its beginning."""
         found: list[WebSearchResultItem] = []
         for name in self._files.files:
             if passages := await self.retrieval.document(name):

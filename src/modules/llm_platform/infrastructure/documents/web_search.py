@@ -25,12 +25,12 @@ from modules.llm_platform.infrastructure.parsing.decoding import printable
 from shared.exceptions import AppException
 
 MIN_PASSAGES: Final = 40  # looked at; more neighbours of the best passages blur extractive answers
-REFRESH_TIMEOUT_S: Final = 90.0  # for a folder to be read; reading goes on, and the next search finds it read
-PING_S: Final = 0.5  # of a health check for a folder that is being read
+REFRESH_TIMEOUT_S: Final = 90.0  # limit for reading a folder; reading goes on, and the next search finds it read
+PING_S: Final = 0.5  # health check of a folder that is being read
 TITLES_S: Final = 1.0
-MAX_TITLE_CHARS: Final = 200  # of a title in a list
-BAD_FILES_NAMED: Final = 5  # in an error
-DEGRADED_FILES_NAMED: Final = 20  # in an answer
+MAX_TITLE_CHARS: Final = 200  # longest title in a list
+BAD_FILES_NAMED: Final = 5  # named in an error
+DEGRADED_FILES_NAMED: Final = 20  # named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
 NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
 ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: request an earlier page"
@@ -87,7 +87,7 @@ class DocumentWebSearch(IWebSearchProvider):
         self.folder = source if isinstance(source, FolderIndex) else None
         self._timeout = timeout
         self._otherwise = otherwise
-        self._needs_words = needs_words or self.folder is not None  # whose vectors are static
+        self._needs_words = needs_words or self.folder is not None  # folders have static vectors
         self.redactor = redactor or Redactor()
         self._own = DocumentAddresses(None, redactor)
         self._published = DocumentAddresses(base_url, redactor)

@@ -23,7 +23,7 @@ def make_private_folder(path: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(…, opener=…)`: a new file is its owner's only."""
+    """Open a file for its owner only; for `open(…, opener=…)`."""
     return os.open(path, flags, PRIVATE_FILE)
 
 
@@ -38,7 +38,7 @@ def restrict_to_owner(folder: Path) -> None:
 # Memory-mapped files need free space: on a full disk, writing to one ends the process by SIGBUS.
 
 
-MIN_FREE_BYTES: Final = 2 * 1024 * 1024  # for SQLite's files and the largest outcome
+MIN_FREE_BYTES: Final = 2 * 1024 * 1024  # room for SQLite's files and the largest outcome
 KB: Final = 1024
 
 

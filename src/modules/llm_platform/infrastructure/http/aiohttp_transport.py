@@ -17,7 +17,7 @@ import aiohttp
 import httpx2
 from yarl import URL
 
-MAX_HEADER_BYTES: Final = 16_384  # of one line of a response's head
+MAX_HEADER_BYTES: Final = 16_384  # one line of a response's head
 LARGE_BODY_BYTES: Final = 1 << 20  # a longer one is written in pieces, so that the event loop is not held up
 ADDED_BY_AIOHTTP: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -98,7 +98,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         limits = self._limits
         connector = _Connector(
             ssl=self._tls,
-            resolver=aiohttp.ThreadedResolver(),  # that of the system, also where aiodns is installed
+            resolver=aiohttp.ThreadedResolver(),  # the system's resolver, even where aiodns is installed
             limit=limits.max_connections or 0,
             keepalive_timeout=limits.keepalive_expiry,
         )
@@ -121,7 +121,7 @@ class _Connector(aiohttp.TCPConnector):
         self._used: WeakSet[object] = WeakSet()
 
     async def connect(self, *arguments: Any, **options: Any) -> Any:
-        _got_reused.set(False)  # also where no connection is made
+        _got_reused.set(False)  # reset where no connection is made too
         connection = await super().connect(*arguments, **options)
         while _needs_new.get() and connection.protocol in self._used:  # idle as long as the dead one, and as suspect
             connection.close()
@@ -134,7 +134,7 @@ class _Connector(aiohttp.TCPConnector):
 def _is_unanswered(error: aiohttp.ClientError) -> bool:
     """Whether the connection broke before the first byte of a response, as far as can be told."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return isinstance(error.message, str)  # else the part of a response that arrived
+        return isinstance(error.message, str)  # otherwise it is the part of a response that arrived
     return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
 
 

@@ -47,11 +47,11 @@ def proxy_host(proxy: str | None) -> str | None:
         return None
 
 
-MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # after decompression; a search answer has 10 to 100 KB
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # decompressed size; a search answer has 10 to 100 KB
 MAX_CONNECTIONS: Final = 250  # twice as many, with search and model, stay below the 1024 files that a process may usually open
 KEEPALIVE_S: Final = 15.0  # servers drop idle connections after 5 to 75 s; a dropped one is replaced
 MAX_PORT: Final = 65535
-MAX_PATHS: Final = 100  # of one upstream, cached in parsed form
+MAX_PATHS: Final = 100  # paths of one upstream, cached in parsed form
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
 NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # no connection: nothing was sent
@@ -101,7 +101,7 @@ def make_client(
 
 
 def _no_tls() -> ssl.SSLContext:
-    """For an upstream without TLS: no certificate authorities, which take 16 ms to load."""
+    """Return a context for an upstream without TLS: certificate authorities take 16 ms to load."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

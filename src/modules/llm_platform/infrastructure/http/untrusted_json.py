@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-MAX_TEXT_CHARS: Final = 20_000  # of one text: ten times the longest summary of a search
+MAX_TEXT_CHARS: Final = 20_000  # longest text: ten times the longest summary of a search
 MAX_LINE_CHARS: Final = 1000
-DEPTH_ERROR: Final = "recursion limit"  # in the message of the fast parser for more than 200 levels
+DEPTH_ERROR: Final = "recursion limit"  # the fast parser says it for more than 200 levels
 
 _SURROGATES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
-_LONE_CHARS = 6  # of `\ud83d`, a surrogate without its other half
+_LONE_CHARS = 6  # length of `\ud83d`, a surrogate without its other half
 
 
 def decode_json(body: bytes, charset: Callable[[], str | None], *, finite: bool = False) -> Any:

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters,
 from modules.llm_platform.domain.retrieval.bm25 import SparseVector, question_words
 from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 
-CANDIDATES: Final = 400  # of each list; together they are the most passages that a search returns
+CANDIDATES: Final = 400  # passages of each list; together they are the most that a search returns
 SCORE_DIGITS: Final = 6
 LINEAR_UP_TO: Final = 0.8  # higher scores approach 1 asymptotically
 

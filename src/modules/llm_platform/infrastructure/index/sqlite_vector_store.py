@@ -27,12 +27,12 @@ from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.infrastructure.index.embedded_vector_store import Documents, EmbeddedVectorStore
 from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, HybridQuery, active_filters, hybrid_query
 
-FILE: Final = "passages.sqlite3"  # in the collection's folder
+FILE: Final = "passages.sqlite3"  # file in the collection's folder
 PAGE: Final = 1000  # documents listed at once
-SMOOTHING: Final = 0.5  # of the inverse document frequency
+SMOOTHING: Final = 0.5  # added in the inverse document frequency
 DEVIATIONS: Final = 3  # DBSF: the scale reaches from this many below the mean to as many above
 CACHE_KIB: Final = 64_000
-BUSY_S: Final = 5.0  # to wait for another process
+BUSY_S: Final = 5.0  # wait for another process
 _SCHEMA: Final = """
 CREATE TABLE facts (payload TEXT NOT NULL);
 CREATE TABLE documents (doc_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID;
@@ -297,7 +297,7 @@ class SqliteCollection:
 
 
 class SqliteMemoryVectorStore(SqliteVectorStore):
-    """As SqliteVectorStore, in the memory of this process: nothing is written to a disk, and `aclose` ends it."""
+    """A SqliteVectorStore in the memory of this process: nothing is written to a disk, and `aclose` ends it."""
 
     name = "memory"
 
@@ -361,7 +361,7 @@ def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoin
         for number, point in enumerate(points, first)
         for word, weight in zip(point.words.indices, point.words.values, strict=True)
     ]
-    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # in key order: fewer pages are written
+    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # key order writes fewer pages
     fields = (
         (field, number) for number, point in enumerate(points, first) for field in set(point.payload[payloads.FIELDS])
     )

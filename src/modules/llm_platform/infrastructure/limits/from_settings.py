@@ -14,7 +14,7 @@ from shared.config import Settings
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.redis_client import RedisClient
 
-GLOBAL_BURST: Final = 50  # of RATE_LIMIT_GLOBAL_PER_HOUR
+GLOBAL_BURST: Final = 50  # burst of RATE_LIMIT_GLOBAL_PER_HOUR
 
 
 def check_rate_limits(settings: Settings) -> None:
@@ -28,7 +28,7 @@ def check_rate_limits(settings: Settings) -> None:
 
 @contextmanager
 def hide_modules(*names: str) -> Iterator[None]:
-    """In the block, importing one of these modules fails as if it were not installed; imported ones stay.
+    """Make imports of these modules fail within the block as if they were not installed; imported ones stay.
 
     Only for the start of a process: no other thread may import meanwhile.
     """

@@ -8,7 +8,7 @@ from throttled.store import MemoryStore
 
 from modules.llm_platform.domain.ports import rate_limiter
 
-MAX_CLIENTS = 50_000  # about 450 bytes each; the least recently seen client is forgotten first
+MAX_CLIENTS = 50_000  # a client takes about 450 bytes; the least recently seen client is forgotten first
 
 
 class MemoryRateLimiter(rate_limiter.IRateLimiter):
@@ -18,7 +18,7 @@ class MemoryRateLimiter(rate_limiter.IRateLimiter):
         self._limits = limits
         self._client = _Counter(limits.client, max_clients) if limits.client else None
         self._reads = _Counter(limits.reads, max_clients) if limits.reads else None
-        self._server = _Counter(limits.server, 1) if limits.server else None  # not evicted by clients
+        self._server = _Counter(limits.server, 1) if limits.server else None  # clients do not evict it
 
     @property
     def limits(self) -> rate_limiter.RateLimits:

@@ -67,7 +67,7 @@ MODEL: Final = UpstreamKind(
     exceptions.LLMConnectionError,
     max_wait_s=30.0,  # beyond it the next model, or the extractive writer, is better for a person who waits
     pause_s=1.0,  # long enough for a gateway to find another worker, short enough for a person to wait
-    max_pause_s=3.0,  # after a longer one the next writer answers sooner
+    max_pause_s=3.0,  # the next writer answers sooner than after a longer pause
     retried=(exceptions.LLMConnectionError, exceptions.LLMUnavailableError),
     final=(exceptions.LLMTimeoutError, exceptions.LLMQuotaError),
 )

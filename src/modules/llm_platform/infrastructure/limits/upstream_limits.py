@@ -18,7 +18,7 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-FAILURES_TO_OPEN: Final = 5  # in a row
+FAILURES_TO_OPEN: Final = 5  # failures in a row
 COOLDOWN_S: Final = 10.0
 PROBE_WAIT_S: Final = 1.0  # what a caller is told to wait while a probe runs
 MAX_CLOSED_S: Final = 3600.0  # a longer Retry-After is tried again after an hour
@@ -31,10 +31,10 @@ MINUTE_S: Final = 60.0
 CALL_S: Final = 4.0  # the assumed duration of a call: a high rate needs slots for the calls that it starts meanwhile
 
 LIMITED = "{name} has reached its rate limit for the next {seconds:.0f} s: try later, or raise {setting}"
-THE_LIMIT: Final = "the limit"  # of a service without a setting for it
+THE_LIMIT: Final = "the limit"  # names the limit of a service without a setting for it
 BUSY = "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
 
-RETRY_SHARE: Final = 0.1  # of the recent calls
+RETRY_SHARE: Final = 0.1  # share of the recent calls
 MIN_RETRIES: Final = 3  # a program that seldom calls still replaces a dropped connection
 RECENT_S: Final = 60.0  # a call counts half after 42 s
 
@@ -67,7 +67,7 @@ class Refused(Exception):  # noqa: N818  it never leaves the policies, which rai
         super().__init__(wait_s)
         self.wait_s = wait_s
         self.message = message
-        self.is_open = is_open  # by an open circuit, not by a limit
+        self.is_open = is_open  # an open circuit caused it, not a limit
 
 
 def is_service_failure(error: BaseException) -> bool:
@@ -127,7 +127,7 @@ class CircuitBreaker:
         return self._cause if self._clock() < self._avoided_until else None
 
     def closed_s(self) -> float:
-        """For how long no call starts after a Retry-After; 0 or less: calls may start."""
+        """Return the seconds in which no call starts after a Retry-After; 0 or less: calls may start."""
         return self._closed_until - self._clock()
 
     def check(self, max_closed_s: float = math.inf) -> float:
@@ -215,7 +215,7 @@ class RateLimiter:
         slots = 0 if is_strict else math.ceil((rate or 0.0) / per_s * CALL_S)
         self._slots = asyncio.Semaphore(max(max_concurrent, slots))
         self._start_lock = asyncio.Lock()
-        self._starts: deque[float] = deque()  # within the window, on our clock
+        self._starts: deque[float] = deque()  # starts within the window, on our clock
         self._waiting = 0
         self._clock = clock
         self._sleep = sleep
@@ -284,7 +284,7 @@ class RateLimiter:
                 self._starts.append(self._clock())
 
     def _next_start(self, closed_s: Callable[[], float]) -> float:
-        """When the first waiting caller may start, whatever the number of running calls."""
+        """Return when the first waiting caller may start, whatever the number of running calls."""
         now = self._clock()
         while self._starts and self._starts[0] + self._window_s <= now:
             self._starts.popleft()

@@ -8,10 +8,11 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard, UpstreamKind
 from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter, RetryBudget
 
-MAX_CALLS_IN_FLIGHT = 250  # to one upstream outside of reports; its HTTP client opens as many connections
+# Calls in flight to one upstream; reports have their own limit. Its HTTP client opens as many connections.
+MAX_CALLS_IN_FLIGHT = 250
 MAX_REPORT_WAIT_S = 300.0  # of a report for a rate limiter; the limits of a report end it sooner
 
-RateLimiters = Mapping[str, RateLimiter]  # by the name of the adapter
+RateLimiters = Mapping[str, RateLimiter]  # keyed by the name of the adapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class UpstreamState:
         return UpstreamGuard(kind, self.name, limiter, self.circuit, retries, metrics=self.metrics, **options)
 
 
-UpstreamStates = Mapping[str, UpstreamState]  # by the name of the adapter
+UpstreamStates = Mapping[str, UpstreamState]  # keyed by the name of the adapter
 
 
 def upstream_states(names: Iterable[str], metrics: IMetrics = NO_METRICS) -> UpstreamStates:

@@ -22,7 +22,7 @@ class Variables:
     key: str = "LLM_API_KEY"
     address: str = "LLM_BASE_URL"
     model: str = "LLM_MODEL"
-    user_agent: str | None = None  # of a service that checks it
+    user_agent: str | None = None  # required by a service that checks it
     context: str = "LLM_CONTEXT_TOKENS"
 
     @classmethod
@@ -41,9 +41,9 @@ class LLMKind:
     address: str | None
     max_tokens_field: str
     needs_key: bool = True
-    key_header: str = "Authorization"  # with `Bearer KEY`; any other header holds the key alone
+    key_header: str = "Authorization"  # sent with `Bearer KEY`; any other header holds the key alone
     deployments: bool = False  # Azure: the model is part of the path, the version of the query
-    price: float | None = None  # of input and output, unless configured
+    price: float | None = None  # dollars for input and for output, unless configured
     context_tokens: int | None = None
     user_agent: str | None = None  # None: the default of the HTTP client
     takes_temperature: bool = True
@@ -110,7 +110,7 @@ class LLMConnection:
     concurrency: int | None = None  # calls at once; None: the default of the kind
     timeout: float = DEFAULT_TIMEOUT_S  # seconds until the first token
     idle_timeout: float = DEFAULT_IDLE_TIMEOUT_S  # seconds between two tokens
-    temperature: float | None = None  # instead of that of each request
+    temperature: float | None = None  # replaces the temperature of each request
     is_local: bool = False  # runs on hardware of the operator: slow, free of charge, one call at a time
     user_agent: str | None = None
     api_version: str | None = None
@@ -175,7 +175,7 @@ def configuration_error(config: LLMConnection) -> str | None:
 
 
 def _missing(config: LLMConnection) -> Iterator[tuple[str, str]]:
-    """Each missing setting and its variable."""
+    """Return each missing setting and its variable."""
     names = config.settings
     if config.needs_key and not config.api_key:
         if config.traits.serves_others:

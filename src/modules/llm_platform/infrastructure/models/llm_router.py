@@ -39,7 +39,7 @@ class LLMRouter(ILLMProvider):
             remaining = _remaining(request, failures.spent)
             if remaining is None:
                 break
-            has_tokens = False  # of this model
+            has_tokens = False  # becomes true with the first token of this model
             try:
                 async with aclosing(model.stream(remaining)) as parts:  # type: ignore[type-var]
                     async for part in parts:

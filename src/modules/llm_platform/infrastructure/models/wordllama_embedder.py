@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 MODEL: Final = "l2_supercat_256"
 DIMENSION: Final = 256
-WINDOW_TOKENS: Final = 1024  # of the training; the mean of more tokens says less
-BATCH_TEXTS: Final = 256  # at once; a thousand tokens take 1 MB
+WINDOW_TOKENS: Final = 1024  # window of the training; the mean of more tokens says less
+BATCH_TEXTS: Final = 256  # texts embedded at once; a thousand tokens take 1 MB
 INLINE_CHARS: Final = 2000  # faster than starting a thread
 WEIGHTS: Final = f"weights/{MODEL}.safetensors"
 TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
 from shared.exceptions import AppException
 
-SHORT_CHARS: Final = 1500  # of text; walls have 50 to 1000
+SHORT_CHARS: Final = 1500  # a longer text is no wall; walls have 50 to 1000
 VERY_SHORT_CHARS: Final = 400
-MAX_HTML_CHARS: Final = 200_000  # that are searched
+MAX_HTML_CHARS: Final = 200_000  # searched part of the page
 
 CAPTCHA = "The page requires a CAPTCHA, so it cannot be used as a source"
 LOGIN = "The page is behind a login, so it cannot be used as a source"
@@ -106,7 +106,7 @@ CAPTCHA_TITLE: Final = _any_of(
     r"security check|bot verification|captcha|one more step|checking your browser|un instant|einen moment",
     r"проверка браузера|请稍候",
 )
-CAPTCHA_SCRIPTS: Final = _any_of(  # of HTML
+CAPTCHA_SCRIPTS: Final = _any_of(  # patterns in HTML
     r"cf-challenge|/cdn-cgi/challenge-platform|challenges\.cloudflare\.com|cf-turnstile|g-recaptcha|/recaptcha/api",
     r"h-captcha|hcaptcha\.com|px-captcha|captcha-delivery\.com|geo\.captcha|awswaf|_Incapsula_Resource",
 )

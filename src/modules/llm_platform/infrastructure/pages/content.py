@@ -23,7 +23,7 @@ HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 PDF: Final = "application/pdf"
 PAGE_REQUEST: Final = PageRequest({"text/*", "application/xhtml+xml", PDF, ""})  # "": undeclared, so it is detected
 MAX_TITLE_CHARS: Final = 300
-MAX_DATE_CHARS: Final = 200_000  # of HTML that are searched for a date
+MAX_DATE_CHARS: Final = 200_000  # part of the HTML that is searched for a date
 SNIFFED_BYTES: Final = 1024
 
 # Invisible characters that a model reads: tags (used to smuggle text), direction overrides, zero-width spaces.
@@ -64,7 +64,7 @@ class Parsers(Protocol):
     async def html(self, html: str) -> Parsed: ...
 
     async def linked_html(self, html: str) -> Parsed:
-        """With `hyperlinks`."""
+        """Return the text with `hyperlinks`."""
 
     async def pdf(self, data: bytes) -> Parsed: ...
 

@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.parsing.parser_process import Hyperlink
 
 TIMEOUT_S: Final = 20.0
 MAX_CONCURRENT: Final = 20  # pages of all crawls
-TURN_TTL_S: Final = 3600.0  # of what is known of the last page of a site; no site asks for a longer pause
+TURN_TTL_S: Final = 3600.0  # lifetime of what is known of the last page of a site; no site asks for a longer pause
 
 TIMED_OUT = "The page did not load within {seconds:g} s: try again"
 ELSEWHERE = "The page redirects to an address that is not part of this crawl"

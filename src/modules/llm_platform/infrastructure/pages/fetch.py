@@ -21,7 +21,7 @@ from modules.llm_platform.infrastructure.http.guarded.errors import TRANSPORT_ER
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked, Guard
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow
 
-CONNECTIONS_PER_HOST: Final = 2  # so that a report with ten pages of one site does not overload it
+CONNECTIONS_PER_HOST: Final = 2  # low, so that a report with ten pages of one site does not overload it
 
 
 class PerHostLimiter:
@@ -47,13 +47,13 @@ class PerHostLimiter:
 
 
 MAX_REDIRECTS: Final = 5
-MAX_BYTES: Final = 5_000_000  # after decompression
-MAX_RATIO: Final = 100  # of decompressed to sent bytes; HTML compresses 5 to 20 times
+MAX_BYTES: Final = 5_000_000  # decompressed size
+MAX_RATIO: Final = 100  # decompressed to sent bytes; HTML compresses 5 to 20 times
 MIN_RATIO_BYTES: Final = 256_000  # a short page of one repeated line is no bomb
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-ENCODINGS: Final = ("gzip", "deflate")  # that Python decodes
+ENCODINGS: Final = ("gzip", "deflate")  # encodings that Python decodes
 
-PAUSE_S: Final = 60.0  # of a host with a page that ended its parser
+PAUSE_S: Final = 60.0  # pause of a host with a page that ended its parser
 MAX_PAUSED: Final = 10_000  # hosts of callers
 
 PAUSED = f"A page of this host ended its parser, so no page of it is read for {PAUSE_S:g} s"
@@ -182,7 +182,7 @@ def _media_type(answer: httpx2.Response) -> tuple[str, str | None]:
 
 async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in (*ENCODINGS, "identity", ""):  # also refuses several encodings on top of each other
+    if encoding not in (*ENCODINGS, "identity", ""):  # several encodings on top of each other are refused too
         raise PageError(WRONG_ENCODING)
     length = answer.headers.get("content-length", "0")
     if length.isdecimal() and int(length[:20]) > max_bytes:

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
 JINA_RPS_WITH_KEY = 5.0  # pages per second
 JINA_RPS_WITHOUT_KEY = 0.33  # Jina serves about twenty pages per minute without a key
-MAX_CONCURRENT_PAGES = 5  # of Jina; a higher rate raises it
-MAX_DIRECT_READS = 32  # at once, of all hosts and callers; half of them for a caller that is alone
-MAX_CRAWL_READS = 1000  # that run or wait for their turn at their site; the reader itself reads few at once
-PAGE_TIMEOUT_S = 20.0  # of one reader for one page, redirects included
+MAX_CONCURRENT_PAGES = 5  # pages read at once by Jina; a higher rate raises it
+MAX_DIRECT_READS = 32  # concurrent reads of all hosts and callers; a caller that is alone gets half of them
+# Running reads and reads that wait for their turn at their site; the reader itself reads few at once.
+MAX_CRAWL_READS = 1000
+PAGE_TIMEOUT_S = 20.0  # limit of one reader for one page, redirects included
 JINA = "jina"
 DIRECT = "direct"
-THE_PAGE_READER = "The page reader"  # in errors
+THE_PAGE_READER = "The page reader"  # name in errors
 DIRECT_ROBOTS = "direct-robots"  # obeys robots.txt, for the pages of quick answers too
 OFFLINE = "Offline mode: pages are not read. Remove --offline or LLM_PLATFORM_OFFLINE"
 CRAWLS_ARE_DIRECT = "A crawl reads pages directly: add direct or direct-robots to READERS"

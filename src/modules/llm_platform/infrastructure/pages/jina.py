@@ -21,9 +21,9 @@ from modules.llm_platform.infrastructure.pages.content import MAX_TITLE_CHARS, t
 
 BASE_URL: Final = "https://r.jina.ai"
 TIMEOUT_S: Final = 20.0
-MAX_TIMEOUT_HEADER_S: Final = 180  # of X-Timeout
+MAX_TIMEOUT_HEADER_S: Final = 180  # largest value of X-Timeout
 MAX_BYTES: Final = 5 * 1024 * 1024
-MAX_FIELD_CHARS: Final = 300  # of a date or warning
+MAX_FIELD_CHARS: Final = 300  # longest date or warning
 
 RULES: Final[Mapping[int, Rule]] = {
     401: Rule("config", "does not accept the key (401): check JINA_API_KEY"),

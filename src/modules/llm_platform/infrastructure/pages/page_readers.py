@@ -23,7 +23,7 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-MAX_PAGE_CHARS: Final = 100_000  # of a page for quick and deep answers
+MAX_PAGE_CHARS: Final = 100_000  # a page for quick and deep answers
 NO_READER = "No page reader is configured: set READERS to jina, direct or both"
 DIRECT_ONLY = "Hosts of READER_ALLOWED_HOSTS are only read directly: add direct to READERS"
 MANY_PAGES = "The page was not read, since too many others are being read: try again"
@@ -44,7 +44,7 @@ class LazyPageReader(IPageReader):
 
 
 class LazySiteReader(ISiteReader):
-    """As `LazyPageReader`."""
+    """A site reader that is made on first use, as `LazyPageReader` is."""
 
     def __init__(self, build: Callable[[], ISiteReader]) -> None:
         self._build = cache(build)

@@ -17,10 +17,10 @@ from modules.llm_platform.infrastructure.pages.fetch import PageRequest, SafeFet
 from modules.llm_platform.infrastructure.pages.robots import Robots
 from shared.exceptions import AppException
 
-TIMEOUT_S: Final = 3.0  # of a site, and of the wait for a slot before it
+TIMEOUT_S: Final = 3.0  # limit for a site, and for the wait for a slot before it
 MAX_BYTES: Final = 100_000
-MAX_ICONS: Final = 200  # in memory: 20 MB at most
-TTL_S: Final = 3600.0  # also of what could not be read
+MAX_ICONS: Final = 200  # icons in memory: 20 MB at most
+TTL_S: Final = 3600.0  # applies to unreadable icons too
 MAX_CONCURRENT: Final = 4
 REQUEST: Final = PageRequest({"image/*", "application/octet-stream", ""}, MAX_BYTES)
 # SVG is none of them: it may hold scripts and load other files.

@@ -21,16 +21,16 @@ from modules.llm_platform.infrastructure.parsing.answer import (
 )
 from modules.llm_platform.infrastructure.parsing.html_page import html_text
 
-MAX_UNPACKED_BYTES = 100_000_000  # of all that is read from one archive
-MAX_PART_BYTES = 5_000_000  # of a chapter, or of what else is read whole
-CHUNK_BYTES = 64_000  # of a part that is read piece by piece
+MAX_UNPACKED_BYTES = 100_000_000  # all that is read from one archive
+MAX_PART_BYTES = 5_000_000  # a chapter, or another part that is read whole
+CHUNK_BYTES = 64_000  # piece of a part that is read piece by piece
 MAX_TAG_BYTES = 1_000_000  # a parser keeps a tag until its end, and takes several times its length
 MAX_XML_DEPTH = 1000  # elements within each other; 50 tables, each in a cell of the one before, need 300
-MAX_ELEMENTS = 50_000  # of a file that says what the others are
-MAX_STYLE_ELEMENTS = 500_000  # of the styles of a Word document, which allows 4,079 of them
+MAX_ELEMENTS = 50_000  # elements of a file that lists the others
+MAX_STYLE_ELEMENTS = 500_000  # styles of a Word document, which allows 4,079 of them
 MAX_PARAGRAPHS = 300_000
-MAX_DIRECTORY_BYTES = 5_000_000  # of the list of an archive's files: 50,000 of them
-MAX_CHAPTERS = 5000  # of a book
+MAX_DIRECTORY_BYTES = 5_000_000  # list of an archive's files: 50,000 of them
+MAX_CHAPTERS = 5000  # chapters of a book
 
 _MAX_END_BYTES = 66_000
 _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
@@ -64,7 +64,7 @@ class _Archive:
         return b"".join(chunks)
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """As `part`, of any length. Raises KeyError where it is missing."""
+        """Yield a part of any length piece by piece. Raises KeyError if it is missing."""
         if self._file.getinfo(name).file_size > self._left:
             raise _TooLargeError("it", MAX_UNPACKED_BYTES)
         with self._file.open(name) as part:
@@ -81,7 +81,7 @@ def _directory_bytes(file: IO[bytes]) -> int:
     file.seek(max(0, size - _MAX_END_BYTES))
     end = file.read()
     at = end.rfind(b"PK\5\6")
-    is_large = b"PK\6\7" in end[max(0, at - 20) : at]  # with a second end, for archives of over 4 GB
+    is_large = b"PK\6\7" in end[max(0, at - 20) : at]  # archives of over 4 GB have a second end
     file.seek(0)
     return size if is_large else int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
 

@@ -14,9 +14,9 @@ class EmptyDocument(UnreadableDocument):
     """The file can be read and holds no text."""
 
 
-FALLBACK = "cp1252"  # of Western Windows before UTF-8; decodes any bytes
+FALLBACK = "cp1252"  # Western Windows used it before UTF-8; it decodes any bytes
 SAMPLE = 4096  # bytes to tell UTF-16 without a mark from a binary file
-NULS_OF_UTF16 = 0.5  # of the bytes at even or at odd offsets of Western text
+NULS_OF_UTF16 = 0.5  # share of NULs among the bytes at even or at odd offsets of Western text
 GUESSED_FROM = 64_000  # bytes
 
 # Encodings of web pages, as browsers read them (WHATWG). Others that Python knows are refused: some take quadratic time,
@@ -35,7 +35,7 @@ _SEVEN_BIT = re.compile(r"iso2022|hz")  # pure ASCII bytes, which would pass for
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its prefix
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # precedes UTF-16, whose mark is its prefix
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),

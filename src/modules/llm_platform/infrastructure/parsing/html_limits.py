@@ -8,7 +8,7 @@ MAX_DEPTH = 512  # elements within each other; Chrome nests no deeper either. Pa
 MAX_TAGS = 300_000  # of elements, comments and ends together; each takes about 500 bytes in the parsers' trees
 MAX_UNSEEN_TAGS = 8000  # of a page that is parsed as it is: at worst, the parser takes a second and a half for it
 MAX_ALIKE = 3  # formatting elements of equal attributes that a parser repeats, which HTML calls the Noah's Ark clause
-MAX_COMPARED_CHARS = 200  # of a tag; a longer one is like no other
+MAX_COMPARED_CHARS = 200  # a longer tag is like no other
 MAX_LOOK_BACK = 64  # open elements that are compared with an end tag: a tag takes the same time whatever is open
 MAX_ATTRIBUTES = 100  # that are matched at once: each takes 100 bytes until the tag ends
 
@@ -172,7 +172,7 @@ class _OpenElements:
 
     @property
     def is_foreign(self) -> bool:
-        """Within SVG or MathML, where `/>` ends an element."""
+        """Return whether the tag is within SVG or MathML, where `/>` ends an element."""
         count = self._counts
         return count["svg"] + count["math"] > count["foreignobject"] + count["desc"] + count["annotation-xml"]
 

@@ -16,26 +16,26 @@ from modules.llm_platform.infrastructure.parsing.html_limits import (
 )
 from modules.llm_platform.infrastructure.parsing.nodes import TERM_MARK, char_count, elements, parse, plain_text, remove
 
-MIN_MAIN_SHARE = 0.5  # of a file's text; a main content with less was detected wrongly
+MIN_MAIN_SHARE = 0.5  # least share of a file's text; a main content with less was detected wrongly
 MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
 MAX_REREAD_HTML_CHARS = 1_000_000  # The trees of both readings are in memory together.
 MIN_PAGE_WORDS = 200  # The second reading counts only with as many words.
-MAX_LINKS = 1000  # of a page
-MAX_IMAGES = 50  # of a page
+MAX_LINKS = 1000  # links of a page
+MAX_IMAGES = 50  # images of a page
 MAX_HREF_CHARS = 2000
 MAX_LINK_TEXT_CHARS = 200
 MAX_CSS_CHARS = 300_000
 MAX_HIDING_RULES = 200
-MAX_TABLES = 200  # of a page
-MAX_PANELS = 200  # of a page, that a button opens
-MAX_COMMENTS = 500  # of a page
+MAX_TABLES = 200  # tables of a page
+MAX_PANELS = 200  # panels of a page that a button opens
+MAX_COMMENTS = 500  # comments of a page
 MAX_AUTHOR_CHARS = 80
-MAX_ROWS = 500  # of a table
+MAX_ROWS = 500  # rows of a table
 
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
 _BOILERPLATE = (
     "nav,footer,aside,[role=navigation],[role=search],[role=contentinfo],.headerlink,button"
-    ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # of DocBook, Sphinx and wikis
+    ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # classes of DocBook, Sphinx and wikis
 )
 _PAGE_BOILERPLATE = f"{_BOILERPLATE},[class*=related],[id*=related],[class*=recommend]"
 _COMMENT = "li.comment,div.comment,article.comment,[itemtype$='schema.org/Comment']"

@@ -6,12 +6,12 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-CPU_SECONDS = 10.0  # for one document; on a busy machine it takes a multiple of that by the clock
-WALL_SECONDS = 60.0  # for one document; only one that waits, and computes nothing, takes that long
-MEMORY_BYTES = 380_000_000  # of address space, in which a page of 5 MB with 300,000 tags fits
-MAX_WRITTEN_BYTES = 1_000_000  # of one file: a compiled module of a library is one
+CPU_SECONDS = 10.0  # limit for one document; on a busy machine this takes a multiple by the clock
+WALL_SECONDS = 60.0  # limit for one document; only one that waits, and computes nothing, takes that long
+MEMORY_BYTES = 380_000_000  # address space, in which a page of 5 MB with 300,000 tags fits
+MAX_WRITTEN_BYTES = 1_000_000  # largest file: a compiled module of a library is one
 MAX_OPEN_FILES = 64
-OOM_SCORE = 900  # of 1000: where memory runs out, the kernel ends a parser before the server
+OOM_SCORE = 900  # highest is 1000: where memory runs out, the kernel ends a parser before the server
 
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _PR_SET_NO_NEW_PRIVS = 38
@@ -72,7 +72,7 @@ def confine() -> None:
     """
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
         file.write(str(OOM_SCORE))
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # of another system than Linux
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # only Linux has it
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         if libc.unshare(_CLONE_NEWNET) != 0:  # only root may; the user namespace would take root's right to read all files
@@ -86,5 +86,6 @@ def confine() -> None:
         "RLIMIT_NOFILE": MAX_OPEN_FILES, "RLIMIT_NPROC": 0,
     }
     for name, most in limits.items():
-        with contextlib.suppress(AttributeError, ValueError, OSError):  # not everywhere on macOS; a lower one stays
+        # macOS does not support all of them; a lower limit stays.
+        with contextlib.suppress(AttributeError, ValueError, OSError):
             resource.setrlimit(getattr(resource, name), (most, most))

@@ -7,7 +7,7 @@ from typing import Any
 from modules.llm_platform.infrastructure.parsing.answer import BLANK_LINES
 from modules.llm_platform.infrastructure.parsing.html_limits import check_tree
 
-TERM_MARK = "\ue000"  # before a defined term, until the text is complete
+TERM_MARK = "\ue000"  # stands before a defined term until the text is complete
 
 _DEFINITION = re.compile(r"\s*\n\s*:[ ]+(?=\S)")
 _TERM_START = re.compile(rf"\s*\n\s*{TERM_MARK}\s*")

@@ -6,7 +6,7 @@ from typing import Any
 from modules.llm_platform.infrastructure.parsing.answer import Answer, File, bounded_text, opened_file
 
 MAX_NOTEBOOK_BYTES = 50_000_000  # mostly images, which are not read
-MAX_VALUES = 1_500_000  # of JSON, about; each takes up to 200 bytes
+MAX_VALUES = 1_500_000  # JSON values, about; each takes up to 200 bytes
 
 
 def notebook_text(file: File) -> Answer:

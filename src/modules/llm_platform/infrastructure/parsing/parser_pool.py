@@ -14,13 +14,14 @@ from modules.llm_platform.infrastructure.parsing.limits import MEMORY_BYTES
 from modules.llm_platform.infrastructure.parsing.parser_process import STOPPED, Parsed, ParserProcess
 
 MAX_PARSERS: Final = 2
-POOL_BYTES: Final = MAX_PARSERS * MEMORY_BYTES  # beside the server's own memory, in the limit of its container
+# The limit of a server's container needs this beside the server's own memory.
+POOL_BYTES: Final = MAX_PARSERS * MEMORY_BYTES
 
 Work = Callable[[ParserProcess], Parsed]
 
 
 class ParserPool:
-    """At most `max_parsers` processes. One that is idle is used again."""
+    """A pool of at most `max_parsers` processes. An idle process is used again."""
 
     def __init__(
         self, max_parsers: int = MAX_PARSERS, parser: Callable[[], ParserProcess] = ParserProcess
@@ -64,7 +65,7 @@ class PooledParser:
     """Reads one document after the other, each with a parser of the pool. One thread calls it, any thread may `stop` it."""
 
     def __init__(self, pool: ParserPool | None = None) -> None:
-        """For the files of whoever is the caller now. Without a pool it has one process, until it is closed."""
+        """Create a reader for the files of the current caller. Without a pool it has one process, until it is closed."""
         self._pool = pool or ParserPool(1)
         self._has_own_pool = pool is None
         self._caller = current_caller()

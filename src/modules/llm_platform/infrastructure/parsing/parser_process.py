@@ -19,7 +19,7 @@ from modules.llm_platform.infrastructure.parsing.messages import bytes_text, rea
 SCRIPT = Path(limits.__file__).with_name("__main__.py")
 # Of the environment: what another Python needs to find its libraries. The rest may hold secrets.
 STOPPED = "reading was stopped"
-PAGE_CPU_SECONDS = 3.0  # of a page of the web, of which anybody may have many read
+PAGE_CPU_SECONDS = 3.0  # limit for a page of the web: anybody may have many read
 INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
 LOOKS = 4  # How often a document that hangs is looked for within its time.
@@ -101,7 +101,7 @@ class ParserProcess:
         return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def linked_page(self, html: str) -> Parsed:
-        """As `page`, with the links."""
+        """Return the page with its links."""
         return self._request({"kind": "linked_page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def pdf_page(self, path: Path) -> Parsed:
@@ -116,7 +116,7 @@ class ParserProcess:
     def _request(self, fields: dict[str, Any], content: bytes = b"") -> Parsed:
         fields = {"cpu_seconds": self._cpu_seconds, **fields}
         child = None if self.stopped else self._ensure_child()
-        if child is None or self.stopped:  # by another thread while the child was started
+        if child is None or self.stopped:  # another thread stopped it while the child was started
             self._end()
             raise UnreadableDocument(STOPPED)
         watchdog = self._watchdog = self._watchdog or _Watchdog(child, self._wall_seconds)

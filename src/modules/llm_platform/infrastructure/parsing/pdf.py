@@ -17,10 +17,10 @@ from modules.llm_platform.infrastructure.parsing.answer import (
 from modules.llm_platform.infrastructure.parsing.limits import cpu_seconds_left
 
 MAX_PAGES = 2000
-SPARE_CPU_SECONDS = 1.0  # of the time for a document, for its last page and for what joins the pages
+SPARE_CPU_SECONDS = 1.0  # kept from a document's time for its last page and for joining the pages
 WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a blank is wider
 CERTAIN_GAP = -1000  # wider than any font's blank
-EDGE_LINES = 2  # at the top and bottom of a page, with its header and number
+EDGE_LINES = 2  # lines at the top and bottom of a page, with its header and number
 MIN_REPEATS = 3  # pages with the same line at the edge
 
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")

@@ -83,7 +83,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
     rules = RULES
     key_headers = (("X-Subscription-Token", "{key}"),)
 
-    _extra_snippets = True  # until Brave answers that the plan does not include them
+    _extra_snippets = True  # cleared when Brave answers that the plan does not include them
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> Found:
         """All pages of one kind. A page that fails after a good one ends the search, with a note."""

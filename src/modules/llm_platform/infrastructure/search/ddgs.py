@@ -35,13 +35,13 @@ from shared.exceptions import AppException
 
 PROVIDER: Final = "ddgs"
 NEEDS_EXTRA: Final = 'keyless web search needs an extra: pip install "llm-platform[web]"'
-UNREACHABLE: Final = 0  # in place of a status
+UNREACHABLE: Final = 0  # replaces a status
 OK: Final = 200
-TIMEOUT_S: Final = 15.0  # of a search
+TIMEOUT_S: Final = 15.0  # limit for one search
 ENGINE_SHARE: Final = 3  # an engine gets a third of it: the library calls several, one after the other
-MARGIN_S: Final = 0.5  # between the end of the library's work and the deadline
+MARGIN_S: Final = 0.5  # time between the end of the library's work and the deadline
 MAX_THREADS: Final = 4  # concurrent searches; further ones wait
-MAX_TEXT_CHARS: Final = 10_000  # of a title or snippet
+MAX_TEXT_CHARS: Final = 10_000  # longest title or snippet
 SAFE_SEARCH: Final = "moderate"
 RETRY_AFTER_S: Final = 60.0  # engines do not name a time
 DEFAULT_REGION: Final = "us-en"  # the library's default; it has no region for "anywhere" that all its engines support
@@ -163,7 +163,7 @@ def region_of(request: WebSearchRequest) -> str:
 
 
 def timelimit_of(window: Freshness | None) -> str | None:
-    """d, w, m or y: the smallest that covers the window."""
+    """Return d, w, m or y, the smallest that covers the window."""
     span = window.time_range(datetime.now(UTC).date()) if window else None
     return span[0] if span else None
 
@@ -239,7 +239,7 @@ class DdgsCall:
         return DdgsResult(rows, (*unknown_engines, *self._failed_engines()))
 
     def _no_rows_or_raise(self, error: BaseException) -> Sequence[Any]:
-        """No rows if an engine answered and found nothing; else raises the error for the library's exception."""
+        """Return no rows if an engine answered and found nothing; raise the error for the library's exception otherwise."""
         statuses = {name: status for name, status in self._statuses().items() if name not in _ENCYCLOPEDIAS}
         message = str(error)
         if OK in statuses.values() or (not self._statuses() and _NOTHING_FOUND.search(message)):

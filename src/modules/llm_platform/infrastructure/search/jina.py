@@ -13,7 +13,7 @@ from modules.llm_platform.infrastructure.http.untrusted_json import list_of
 from modules.llm_platform.infrastructure.search import google
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
-NOTHING_FOUND: Final = 422  # with this text; a wrong parameter is a 400
+NOTHING_FOUND: Final = 422  # sent with this text; a wrong parameter is a 400
 NOTHING_FOUND_TEXT: Final = b"No search results"
 RULES: Final = {402: Rule("blocked", "has no balance left for this key (402): top it up")}
 

@@ -34,7 +34,7 @@ from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, lin
 if TYPE_CHECKING:
     import httpx2
 
-MAX_ERROR_BYTES: Final = 64_000  # of a refusal that is searched for its reason
+MAX_ERROR_BYTES: Final = 64_000  # part of a refusal that is searched for its reason
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ENGLISH_DATE = re.compile(rf"({'|'.join(_MONTHS)})[a-z]* ([0-9]{{1,2}}), ([0-9]{{4}})")
 _WEEKDAY = re.compile(r"[A-Z][a-z]{2}, [0-9]")
@@ -62,8 +62,8 @@ class KeyedWebSearch(IWebSearchProvider):
     base_url: ClassVar[str]
     address_setting: ClassVar[str] = "SEARCH_BASE_URLS"
     timeout_s: ClassVar[float] = 15.0
-    key_headers: ClassVar[tuple[tuple[str, str], ...]] = (("Authorization", "Bearer {key}"),)  # of every request
-    kinds: ClassVar[tuple[SourceKind, ...]] = ("web",)  # for any other kind it searches the web
+    key_headers: ClassVar[tuple[tuple[str, str], ...]] = (("Authorization", "Bearer {key}"),)  # sent with every request
+    kinds: ClassVar[tuple[SourceKind, ...]] = ("web",)  # any other kind is searched on the web
     has_pages: ClassVar[bool] = True
     max_results: ClassVar[int] = MAX_COUNT
     takes_language: ClassVar[bool] = True

@@ -17,7 +17,7 @@ PATHS: Final[Mapping[SourceKind, str]] = {"web": "/search", "news": "/news", "ac
 ROWS: Final[Mapping[SourceKind, str]] = {"web": "organic", "news": "news", "academic": "organic"}
 RULES: Final = {403: Rule("config", "does not accept the key (403): check SERPER_API_KEY")}
 NO_CREDITS: Final = Rule("blocked", "has no credits left for this key: top it up")
-BAD_REQUEST: Final = 400  # also without credits: the text tells them apart
+BAD_REQUEST: Final = 400  # missing credits have this status too: the text tells them apart
 
 
 class SerperWebSearchAdapter(keyed.KeyedWebSearch):

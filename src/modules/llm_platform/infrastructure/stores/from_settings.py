@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FAILED_REQUESTS_MAX_BYTES = 256_000_000  # the oldest are dropped
 FAILED_REQUESTS_TTL_DAYS = 1.0
-POSTGRES_PACKAGES = ("psycopg", "psycopg_pool")  # of the extra
+POSTGRES_PACKAGES = ("psycopg", "psycopg_pool")  # packages of the extra
 NOT_INSTALLED = 'DATABASE_URL needs a package that is not installed: pip install "llm-platform[postgres]"'
 NO_DATABASE = "DATABASE_URL is not set: name the PostgreSQL database, such as postgresql://user:password@host/database"
 INVALID_URL = (

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.ports.tracing import ISpan, ITracer
 from modules.llm_platform.domain.telemetry.metrics import CANCELLED, OK
 from modules.llm_platform.domain.telemetry.spans import ERROR_TYPE, RESULT, SpanType
 
-FLUSH_S: Final = 3.0  # at the end; spans that the collector has not accepted by then are lost
+FLUSH_S: Final = 3.0  # wait at the end; spans that the collector has not accepted by then are lost
 TRACER_NAME: Final = "llm-platform"
 UNKNOWN_SERVICE: Final = "unknown_service"  # the SDK's name for a service without OTEL_SERVICE_NAME
 # Of traceparent and tracestate. What a stranger sends goes on to the upstreams; one that refuses a head of 8 KB would look as

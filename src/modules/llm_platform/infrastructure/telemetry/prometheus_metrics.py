@@ -15,7 +15,7 @@ from prometheus_client import (
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.telemetry.metrics import OTHER, SERVER_METRICS, Metric
 
-MAX_SERIES: Final = 500  # of one metric; further label values are counted as "other"
+MAX_SERIES: Final = 500  # series of one metric; further label values are counted as "other"
 MAX_LABEL_CHARS: Final = 100
 
 

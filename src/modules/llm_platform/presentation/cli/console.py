@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red"]
 
-DEFAULT_COLUMNS = 80  # of a terminal that does not report its width
-MAX_QUESTION_BYTES = 65_536  # of standard input; a question has 500 characters
+DEFAULT_COLUMNS = 80  # assumed for a terminal that does not report its width
+MAX_QUESTION_BYTES = 65_536  # limit for standard input; a question has 500 characters
 
 
 class Line(NamedTuple):
@@ -128,7 +128,7 @@ class Console:
 
     @property
     def _stderr_columns(self) -> int:
-        columns = shutil.get_terminal_size((0, 0)).columns  # of standard output, which may be a pipe
+        columns = shutil.get_terminal_size((0, 0)).columns  # standard output, which may be a pipe, decides
         with suppress(OSError):
             columns = columns or os.get_terminal_size(self.err.fileno()).columns
         return columns or DEFAULT_COLUMNS

@@ -72,11 +72,11 @@ ERROR = "Error: "  # typer's prefix of the message
 ARGUMENTS = "modules.llm_platform.arguments"  # key of a context's `meta`: the words behind the name of the command
 PROVIDER = "provider"  # the option whose choices the wiring names
 SERVERS = frozenset({"serve", "worker", "mcp"})  # commands that run until stopped: not one trace each
-OPTION_NAMES: Mapping[str, str] = {  # of the fields whose option has another name
+OPTION_NAMES: Mapping[str, str] = {  # fields whose option has another name
     "urls": "--url", "files": "--file", "output_schema": "--schema",
 }
 
-ITEM_FORMATS: Mapping[str, str] = {  # of the fields that are lists: what is said instead of their pattern
+ITEM_FORMATS: Mapping[str, str] = {  # what is said of fields that are lists, in place of their pattern
     "engines": "must be a name of at most 60 letters, digits, spaces, ., - and _",
 }
 

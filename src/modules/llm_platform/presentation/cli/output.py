@@ -1,4 +1,4 @@
-"""Where an answer goes: standard output, and the file of `--output`, which is replaced in one step. Results of checks."""
+"""Output of the commands: standard output, the file of `--output`, which is replaced in one step, and results of checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render.json import json_text
 
 FileFormat = Literal["md", "html", "json"]
-FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}  # by suffix
+FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}  # keyed by suffix
 MIN_SUBJECT_WIDTH: Final = 20
 MARKS: Final[Mapping[CheckVerdict, tuple[str, Style]]] = {
     "ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red"),
@@ -42,7 +42,7 @@ class OutputOptions:
     prompts_enabled: bool = True  # False with --yes
     csl: Path | None = None  # file for the sources in CSL-JSON
     show_sent: bool = False
-    prints_object: bool = False  # of a schema, instead of the text
+    prints_object: bool = False  # a schema replaces the text by an object
 
     @property
     def is_printed(self) -> bool:

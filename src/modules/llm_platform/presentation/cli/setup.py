@@ -70,7 +70,8 @@ class Wiring:
     search_order: Callable[[Settings], tuple[str, ...]]  # names of the search providers, in the order of failover
     has_model: Callable[[Settings], bool]
     serve: Callable[[Settings], None]  # returns when the server is stopped
-    worker_parts: Callable[..., AbstractAsyncContextManager[WorkerParts]]  # of Settings; `keep_failed`: store failed requests
+    # Called with Settings; `keep_failed`: store failed requests.
+    worker_parts: Callable[..., AbstractAsyncContextManager[WorkerParts]]
     search_providers: Callable[[], tuple[str, ...]] = tuple  # the choices of `--provider`
     uses_fallback: Callable[[Settings], bool] = lambda settings: False  # no provider is configured: ddgs is used
     has_fallback: Callable[[], bool] = lambda: True  # the package of ddgs is installed; without it no query is sent
@@ -83,7 +84,7 @@ class Wiring:
         return self.has_model(settings.model_copy(update={"LLM_PLATFORM_OFFLINE": False}))
 
     def missing_model_note(self, settings: Settings) -> str | None:
-        """Why answers are quotes, and how to change that; None if a model is configured."""
+        """Return why answers are quotes, and how to change that; None if a model is configured."""
         if self.has_model(settings):
             return None
         return NO_MODEL_OFFLINE if self.has_model_online(settings) else NO_MODEL
@@ -118,7 +119,8 @@ def configure(console: Console, arguments: Mapping[str, Any]) -> Settings:
 
         configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
     else:
-        logging.getLogger().addHandler(logging.NullHandler())  # else Python prints warnings of libraries unformatted
+        # Otherwise Python prints warnings of libraries unformatted.
+        logging.getLogger().addHandler(logging.NullHandler())
     return settings
 
 

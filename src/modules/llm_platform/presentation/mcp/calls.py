@@ -42,7 +42,7 @@ class Call:
         """Receive the error of the call, for the log."""
 
 
-CallOf = Callable[[Any], Call]  # from the request of the transport; None over stdio
+CallOf = Callable[[Any], Call]  # makes a call from the request of the transport, which is None over stdio
 
 
 class ClientLeftError(Exception):

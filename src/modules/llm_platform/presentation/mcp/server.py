@@ -68,7 +68,7 @@ def build_mcp_server(
         on_list_resource_templates=handlers.list_resource_templates,
         on_read_resource=handlers.read_resource,
     )
-    server.middleware[:] = [handlers.translate_errors]  # instead of the SDK's tracing: requests have spans of our own
+    server.middleware[:] = [handlers.translate_errors]  # replaces the SDK's tracing: requests have spans of our own
     return server
 
 

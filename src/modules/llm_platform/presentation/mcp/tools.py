@@ -45,11 +45,11 @@ from modules.llm_platform.presentation.validation_messages import field_location
 from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
-PAGE_CHARS: Final = 20_000  # of a page in one result, unless `max_chars` says otherwise
+PAGE_CHARS: Final = 20_000  # part of a page in one result, unless `max_chars` says otherwise
 MAX_PAGE_CHARS: Final = 100_000
 MAX_SNIPPET_CHARS: Final = 2000
 MAX_REPORTED_ERRORS: Final = 10
-MAX_WAIT_S: Final = 50  # for the end of a background run: many hosts wait a minute for a tool
+MAX_WAIT_S: Final = 50  # wait for the end of a background run: many hosts wait a minute for a tool
 WAIT_S: Final = 25  # unless `wait_s` says otherwise
 POLL_S: Final = 1.0
 NEED_A_MODEL: Final = ("model", "output_schema")  # arguments that are not offered without a language model

@@ -33,7 +33,7 @@ from shared.config import Settings
 log = logging.getLogger(__name__)
 
 TITLE = "llm-platform"
-VERSION = "1"  # of the interface, not of the package
+VERSION = "1"  # version of the interface, not of the package
 DESCRIPTION = "A question in, an answer out whose citations are checked against their sources."
 # FastAPI's own would repeat our spans, with the texts of errors in them, and it looks for providers at every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False}

@@ -23,7 +23,7 @@ MEDIA_TYPES: Final[Mapping[str, str]] = {  # files that the page loads; nothing 
     "swagger-ui.css": "text/css",
     "start.js": "text/javascript",
 }
-DOCUMENT: Final = "openapi.json"  # below /docs/ it needs no API key
+DOCUMENT: Final = "openapi.json"  # a path below /docs/ needs no API key
 POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -135,7 +135,7 @@ async def page_file(request: Request) -> Response:
     if name == DOCUMENT:
         document = request.app.openapi()
         if root_path := request.scope.get("root_path", ""):
-            document = {**document, "servers": [{"url": root_path}]}  # where a host mounts the application
+            document = {**document, "servers": [{"url": root_path}]}  # the path where a host mounts the application
         return Response(to_json(document), media_type=JSON, headers={"Cache-Control": "no-cache"})
     if name not in MEDIA_TYPES:
         raise NotFoundError
@@ -153,4 +153,4 @@ ROUTES: Final = (
     Route("/page/{name:path}", research_file),
     Route("/docs", page),
     Route("/docs/{name}", page_file),
-)  # not in the OpenAPI document
+)  # kept out of the OpenAPI document

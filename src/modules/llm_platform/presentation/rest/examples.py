@@ -61,7 +61,7 @@ RESEARCH_RESPONSE: Final = research_dtos.ResearchResponse(
     citations=(
         research_dtos.Citation(
             start=0,
-            end=len(QUOTE) - 1,  # without the marker and the full stop
+            end=len(QUOTE) - 1,  # the span ends before the marker and the full stop
             source_index=1,
             quote=QUOTE,
             quote_start=TEXT.index(QUOTE),

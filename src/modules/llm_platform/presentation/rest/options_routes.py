@@ -15,7 +15,7 @@ from modules.llm_platform.presentation.rest.http.responses import json_response,
 router = APIRouter(prefix="/research/options", tags=["research"])
 
 MAX_TITLES: Final = 4
-USUAL_SOURCE: Final[SourceKind] = "web"  # of a request that names none
+USUAL_SOURCE: Final[SourceKind] = "web"  # source of a request that names none
 
 
 class ResearchChoices(BaseModel):

@@ -40,7 +40,7 @@ router = APIRouter(prefix="/research", tags=["research"])
 
 LAST_EVENT_ID = b"last-event-id"
 MAX_EVENT_DIGITS = 9
-MAX_STREAMS = 100  # of one caller in this process; each may ask the store every second
+MAX_STREAMS = 100  # streams of one caller in this process; each may ask the store every second
 TOO_MANY_STREAMS = "Too many event streams of this client are open: close some, or read GET /research/{id}."
 PAGE = 20  # research runs of a page, unless `limit` says otherwise
 
@@ -138,7 +138,8 @@ async def _until_draining(
                 following = asyncio.ensure_future(anext(events))
                 try:
                     await asyncio.wait({following, draining}, return_when=asyncio.FIRST_COMPLETED)
-                finally:  # also if it ended just before the client was gone: no other code retrieves its error
+                # A job that ended just before the client was gone is awaited too: no other code retrieves its error.
+                finally:
                     await cancel_and_wait(following)
                 if following.cancelled():
                     return

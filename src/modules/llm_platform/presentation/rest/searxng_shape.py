@@ -15,8 +15,8 @@ from modules.llm_platform.domain.urls.canonical_url import without_userinfo
 
 SOURCE_OF_CATEGORY: Mapping[str, dtos.SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4
-MAX_FIELDS = 500  # of a form; that of SearXNG has a checkbox for each category
-CATEGORY_CHECKBOX = "category_"  # of the search form of SearXNG: category_news=on
+MAX_FIELDS = 500  # fields of a form; that of SearXNG has a checkbox for each category
+CATEGORY_CHECKBOX = "category_"  # prefix of a field in the search form of SearXNG: category_news=on
 NAMES = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
 TIME_RANGE: Mapping[str, Any] = {"enum": ["", "day", "week", "month", "year"]}
 TIME_RANGE_OR_NULL = WithJsonSchema({"enum": [*TIME_RANGE["enum"], None]})
@@ -27,7 +27,7 @@ SAFESEARCH_OR_NULL: dict[str, Any] = {"anyOf": [*_LEVELS, {"type": "null"}]}
 DOCUMENT_SCHEMES = frozenset({"http", "https", "doc"})
 SAFE_SCHEMES: Mapping[str, frozenset[str]] = {"magnetlink": DOCUMENT_SCHEMES | {"magnet"}}
 SCRIPT_SCHEMES = frozenset({"javascript", "vbscript"})
-LINK_LISTS = frozenset({"results", "urls"})  # whose items are nothing without their address
+LINK_LISTS = frozenset({"results", "urls"})  # lists whose items are useless without their address
 MAX_SCHEME_CHARS = 100
 _ADDRESS_FIELD = re.compile(r"(?:^|_)(?:url|urls|src|href|link|links|image|images|thumbnail|favicon|id|uri)$|link$|file$")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):")

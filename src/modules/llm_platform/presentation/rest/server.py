@@ -16,7 +16,7 @@ from modules.llm_platform.presentation.rest.http.connection import HttpConnectio
 from modules.llm_platform.presentation.rest.http.responses import ServerState
 from shared.config import Settings, SettingsError
 
-CANCELLATION_GRACE_S = 1  # after the drain, for cancelled requests to end
+CANCELLATION_GRACE_S = 1  # time after the drain for cancelled requests to end
 EXAMPLE_PORT = 8001
 
 
@@ -40,7 +40,7 @@ def make_server(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Set
         host=settings.LLM_PLATFORM_HOST,
         port=settings.LLM_PLATFORM_PORT,
         http=HttpConnection,
-        proxy_headers=False,  # by default uvicorn trusts forwarded addresses from any local process
+        proxy_headers=False,  # uvicorn trusts forwarded addresses from any local process by default
         server_header=False,
         access_log=False,
         log_config=None,

@@ -15,8 +15,8 @@ from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_ITEMS: Final = 50
 MAX_LINES: Final = 2000
-MAX_ITEM_CHARS: Final = 2000  # of a line and of an item
-MAX_PAIRS: Final = 4  # of quotes and emphasis around an item that are removed
+MAX_ITEM_CHARS: Final = 2000  # longest line and longest item
+MAX_PAIRS: Final = 4  # quotes and emphasis around an item, removed pair by pair
 
 _PREFIX = re.compile(
     r"(?:\(?\d{1,3}[.):]|[^\w\[{(［]){0,12}(?P<label>[^\W\d_][^\d:：]{0,24}?)\s{0,3}(?:[#№]?\s?\d{1,3})?[.)]?"
@@ -158,7 +158,7 @@ def _clean_item(item: str) -> str:
 LIST_KEY: Final = "questions"
 _JSON_LIST = re.compile(rf'\s*\{{\s*"{LIST_KEY}"\s*:\s*\[')
 _JSON_ITEM = re.compile(rf'\s*,?\s*("(?:[^"\\]|\\.){{1,{MAX_ITEM_CHARS}}}")')
-MAX_JSON_HEAD_CHARS: Final = 200  # before the list
+MAX_JSON_HEAD_CHARS: Final = 200  # text that may precede the list
 _OPENING, _CLOSING = "<think>", "</think>"
 MAX_STREAMED_LINES: Final = 200  # read while they arrive; the rest is read at the end of the answer
 

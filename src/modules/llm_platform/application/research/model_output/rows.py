@@ -29,7 +29,8 @@ _NUMBER_TRIM = " \t\r\n\"'“”„«»`*_~≈=.:;,!"
 @cache
 def _number_words() -> Mapping[str, float]:
     """Return the numbers by their words. `none` and `null` are not among them: they mean a missing score, not the score 0."""
-    few = enumerate(("zero нуль ноль zéro cero", "one один одна eins un uno"))  # in other texts these may mean something else
+    # The words may mean something else in other texts.
+    few = enumerate(("zero нуль ноль zéro cero", "one один одна eins un uno"))
     signs = {sign: float(value) for value, sign in enumerate("零一二三四五六七八九十")}
     others = {word: float(value) for word, value in number_words().items()}
     return {**signs, **others, **{word: float(value) for value, words in few for word in words.split()}}
@@ -123,7 +124,7 @@ def _cells(parts: list[str]) -> list[object]:
 
 MAX_ROWS: Final = 256
 MAX_LABEL_CELLS: Final = 3  # number, title, address: cells beside a list of scores
-KEY: Final = "key"  # of a row: the JSON key of the row itself
+KEY: Final = "key"  # stands for the JSON key of the row itself
 
 Row = Mapping[str, object] | Sequence[object]
 

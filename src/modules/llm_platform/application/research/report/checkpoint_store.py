@@ -17,7 +17,7 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-STORE_TIMEOUT_S = 10.0  # for one entry; every item of the research waits for the store
+STORE_TIMEOUT_S = 10.0  # limit for one entry; every item of the research run waits for the store
 SLOW = f"the store did not answer within {STORE_TIMEOUT_S:.0f} s: nothing more of this research run is stored"
 
 READ, WRITE, MISS = "read", "write", "miss"  # values of labels

@@ -1,4 +1,4 @@
-"""From the question to ranked results: plan, queries, searches, ranking.
+"""Explores a question up to its ranked results: plan, queries, searches, ranking.
 
 The stages overlap: a sub-question is searched as soon as the model has written its line, and the results of a search are
 ranked while other searches run.
@@ -31,9 +31,9 @@ from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
-SEARCH_VERSION = "1"  # of stored search results
-QUERIES_PER_LANGUAGE = 1  # of a sub-question
-CONCURRENT_SEARCHES = 8  # of one report; providers have rate limits of their own
+SEARCH_VERSION = "1"  # version of stored search results
+QUERIES_PER_LANGUAGE = 1  # search queries for one sub-question
+CONCURRENT_SEARCHES = 8  # limit for one report; providers have rate limits of their own
 CONCURRENT_RANKINGS = 16
 SEARCH_TIMEOUT = "timeout: {count} searches had no answer in time"
 RANK_TIMEOUT = "timeout: results that were not ranked in time were scored by keywords"

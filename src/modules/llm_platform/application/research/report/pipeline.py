@@ -41,7 +41,7 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url
 FINAL_PAGES = 5  # pages whose full text the writer gets, unless the request names more addresses
 SPARE_PAGES = 10  # further results that are read when better ones cannot be read
 MIN_ANSWER_TOKENS = 16  # the budget refuses a call for which even this is too expensive
-SUMMARY_WAIT_S = 30.0  # for summaries that are not finished when the text is
+SUMMARY_WAIT_S = 30.0  # wait for summaries that are not finished when the text is
 SUMMARIES_LATE = "unfinished: {count} summaries were not ready when the text was; it does not use them"
 CUT_SUMMARIES = "page_cut: {count} summaries cover only the beginning of their page"
 

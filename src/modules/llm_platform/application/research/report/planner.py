@@ -21,7 +21,7 @@ from modules.llm_platform.domain.text.language import language_of
 
 PLAN_TIMEOUT_S = 60.0
 DECOMPOSITION = "decomposition"
-ACCEPTED_VERSION = "accepted"  # in place of a prompt version: an accepted plan is valid for every model
+ACCEPTED_VERSION = "accepted"  # replaces a prompt version: an accepted plan is valid for every model
 
 
 class Planner:

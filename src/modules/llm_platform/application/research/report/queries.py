@@ -20,8 +20,8 @@ from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 QUERIES_VERSION = "2"  # part of store keys: raise it when the prompt changes
 QUERIES_MAX_TOKENS = 1024  # room for a model that thinks before it lists a few lines
 SECOND_LANGUAGE = "en"  # most pages are written in it
-MAX_QUERY_WORDS = 15  # of a query by a model; a longer one is a sentence, which engines answer badly
-MAX_TOPIC_WORDS = 4  # of the question, added to a sub-question that does not name its topic
+MAX_QUERY_WORDS = 15  # a longer query of a model is a sentence, which engines answer badly
+MAX_TOPIC_WORDS = 4  # words of the question that are added to a sub-question without its topic
 UNUSABLE = "llm_provider: its answer contained no search query; the sub-question and its words are searched"
 
 PROMPT = """\
@@ -34,7 +34,7 @@ Output only the queries, one a line, each after the mark "{mark}:" (the same mar
 
 Question: {question}
 Topic: {topic}"""
-QUERY_MARKS = {"ru": "ЗАПРОС"}  # by the language of the question, as SUB_QUESTION_MARKS
+QUERY_MARKS = {"ru": "ЗАПРОС"}  # keyed by the language of the question, as SUB_QUESTION_MARKS
 QUERY_MARK = "Query"
 _VARIETY = "Queries in one language differ in their words and look for different pages. "
 

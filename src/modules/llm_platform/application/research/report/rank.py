@@ -37,8 +37,8 @@ RANK_MAX_TOKENS = 2048  # ten full objects, or compact rows after some thinking
 RANK_TITLE_CHARS = 150  # shown of a title, a snippet, a summary
 RANK_SNIPPET_CHARS = 400
 RANK_SUMMARY_CHARS = 1500
-MAX_QUERIES = 3  # of a result, for its keyword score
-QUERY_MATCH_SHARE = 0.5  # of the score by the words of the query: the engine matched them already
+MAX_QUERIES = 3  # queries of a result that its keyword score uses
+QUERY_MATCH_SHARE = 0.5  # weight of the words of the query: the engine matched them already
 UNREADABLE = "llm_provider: its ranking contained no scores; results were ranked by keywords"
 
 RULES = """\
@@ -129,7 +129,7 @@ def _keyword_scores(entries: Sequence[_Entry], question: str, direction: str) ->
 
 
 def _keyword_score(entry: _Entry, question: str, direction: str, language: str) -> float:
-    """By the words of the question. For a page in another language, by the words of the queries that found it."""
+    """Score by the words of the question, or for a page in another language by the words of the queries that found it."""
     value = keyword_score(question, direction, entry.title, entry.text, language)
     if value >= MIN_USABLE_SCORE or not entry.queries:
         return value
@@ -165,7 +165,7 @@ def _host(url: str) -> str:
 
 
 def parse_ranking(text: str, titles: Sequence[str]) -> list[tuple[float, ...] | None]:
-    """For each title its one to five scores in 0..10, None when the answer has no row for it."""
+    """Return one to five scores in 0..10 for each title, None where the answer has no row for it."""
     return match_rows_to_results([marked for row in read_rows(text) for marked in parse_ranked_rows(row)], titles)
 
 

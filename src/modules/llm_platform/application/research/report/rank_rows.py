@@ -17,9 +17,9 @@ from modules.llm_platform.domain.text.tokens import fold
 
 NO_MATCH, SIMILAR, CONTAINS, PREFIX, EQUAL = range(5)  # levels of a title match, best last
 SIMILAR_FROM = 0.6  # share of the row's words that the title must have
-SIMILAR_WORDS = 2  # and their least number
-MIN_PREFIX_CHARS = 4  # of a prefix that ends within a word
-COMPARED_CHARS = 300  # of a title
+SIMILAR_WORDS = 2  # the least number of shared words, too
+MIN_PREFIX_CHARS = 4  # shortest prefix that may end within a word
+COMPARED_CHARS = 300  # compared part of a title
 
 _NO_WORD = re.compile(r"[\W_]+")
 _NUMBERED = re.compile(r"\s*[\[(#№]?(\d{1,2})[\])]?\s*[.):：\-–—|]\s*")
@@ -110,7 +110,7 @@ def _normalize(title: str) -> str:
 
 
 CRITERIA = 5
-MAX_CELL_CHARS = 40  # of a text that can be a score: `8/10 (very good)`
+MAX_CELL_CHARS = 40  # a longer cell is no score; `8/10 (very good)` is one
 MAX_KEY_CHARS = 60
 
 Role = Literal["title", "number", "criterion", "overall", "other"]

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of
 from shared.exceptions import AppException
 
-READ_VERSION = "1"  # of stored pages
+READ_VERSION = "1"  # version of stored pages
 CONCURRENT_READS = 8  # a page may take megabytes of memory while it is converted
 READ_TIMEOUT = "timeout: the page was not read in the time for reading"
 
@@ -59,7 +59,7 @@ class ReadScheduler:
         self._slots = asyncio.Semaphore(CONCURRENT_READS)
         self._reads: dict[str, asyncio.Task[Page | None]] = {}
         self._summaries: dict[str, asyncio.Task[Summary]] = {}
-        self.failure: AppException = ResearchTimeoutError()  # of the last page that could not be read
+        self.failure: AppException = ResearchTimeoutError()  # why the last unreadable page failed
 
     async def __aenter__(self) -> ReadScheduler:
         return self
@@ -122,7 +122,7 @@ class ReadScheduler:
     @stage("read")
     async def _read(self, url: str) -> Page | None:
         run = self._run
-        set_deadline(Deadline(run.budget.phase_end("read")))  # when `collect` cancels it
+        set_deadline(Deadline(run.budget.phase_end("read")))  # `collect` cancels at this time
         key = run.checkpoints.key(READ_VERSION, run.tools.label("read"), url=url)
         page = await run.checkpoints.get("docs", key, Page)
         status = "stored" if page else "read"

@@ -35,12 +35,12 @@ from modules.llm_platform.domain.urls.canonical_url import is_openable
 MAX_EVENTS: Final = 50_000
 MAX_SOURCES: Final = 100
 MAX_RAW_RESULTS: Final = 5000
-MAX_TEXT_CHARS: Final = 1_000_000  # of the answer
-MAX_LABEL_CHARS: Final = 2000  # of a reason, a name, a correction, and of any text that is not in MAX_CHARS
+MAX_TEXT_CHARS: Final = 1_000_000  # longest answer
+MAX_LABEL_CHARS: Final = 2000  # longest reason, name, correction or other text that MAX_CHARS does not list
 MAX_CHARS: Final = {
     "title": MAX_TITLE_CHARS, "snippet": research_events.MAX_SNIPPET_CHARS, "content": MAX_RESULT_CHARS,
     "text": MAX_SOURCE_CHARS,
-}  # by field
+}  # keyed by field
 ADDRESSES: Final = frozenset({"url"})  # they are dropped if they cannot be opened
 QUOTED: Final = frozenset({"text", "content"})
 MAX_NOTES: Final = 500
@@ -269,11 +269,11 @@ class StoredReport(EndsTopic, frozen=True):
         return response.model_copy(update={"metadata": metadata})
 
     def sanitized_response(self) -> dtos.ResearchResponse | None:
-        """As `replayed_response`, for readers who know the report by its topic; None if it exceeds the limits."""
+        """Return the response for readers who know the report by its topic; None if it exceeds the limits."""
         response = self._response
         try:
             request = dtos.ResearchRequest(query=response.query, depth="report")
-        except ValidationError:  # of an imported report
+        except ValidationError:  # an imported report may hold anything
             return None
         replayed = replay_events(self.events, self.sources, request, response.metadata.language)
         if replayed is None:

@@ -97,7 +97,7 @@ class Reporter:
                     return part
                 if isinstance(part, tuple):
                     await context.store_sources(part)
-                elif not (is_past and isinstance(part, ModelProgressed)):  # how far a call was is no part of the report
+                elif not (is_past and isinstance(part, ModelProgressed)):  # a report does not show how far a call was
                     own = part.request_id == context.request_id
                     context.emit(part if own else part.model_copy(update={"request_id": context.request_id}))
         raise AssertionError("a report ends with its response")

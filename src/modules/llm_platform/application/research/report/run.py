@@ -140,7 +140,7 @@ class ReportRun:
         return self.checkpoints.key(version, self.tools.label(stage), **inputs)
 
 
-TIMEOUT_PREFIX = "timeout:"  # of the reason of a stage that ran out of time
+TIMEOUT_PREFIX = "timeout:"  # begins the reason of a stage that ran out of time
 TIME_LIMIT = "max_seconds"  # named by the reason of a model call that the time limit ended
 LEFT_OUT = "budget: {calls} calls left out"
 FALLBACK_SCORES = "stand_in: {count} of {all} results have no score from the model"

@@ -12,9 +12,9 @@ from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearc
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
-MAX_SOURCE_CHARS = 100_000  # of a page that is stored and can be quoted
-SAMPLE_CHARS = 4000  # of the text that is cut off; its tokens are estimated from them
-MAX_NAME_CHARS = 60  # of a title in `degraded`
+MAX_SOURCE_CHARS = 100_000  # longest page that is stored and can be quoted
+SAMPLE_CHARS = 4000  # sample of the text that is cut off, for an estimate of its tokens
+MAX_NAME_CHARS = 60  # longest title in `degraded`
 EXCERPT_CHARS = 500  # shown in raw_results of a page that no search found
 NO_PAGE = "no page could be read: written from the search results' own texts"
 CUT_PAGE = "page_cut: only the first {chars} characters of this page were used"

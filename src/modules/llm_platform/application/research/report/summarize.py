@@ -28,13 +28,13 @@ from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
-SENTENCES = 5  # of a short page
-POINTS = 8  # of a long one
+SENTENCES = 5  # summary of a short page
+POINTS = 8  # summary of a long page
 OPENING = 2  # sentences from the beginning, before those that answer the question
 MIN_SENTENCE_CHARS = 40  # a shorter one at the beginning of a page is a menu or a byline
 SEARCHED_CHARS = 200_000
 OPENING_CHARS = 8_000
-FALLBACK_CHARS = 500  # of a page without a sentence
+FALLBACK_CHARS = 500  # excerpt of a page without a sentence
 
 
 def extractive_summary(page: Page, question: str, language: str, *, long: bool) -> str:
@@ -69,12 +69,12 @@ def _unique(sentences: Iterable[Sentence], count: int) -> Iterable[str]:
 SUMMARY_VERSION = "1"  # part of store keys: raise it when the prompt changes
 LONG_FROM_WORDS = 500
 SUMMARY_MAX_TOKENS = 1024
-MIN_PAGE_TOKENS = 256  # of the page that are sent, however small the context is
-RESERVED_TOKENS = 64  # for the provider's chat format and for inexact counting
-INLINE_CHARS = 60_000  # of a page; a longer one is processed in a thread
+MIN_PAGE_TOKENS = 256  # every page is sent with at least this much, however small the context is
+RESERVED_TOKENS = 64  # room for the provider's chat format and for inexact counting
+INLINE_CHARS = 60_000  # a longer page is processed in a thread
 SUMMARY_TITLE_CHARS = 200
 MAX_WORD_CHARS = 16  # average, for the length of 500 words
-CHARS_PER_WORD = 2  # in scripts without spaces
+CHARS_PER_WORD = 2  # estimate for scripts without spaces
 EXTRACTIVE = "extractive"
 EMPTY = "llm_provider: its summary was empty after sanitizing; the page is quoted instead"
 

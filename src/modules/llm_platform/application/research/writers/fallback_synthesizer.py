@@ -18,7 +18,7 @@ class FallbackSynthesizer(StreamingSynthesizer):
     stream, whose text is worth more than another writer's.
     """
 
-    writes_reports = True  # each writer gets the arguments that it supports
+    writes_reports = True  # a writer gets the arguments that it supports
 
     def __init__(self, writers: Sequence[ISynthesizer]) -> None:
         if not writers:

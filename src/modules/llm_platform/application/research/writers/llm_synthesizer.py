@@ -28,7 +28,7 @@ CONTEXT_CUT = Degraded(
     reason="length: the model read its beginning and its end alone: shorten it, or use a model with a larger context window",
 )
 WRITING_TEMPERATURE = 0.2  # a little variety in a text; the other stages have none
-INLINE_CHARS = 30_000  # of all sources together, about 10 ms of packing; longer sources are packed in a thread
+INLINE_CHARS = 30_000  # all sources together, about 10 ms of packing; longer sources are packed in a thread
 
 
 class LLMSynthesizer(StreamingSynthesizer):

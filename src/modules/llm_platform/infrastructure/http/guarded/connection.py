@@ -13,7 +13,7 @@ from modules.llm_platform.domain.privacy.egress_log import log_not_sent, log_sen
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
 
-CONNECT_TIMEOUT_S: Final = 5.0  # for each address of the name
+CONNECT_TIMEOUT_S: Final = 5.0  # limit for each address of the name
 MAX_ADDRESSES_TRIED: Final = 4
 
 NOT_REACHED = "The page's server cannot be reached: no connection, or TLS failed"

@@ -19,7 +19,7 @@ from modules.llm_platform.infrastructure.http.guarded.url import (
     parse_ip,
 )
 
-MAX_RESOLUTIONS: Final = 16  # at once; a silent name server blocks one for many seconds
+MAX_RESOLUTIONS: Final = 16  # concurrent ones; a silent name server blocks one for many seconds
 
 
 class Resolver(Protocol):
@@ -105,7 +105,7 @@ def _host_and_port(entry: str) -> tuple[str, int | None]:
 
 PORTS: Final = frozenset({80, 443, 8080, 8443})
 RESOLVE_TIMEOUT_S: Final = 10.0
-MAX_ADDRESSES: Final = 64  # of one name
+MAX_ADDRESSES: Final = 64  # addresses of one name
 
 NOT_PUBLIC = (
     "The address is not on the public internet, so it is not read; READER_ALLOWED_HOSTS can name hosts that may be"

@@ -69,7 +69,7 @@ def is_public(address: IPAddress) -> bool:
     return address in _GLOBAL_V6 and not any(address in network for network in _NOT_PUBLIC_V6)
 
 
-MAX_URL_CHARS: Final = 8192  # before and after percent-encoding
+MAX_URL_CHARS: Final = 8192  # limit before and after percent-encoding
 MAX_HOST_CHARS: Final = 253
 MAX_PORT: Final = 65535
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -88,7 +88,7 @@ _SHAPE = re.compile(r"(https?)://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?", re.IGNORE
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[^\[\]:@%]+))(?::(?P<port>[1-9][0-9]{0,4}))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as the last label, other parsers read an IPv4 address
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # other parsers read an IPv4 address if it is the last label
 _FORBIDDEN_CATEGORIES = frozenset(("Cc", "Cs", "Zs", "Zl", "Zp"))
 _UNQUOTED: Final = "%!$&'()*+,;=:@/?-._~[]|"
 

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 # The engine: loading, configuration and errors.
 
 
-DELETED_SHARE: Final = 0.2  # of a shard's points; more than that, and it is rewritten without them
+DELETED_SHARE: Final = 0.2  # a shard with a larger share of deleted points is rewritten without them
 VACUUM_FROM_POINTS: Final = 1000
-NEW_SHARD_BYTES: Final = 24 * 1024 * 1024  # of its mapped files without vectors
-VECTORS_BYTES: Final = 32 * 1024 * 1024  # of a file of vectors; the engine begins another one when it is full
+NEW_SHARD_BYTES: Final = 24 * 1024 * 1024  # size of the mapped files without vectors that begins a new shard
+VECTORS_BYTES: Final = 32 * 1024 * 1024  # size of a file of vectors; the engine begins another one when it is full
 NOT_INSTALLED: Final = (
     'the embedded index needs another package: pip install "llm-platform[retrieval]", or, to use a server, '
     'pip install "llm-platform[qdrant]" and set QDRANT_URL'
@@ -58,7 +58,7 @@ class translated:  # noqa: N801  used as a word of a `with` statement
     ) -> None:
         if isinstance(error, OSError):
             raise payloads.file_error(error) from error
-        if isinstance(error, KeyError | ValidationError):  # of a payload
+        if isinstance(error, KeyError | ValidationError):  # a payload is damaged
             raise VectorStoreError("the index holds a point that llm-platform did not write: index again") from error
         if kind is Exception:
             raise VectorStoreError(payloads.DAMAGED) from error
@@ -223,7 +223,7 @@ class EdgeCollection:
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def add_vectors(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
-        """In place: to write the passages anew would leave as many behind to be cleared away."""
+        """Add the vectors in place: new passages would leave as many old ones behind to be cleared away."""
         edge = engine()
         with translated():
             work = self._begun()

@@ -73,7 +73,7 @@ def _data_from(file: int, place: int) -> int | None:
 # The engine maps its files. On a memory disk, such as the tmpfs of a container, mapping a file fills its holes, and a process
 # that finds no room for one ends by SIGBUS. The pages of stored points are the exception: they are filled as points come.
 
-BLOCK_BYTES: Final = 512  # of `st_blocks`, whatever the file system has
+BLOCK_BYTES: Final = 512  # unit of `st_blocks`, whatever the file system has
 PAGE_NAME: Final = "page_"
 LARGE_PAGE_BYTES: Final = 16 * 1024 * 1024  # the pages of stored points have 32 MiB, those of the index of fields 4 MiB
 
@@ -103,7 +103,7 @@ CURRENT: Final = "current"
 WORK: Final = "work"
 WRITER_LOCK: Final = "writer.lock"
 MAX_NAME_BYTES: Final = 100
-TRIES: Final = 10  # to open a generation while writers replace and delete them
+TRIES: Final = 10  # tries to open a generation while writers replace and delete them
 
 _NAME = re.compile(r"g-(\d{6,12})")
 

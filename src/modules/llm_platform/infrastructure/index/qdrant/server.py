@@ -110,7 +110,7 @@ def translated(collection: str) -> Iterator[None]:
         ) from error
     except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # the client asserts the shape of an answer
         raise VectorStoreConfigError(NOT_QDRANT) from error
-    except (KeyError, ValidationError) as error:  # of a payload
+    except (KeyError, ValidationError) as error:  # a payload is damaged
         raise payloads.unknown_collection(collection) from error
     except _client_errors() as error:
         failure = _error_of(error, collection)

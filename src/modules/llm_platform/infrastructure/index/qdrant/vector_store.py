@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
     from qdrant_client.models import Filter, PointStruct, Record
 
-BATCH_POINTS: Final = 200  # of one request: about 2 MB of the 32 MB that a server accepts
+BATCH_POINTS: Final = 200  # points of one request: about 2 MB of the 32 MB that a server accepts
 PAGE: Final = 1000  # records of one request
-TIMEOUT_S: Final = 60.0  # of one request; a server under load writes slowly
-FACTS_FOR_S: Final = 30.0  # that a collection's facts are cached: another process may recreate it
+TIMEOUT_S: Final = 60.0  # limit for one request; a server under load writes slowly
+FACTS_FOR_S: Final = 30.0  # lifetime of a collection's cached facts: another process may recreate it
 NOT_INSTALLED: Final = 'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
 
 
@@ -51,7 +51,7 @@ class QdrantVectorStore(IVectorStore):
         self._timeout = timeout
         self._client = client
         self._is_own = client is None
-        self._facts: dict[str, tuple[float, dtos.Collection]] = {}  # when they were read
+        self._facts: dict[str, tuple[float, dtos.Collection]] = {}  # the time of reading, and what was read
 
     async def describe(self, collection: str) -> dtos.Collection | None:
         with qdrant_server.translated(collection):

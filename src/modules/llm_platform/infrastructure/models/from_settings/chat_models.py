@@ -70,7 +70,7 @@ def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
         yield _connection(s, "aitunnel", "aitunnel", s.AITUNNEL_MODEL, s.AITUNNEL_API_KEY, s.AITUNNEL_BASE_URL)
     if s.AZURE_OPENAI_API_KEY and (
         s.AZURE_OPENAI_DEPLOYMENT or s.EMBEDDER != "azure"
-    ):  # else the key is for embeddings
+    ):  # otherwise the key is for embeddings
         model, address, version = s.AZURE_OPENAI_DEPLOYMENT, s.AZURE_OPENAI_ENDPOINT, s.AZURE_OPENAI_API_VERSION
         yield _connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
 
@@ -98,7 +98,7 @@ def _connection(
     # A gateway on loopback that wants a key may call models that cost money.
     is_local = not KINDS[kind].needs_key or (is_loopback(address or "") and not key)
     if is_local and "LLM_CONTEXT_TOKENS" in settings.model_fields_set and not more.get("context_tokens"):
-        more["context_tokens"] = settings.LLM_CONTEXT_TOKENS  # else the service is asked
+        more["context_tokens"] = settings.LLM_CONTEXT_TOKENS  # the service is asked if the setting is missing
     return LLMConnection(
         name=name,
         kind=kind,
@@ -194,7 +194,7 @@ class ModelPolicies:
         max_closed_s: float = MAX_CLOSED_S,
     ) -> LLMRouter:
         """Return a router over all models in order, each behind its guard."""
-        has_retries = len(adapters) == 1  # with several models, failover is faster than a retry
+        has_retries = len(adapters) == 1  # failover between several models is faster than a retry
         return LLMRouter(
             [
                 UpstreamModel(

@@ -11,7 +11,7 @@ from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 from modules.llm_platform.infrastructure.resources import Resources
 from shared.config import Settings, SettingsError
 
-ALL: Final = ""  # in BUDGET_USD_PER_DAY: the number without a label
+ALL: Final = ""  # the number without a label in BUDGET_USD_PER_DAY
 EACH_KEY: Final = "*"
 UNKNOWN_PRICE: Final = (
     "BUDGET_USD_PER_DAY needs the price of every model, and that of {models} is not known: set price_in and price_out in "

@@ -20,15 +20,16 @@ from modules.llm_platform.infrastructure.models.openai.gathering import gather_s
 
 MAX_ERROR_BYTES: Final = 65_536
 MAX_MODELS_BYTES: Final = 4 << 20  # a gateway lists hundreds of models
-LLAMA_CPP: Final = "llamacpp"  # in `owned_by`; its server reads the file that it was started with, whatever a request names
+# Value of `owned_by`; its server reads the file that it was started with, whatever a request names.
+LLAMA_CPP: Final = "llamacpp"
 MIN_CONTEXT_TOKENS: Final = 512
 MAX_CONTEXT_TOKENS: Final = 100_000_000
-MAX_NAMED_MODELS: Final = 8  # in an error
-MAX_CALL_S: Final = 3600.0  # of one call, for a service that sends a little for ever; usually a caller has a deadline
-LOADING_PAUSE_S: Final = 1.0  # between two tries while a server loads its model
+MAX_NAMED_MODELS: Final = 8  # models named in an error
+MAX_CALL_S: Final = 3600.0  # limit for a service that sends a little for ever; usually a caller has a deadline
+LOADING_PAUSE_S: Final = 1.0  # pause between two tries while a server loads its model
 GATHER_S: Final = 0.04  # A reader sees 25 steps a second; each token by itself would pass a dozen layers.
-TAIL_S: Final = 2.0  # to wait for usage and [DONE] when the answer itself is complete
-DRAIN_S: Final = 0.05  # to wait for the end of the body after [DONE], so that the connection can be reused
+TAIL_S: Final = 2.0  # wait for usage and [DONE] when the answer itself is complete
+DRAIN_S: Final = 0.05  # wait for the end of the body after [DONE], so that the connection can be reused
 PING_TIMEOUT_S: Final = 5.0
 SCHEMA_NAME: Final = "answer"
 CONTEXT_TIMEOUT_S: Final = 2.0  # the wait of a research run for the context window, in which a running server answers at once

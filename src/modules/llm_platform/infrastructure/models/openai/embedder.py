@@ -50,13 +50,13 @@ def _numbers(values: Sequence[Any]) -> list[float]:
     return [math.nan if (number := number_of(value)) is None else number for value in values]
 
 
-TIMEOUT_S: Final = 60.0  # of one try
+TIMEOUT_S: Final = 60.0  # limit for one try
 MAX_BODY_BYTES: Final = 32 << 20  # 64 vectors of 3072 numbers, written out, take 4 MB
 BATCH_TEXTS: Final = 64
 BATCH_CHARS: Final = 200_000  # the service takes 300,000 tokens
 MAX_CONCURRENT: Final = 4  # batches
 TRIES: Final = 4
-PAUSE_S: Final = 0.5  # before the second try; twice as long before each further one
+PAUSE_S: Final = 0.5  # pause before the second try; each further pause is twice as long
 MAX_PAUSE_S: Final = 30.0  # a longer Retry-After is not waited for
 # In our own token count, a fifth below the limits of the services: for OpenAI's models, and for any other.
 OPENAI_WINDOW_TOKENS: Final = 6500
@@ -77,7 +77,7 @@ class EmbeddingConnection:
     """One configured service. `variables` are the settings that messages name: of the address, the key and the model."""
 
     kind: str  # openai or azure
-    model: str  # on Azure the deployment
+    model: str  # the deployment on Azure
     base_url: str | None = None
     api_key: str = field(default="", repr=False)
     api_version: str = AZURE_API_VERSION

@@ -12,7 +12,7 @@ from modules.llm_platform.infrastructure.http.errors import ErrorKind, retry_aft
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, decode_text
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 
-MAX_ERROR_CHARS: Final = 2000  # of an error text that are matched
+MAX_ERROR_CHARS: Final = 2000  # part of an error text that is matched
 
 LLM_ERRORS: Final[Mapping[ErrorKind, type[exceptions.LLMException]]] = {
     "config": exceptions.LLMConfigError,

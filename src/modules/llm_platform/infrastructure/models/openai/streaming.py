@@ -170,7 +170,7 @@ def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
 
 
 def _finish(reason: object) -> str | None:
-    """stop, length, content_filter, tool_calls or error; None while the answer continues."""
+    """Return stop, length, content_filter, tool_calls or error; None while the answer continues."""
     return _FINISH.get(reason, "stop") if isinstance(reason, str) and reason else None
 
 
@@ -320,13 +320,13 @@ class AnswerBuilder:
         self._request = request
         self._filter = ReasoningFilter(redactor, connection.api_key)
         self._texts: list[str] = []
-        self._streamed = 0  # how many of the texts `new_parts` has returned
+        self._streamed = 0  # texts that `new_parts` has returned
         self._retractions = 0
         self._reset_pending = False
-        self._received: list[str] = []  # with the reasoning, which is paid for
+        self._received: list[str] = []  # includes the reasoning, which is paid for
         self._began = time.monotonic()
         self._first_at: float | None = None
-        self._counted_tokens = 0  # of the prompt, by us; counted when they are needed
+        self._counted_tokens = 0  # our count of the prompt, made when it is needed
         self._repetition = RepetitionDetector()
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
@@ -381,7 +381,7 @@ class AnswerBuilder:
             self._append(self._filter.feed(delta.text))
 
     def finish(self) -> None:
-        """No delta follows: the rest of the buffered text belongs to the answer."""
+        """Return the rest of the buffered text, which belongs to the answer: no delta follows."""
         self._append(self._filter.finish())
         if self._reasoning:
             self._reasoning.finish()

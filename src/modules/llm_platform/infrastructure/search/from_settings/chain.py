@@ -31,7 +31,7 @@ NOTHING_OFFLINE = (
     "Offline mode: only documents can be searched. Set DOCUMENTS_DIR, pass --documents DIR, or run `llm-platform index`"
 )
 
-MAX_SHARED_SEARCH_S = 15.0  # to wait for the same search of another process
+MAX_SHARED_SEARCH_S = 15.0  # wait for the same search of another process
 
 SearchAdapters = Mapping[str, IWebSearchProvider]
 

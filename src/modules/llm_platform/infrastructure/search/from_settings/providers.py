@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SEARXNG: Final = "searxng"
 ADAPTERS: Final = "modules.llm_platform.infrastructure.search"
 BASE_URLS: Final = "SEARCH_BASE_URLS"
-OWN_SETTINGS: Final[Mapping[str, tuple[str, str]]] = {  # of services that have more settings than their key: address, timeout
+OWN_SETTINGS: Final[Mapping[str, tuple[str, str]]] = {  # services with more settings than their key: address, timeout
     "brave": ("BRAVE_BASE_URL", "BRAVE_TIMEOUT_S"),
     "bocha": ("BOCHA_BASE_URL", "BOCHA_TIMEOUT_S"),
 }
@@ -144,7 +144,7 @@ def _keyed_service(
     )
 
 
-SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
+SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order that `auto` tries
     SearchProviderSpec(
         name=SEARXNG,
         build=_searxng,

@@ -26,15 +26,16 @@ SETTINGS: Final[Mapping[SourceKind, str]] = {
     "academic": "SEARXNG_ENGINES_ACADEMIC",
 }
 
-Fields: TypeAlias = dict[str, Any]  # of a WebSearchResultItem; validating them together with the answer takes half the time
+# Fields of a WebSearchResultItem; validating them together with the answer takes half the time.
+Fields: TypeAlias = dict[str, Any]
 
 MAX_SUGGESTIONS: Final = 20
 MAX_FAILED_ENGINES: Final = 20
-MAX_ENGINES: Final = 2000  # of one instance; SearXNG ships fewer than 300
+MAX_ENGINES: Final = 2000  # engines of one instance; SearXNG ships fewer than 300
 
 TIMEOUT: Final = "timeout"
 NOT_REACHABLE: Final = "not reachable"
-SUSPENDED: Final = "suspended"  # before the reason: the engine was not called this time
+SUSPENDED: Final = "suspended"  # stands before the reason: the engine was not called this time
 ANY_FAILURE_S: Final = 5.0  # SearXNG's ban_time_on_fail
 
 

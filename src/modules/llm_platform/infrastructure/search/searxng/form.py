@@ -119,7 +119,7 @@ def language_of(language: str | None) -> str:
 
 
 def not_called_cause(form: Mapping[str, str], subject: str) -> str:
-    """Why SearXNG calls a named engine neither now nor later: it skips engines that do not support the request."""
+    """Return why SearXNG calls a named engine neither now nor later: it skips engines that do not support the request."""
     limits = _limits(form)
     return f"{subject} does not serve {' or '.join(limits)}, or {NOT_INSTALLED}" if limits else NOT_INSTALLED
 

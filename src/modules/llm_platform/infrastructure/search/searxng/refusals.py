@@ -16,15 +16,15 @@ from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.search.searxng.answer import NOT_REACHABLE, TIMEOUT, FailedEngine
 from shared.exceptions import AppException
 
-BURST_WINDOW_S: Final = 20.0  # in which the limiter allows 15 requests of an address …
+BURST_WINDOW_S: Final = 20.0  # the limiter allows 15 requests of an address in this time …
 LONG_WINDOW_S: Final = 600.0  # … and 150
-LIMITER_BODY: Final = b"Too Many Requests"  # of its 429, which has no Retry-After
+LIMITER_BODY: Final = b"Too Many Requests"  # body of its 429, which has no Retry-After
 BOT_DETECTION: Final = (
     "SearXNG's bot detection refused this client: allow its address (botdetection.ip_lists.pass_ip in limiter.toml) "
     "or set server.limiter to false"
 )
 ENGINES_BLOCKED_S: Final = 600.0  # the shortest time for which health reports that all engines are blocked
-JSON_CHECK_S: Final = 60.0  # between checks, each of which is one of the limiter's 150 requests in 10 minutes
+JSON_CHECK_S: Final = 60.0  # pause between checks, each of which is one of the limiter's 150 requests in 10 minutes
 MAX_ENGINES_IN_ERROR: Final = 3
 MAX_SUSPENSIONS: Final = 500  # an instance has fewer than 300 engines
 
@@ -75,7 +75,7 @@ def is_limiter_redirect(location: str, url: str) -> bool:
 
 
 class LimiterWindow:
-    """Which window of the limiter is exhausted, derived from the order of its refusals."""
+    """Derives from the order of the limiter's refusals which of its windows is exhausted."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -94,7 +94,7 @@ class LimiterWindow:
 
 
 class Suspensions:
-    """Until when SearXNG suspends engines, for failures that were observed and whose reason has a fixed duration.
+    """Remembers until when SearXNG suspends engines, for observed failures whose reason has a fixed duration.
 
     "Suspended: …" means that the suspension began earlier: then an observed beginning counts, else the end is unknown.
     """

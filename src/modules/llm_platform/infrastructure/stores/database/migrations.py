@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 COMMAND: Final = "llm-platform store migrate"
 NEEDS_RIGHTS: Final = "the user of DATABASE_URL needs the right to create a schema and tables"
-LOCK: Final = 7_268_411_033  # of the advisory lock: one migration at a time
+LOCK: Final = 7_268_411_033  # number of the advisory lock: one migration at a time
 TRIES: Final = 3  # a migration may wait for a transaction of a running server that waits for it
 NUMBER: Final = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 _PREPARE: Final = (

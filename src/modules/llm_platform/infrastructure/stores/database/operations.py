@@ -34,15 +34,15 @@ class SqlStore(ABC):
         """Run the operation that `make` returns in one transaction."""
 
     async def _run_statement(self, make: Callable[[], Operation[Result]]) -> Result:
-        """As `_transact`, for an operation of one statement, which is a transaction by itself."""
+        """Run an operation of one statement, which is a transaction by itself, as `_transact` does."""
         return await self._transact(make)
 
     async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
-        """As `_transact`; `empty` is the result where nothing was ever stored."""
+        """Run an operation as `_transact` does; `empty` is the result where nothing was ever stored."""
         return await self._transact(make)
 
     async def _read(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
-        """As `_query`, for an operation that writes nothing."""
+        """Run an operation that writes nothing, as `_query` does."""
         return await self._query(make, empty)
 
 

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-POSTGRESQL: Final = "postgresql"  # in traces
-APPLICATION_NAME: Final = "llm-platform"  # in pg_stat_activity
+POSTGRESQL: Final = "postgresql"  # name in traces
+APPLICATION_NAME: Final = "llm-platform"  # name in pg_stat_activity
 POOL_SIZE: Final = 4  # connections of one process
 CONNECT_TIMEOUT_S: Final = 5.0
 CALL_TIMEOUT_S: Final = 10.0
-RETRY_S: Final = 1.0  # between attempts to connect to a database that cannot be used
+RETRY_S: Final = 1.0  # pause between attempts to connect to a database that cannot be used
 MAX_REASON_CHARS: Final = 200
 ROLLED_BACK: Final = "40"  # class of SQLSTATE: a deadlock, or a conflict with another transaction
-CLOSING: Final = ("08", "57P")  # of the connection, and of a server that stops
+CLOSING: Final = ("08", "57P")  # SQLSTATE classes of a closing connection, and of a server that stops
 NO_CONNECTION: Final = f"PostgreSQL did not answer within {CONNECT_TIMEOUT_S:g} s: see DATABASE_URL"
 BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {CONNECT_TIMEOUT_S:g} s"
 CLOSED: Final = "the connections to PostgreSQL are closed"
@@ -261,7 +261,7 @@ class Database:
 
 
 def silence_pool_log() -> None:
-    """psycopg_pool logs each use and each attempt to connect; our own errors and lines report the same once."""
+    """Silence psycopg_pool, which logs each use and each attempt to connect; our own errors and lines report the same once."""
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
@@ -317,7 +317,7 @@ async def connect(url: str) -> Connection:
 
 
 def connection_options() -> dict[str, Any]:
-    """No prepared statements: connection poolers such as PgBouncer do not always support them."""
+    """Return options without prepared statements: connection poolers such as PgBouncer do not always support them."""
     return {"autocommit": True, "prepare_threshold": None, "application_name": APPLICATION_NAME, **_LIVENESS}
 
 

@@ -11,7 +11,7 @@ from modules.llm_platform.infrastructure.files import private_files
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
 
 SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
-_MARKS: Final = {  # of statements
+_MARKS: Final = {  # placeholders of statements
     SCHEMA_OF_TABLES: "", "{skip}": "", "{known}": "true", "{seconds}": "stored_at", "{stored_at}": ":now",
 }
 BUSY_WAIT_S: Final = 10.0  # another process writes

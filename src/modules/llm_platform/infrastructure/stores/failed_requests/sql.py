@@ -42,7 +42,7 @@ _CLEAN: Final = "DELETE FROM llm_platform.failed_request WHERE {seconds} < :now 
 
 
 class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
-    """At most `max_bytes`, each request for `ttl_days`."""
+    """Stores failed requests: at most `max_bytes`, each request for `ttl_days`."""
 
     def __init__(self, max_bytes: int, ttl_days: float) -> None:
         self._max_bytes, self._ttl_s = max_bytes, ttl_days * DAY_S

@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-FORMAT: Final = 1  # of the file, in its user_version
+FORMAT: Final = 1  # stored in the file's user_version
 CLEANED_AT_ONCE: Final = 500  # rows of one transaction, so that other workers wait for milliseconds
-_OF_A_TENANT: Final = b"\xff"  # at the beginning of a key
+_OF_A_TENANT: Final = b"\xff"  # first byte of a key
 LAST_ROWID: Final = 2**63 - 1
-_LENGTH_BYTES: Final = 4  # of the tenant's length in it
+_LENGTH_BYTES: Final = 4  # bytes of the key that hold the length of the tenant
 
 # With a rowid: bodies are appended, and the index of the key stays small.
 _SCHEMA: Final = """
@@ -76,8 +76,8 @@ class OtherFormatError(Exception):
 
 
 class OutcomeTable:
-    """For one thread; several processes may use the file, which is made on first use. Methods may raise sqlite3.Error, OSError
-    and OtherFormatError.
+    """The table of outcomes, for one thread; several processes may use the file, which is made on first use. Methods may
+    raise sqlite3.Error, OSError and OtherFormatError.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float]) -> None:
@@ -386,7 +386,7 @@ class SqliteOutcomeStore(IOutcomeStore):
 
 
 def _run_batch(table: OutcomeTable, batch: _Batch) -> _Answers:
-    """In the thread. Insertions come first, so that lookups of the same batch find them."""
+    """Run a batch in the thread. Insertions come first, so that lookups of the same batch find them."""
 
     def run() -> _Answers:
         outcomes = list(chain.from_iterable(batch.insertions))
@@ -398,7 +398,7 @@ def _run_batch(table: OutcomeTable, batch: _Batch) -> _Answers:
 
 
 def _run_in_table(table: OutcomeTable, work: Callable[[], Result]) -> Result:
-    """In the thread. After an error the file is opened again."""
+    """Run an operation in the thread. After an error the file is opened again."""
     with ExitStack() as on_error:
         on_error.callback(table.close)
         result = work()

@@ -16,14 +16,14 @@ from modules.llm_platform.infrastructure.stores.research_jobs.sql import SqlRese
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.stores.database.postgres import Connection
 
-_MARKS: Final = {  # of statements
+_MARKS: Final = {  # placeholders of statements
     ":now": "extract(epoch FROM clock_timestamp())::double precision",
     "{skip}": "FOR UPDATE SKIP LOCKED",
     "{known}": f"(SELECT max(version) FROM llm_platform.migration) <= {LATEST}",  # noqa: S608  constants
     "{seconds}": "extract(epoch FROM stored_at)::double precision",
     "{stored_at}": "clock_timestamp()",
 }
-_PARAMETER: Final = re.compile(r"(?<!:):(\w+)")  # and not a type: ::bigint
+_PARAMETER: Final = re.compile(r"(?<!:):(\w+)")  # the look-behind keeps types out: ::bigint
 
 
 class PostgresResearchJobStore(SqlResearchJobStore):

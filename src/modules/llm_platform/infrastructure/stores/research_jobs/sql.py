@@ -19,7 +19,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
 )
 
 CLOCK_STEP_S: Final = 5.0  # back, after which a lease still counts; its worker renews it meanwhile
-LONGEST_DELAY_S: Final = 2.0 * DAY_S  # of a webhook: a retry waits for 29 hours at most
+LONGEST_DELAY_S: Final = 2.0 * DAY_S  # longest delay of a webhook: a retry waits for 29 hours at most
 CLEANED_AT_ONCE: Final = 100  # research runs of one transaction
 _OPEN: Final = "status IN ('queued', 'running')"
 # A lease further away than its length is that of a clock that was wrong.
@@ -37,7 +37,7 @@ _JOB: Final = (
     "id, status, request, created_at, started_at, finished_at, attempts, progress, webhook_attempts, "
     "CASE WHEN webhook IS NULL OR status = 'cancelled' THEN NULL ELSE coalesce(webhook_status, 'pending') END, api, thread"
 )
-_GAP: Final = "\x1f"  # in a search text, between the question of the run and the title of its thread, if that is another
+_GAP: Final = "\x1f"  # stands in a search text between the question of the run and another title of its thread
 _SEARCH_TITLE: Final = f"coalesce(nullif(split_part(search_text, '{_GAP}', 2), ''), search_text)"
 # The thread and its title are those of another run of the owner, if it or another one of its thread is stored.
 _JOINED: Final = (

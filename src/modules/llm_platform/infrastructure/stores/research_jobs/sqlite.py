@@ -26,11 +26,11 @@ from modules.llm_platform.infrastructure.stores.database.research_schema import 
 from modules.llm_platform.infrastructure.stores.research_jobs.sql import SqlResearchJobStore
 
 MIGRATIONS: Final = (SCHEMA, (ADD_TRACEPARENT,), ADD_CLIENT, ADD_THREAD, OWN_THREAD_SQLITE, REMOVE_ORPHANS)
-FORMAT: Final = len(MIGRATIONS)  # of the file, in its user_version
+FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version
 MEMORY: Final = Path(":memory:")
 CLOSED: Final = "the store of background runs is closed"
 NEWER: Final = "a newer version wrote it: use that one, or another folder"
-PROBE: Final = "background_runs"  # in the reports of health and doctor
+PROBE: Final = "background_runs"  # name in the reports of health and doctor
 _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
@@ -86,8 +86,8 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
             raise StoreUnavailableError(f"{self._file.name} in the data folder cannot be used ({why})") from error
 
     def _run(self, make: Callable[[], Operation[Result]], *, is_read: bool = False) -> Result:
-        """In the thread. After an error of the file it is opened again, unless there was no room for a write: an open file can
-        still be read.
+        """Run an operation in the thread. After an error of the file it is opened again, unless there was no room for a
+        write: an open file can still be read.
         """
         if self._connection is None:
             self._connection = self._opened()
@@ -99,7 +99,9 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
             raise
 
     def _run_reading(self, make: Callable[[], Operation[Result]]) -> Result:
-        """In the thread. A file that cannot be opened for writing, as on a full disk, is opened for this operation alone."""
+        """Run a reading operation in the thread. A file that cannot be opened for writing, as on a full disk, is opened for
+        it alone.
+        """
         try:
             return self._run(make, is_read=True)
         except (sqlite3.Error, OSError) as error:

@@ -21,12 +21,12 @@ from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, SUFFIX
 
 MAX_ENTRIES: Final = 50_000
-MAX_MEMBERS: Final = 2 * MAX_ENTRIES  # with folder entries, which other programs add
+MAX_MEMBERS: Final = 2 * MAX_ENTRIES  # includes folder entries, which other programs add
 MAX_FILE_BYTES: Final = 1 << 30
 MAX_UNPACKED_BYTES: Final = 4 << 30
 MAX_RATIO: Final = 200  # text compresses to a tenth; `_method` stores what compresses more
 SMALL_BYTES: Final = 64 * 1024  # small members may have any ratio
-_DIRECTORY_BYTES_EACH: Final = 1024  # of a member in the directory; a name has at most 250
+_DIRECTORY_BYTES_EACH: Final = 1024  # size of a member in the directory; a name has at most 250
 _END: Final = b"PK\x05\x06"
 _END_BYTES: Final = 22
 _LARGE: Final = b"PK\x06\x07"  # zip64: stands before the end record

@@ -223,7 +223,7 @@ def remove_older(folder: str, suffix: str, before: float) -> None:
 def remove_if_empty(folder: str) -> None:
     try:
         os.rmdir(folder)
-    except OSError:  # not empty, or removed meanwhile
+    except OSError:  # the folder is not empty, or was removed meanwhile
         return
 
 

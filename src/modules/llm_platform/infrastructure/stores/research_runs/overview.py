@@ -94,7 +94,7 @@ class HitCounters:
         """Count a lookup with `hits` entries; 0 is a miss."""
         try:
             file = os.open(self._file, _FLAGS, 0o600)
-        except OSError:  # not made yet, or not writable
+        except OSError:  # the folder is not made yet, or not writable
             return
         try:
             os.write(file, _HITS[stage] * hits or _LETTERS[stage])

@@ -72,7 +72,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         self._database = database
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
-        self._hits: Counter[dtos.StoreStage] = Counter()  # not yet written
+        self._hits: Counter[dtos.StoreStage] = Counter()  # hits not yet written
         self._misses: Counter[dtos.StoreStage] = Counter()
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
@@ -138,7 +138,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         loop, cancelled = asyncio.get_running_loop(), threading.Event()
 
         def entries() -> Iterator[tuple[entry_files.Place, bytes]]:
-            """In the thread: one entry at a time, since all of them may not fit into memory."""
+            """Yield one entry at a time, since all of them may not fit into memory. Runs in the thread."""
             for place in places:
                 if cancelled.is_set():
                     raise StoreError("the export was cancelled")

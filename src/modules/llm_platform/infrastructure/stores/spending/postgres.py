@@ -38,7 +38,8 @@ class PostgresSpendingStore(ISpendingStore):
         async def add_all(connection: Connection) -> Mapping[str, float]:
             sums = {}
             async with connection.transaction():
-                for account in sorted(amounts):  # in one order, so that two servers do not wait for each other's rows
+                # The same order in all servers, so that two do not wait for each other's rows.
+                for account in sorted(amounts):
                     added = {"day": day, "account": account, "usd": amounts[account], "seen": seen.get(account, 0.0)}
                     row = await (await connection.execute(_ADD, added)).fetchone()
                     sums[account] = row[0] if row else 0.0

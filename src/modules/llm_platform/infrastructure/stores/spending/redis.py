@@ -11,7 +11,7 @@ from modules.llm_platform.infrastructure import redis_client
 
 log = logging.getLogger(__name__)
 
-DAYS_REMOVED: Final = 7  # before the day that is counted
+DAYS_REMOVED: Final = 7  # days removed before the one that is counted
 EVICTED: Final = "set maxmemory-policy of Redis to volatile-lru, which evicts no key without an expiry"
 
 # KEYS: the hash of the day, and those of the days before. ARGV: for each account its name, the amount, and the sum that the

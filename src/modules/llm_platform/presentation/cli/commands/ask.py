@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 MAX_TOP_K: Final = 100
-MAX_HEADING_CHARS: Final = 300  # of the question as a heading
+MAX_HEADING_CHARS: Final = 300  # longest question as a heading
 MAX_CONTEXT_KB: Final = 8000
-CONTEXT_FIELDS: Final = ("context", "hits")  # of an answer request, of a search result
+CONTEXT_FIELDS: Final = ("context", "hits")  # an answer request has the first, a search result the second
 CONTEXT_FORMAT: Final = "a list of {doc_id, snippet, url}, or an object with such a list as “context” or “hits”"
 
 

@@ -70,7 +70,7 @@ def doctor(
 async def _examine(settings: Settings, spend: bool, judge: bool, platform: LLMPlatform) -> list[CheckResult]:
     checks: list[Awaitable[Sequence[CheckResult]]] = [platform.doctor.examine(spend=spend)]
     if settings.KAFKA_BOOTSTRAP_SERVERS:
-        checks.append(asyncio.to_thread(check_brokers, settings))  # each of its queries has a deadline
+        checks.append(asyncio.to_thread(check_brokers, settings))  # every query of it has a deadline
     found = [result for results in await asyncio.gather(*checks) for result in results]
     # Afterwards: a local model answers one call at a time, and its check has a short deadline.
     return [*found, await platform.doctor.measure_judge()] if judge else found
@@ -95,7 +95,7 @@ def check_settings(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_extras() -> Iterator[CheckResult]:
-    """Which optional packages are missing, and the command that installs them."""
+    """Report which optional packages are missing, and the command that installs them."""
     for extra, modules in EXTRAS.items():
         missing = [name for name in modules if find_spec(name) is None]
         if "wordllama" in missing and not has_wordllama_wheel():

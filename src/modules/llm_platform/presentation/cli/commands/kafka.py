@@ -63,7 +63,7 @@ def send(
     with _connected(console) as cluster:
         from modules.llm_platform.presentation.kafka.admin.dev_client import OutcomeTail, send_request
 
-        sent_id = parse_request(stage, message, MAX_PARSED_BYTES).request_id  # as the worker reads it
+        sent_id = parse_request(stage, message, MAX_PARSED_BYTES).request_id  # parsed as the worker does
         key = sent_id.encode() if sent_id else None
         if not wait:
             console.warn(f"sent to {send_request(cluster, cluster.topics.requests[stage], message, key, {})}")

@@ -10,7 +10,7 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.setup import KEYLESS, command_context, load_settings, run_with_platform
 
-MCP_PACKAGES: Final = ("mcp",)  # of the extra
+MCP_PACKAGES: Final = ("mcp",)  # packages of the extra
 NOT_INSTALLED: Final = 'MCP is not installed: pip install "llm-platform[mcp]"'
 TERMINAL: Final = "waiting for an MCP host on standard input; configure the host as docs/howto/use-from-mcp-hosts.md shows"
 
@@ -34,7 +34,7 @@ def mcp(
         raise CommandError(NOT_INSTALLED) from error
     from shared.logging import configure_logging
 
-    configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())  # to standard error
+    configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())  # logs go to standard error
     wiring.search_order(settings)  # raises SettingsError for an unknown provider
     if wiring.uses_fallback(settings) and wiring.has_fallback():
         console.warn(KEYLESS)

@@ -310,7 +310,7 @@ def _parse_json(text: str) -> tuple[str, ...]:
 
 
 def _parse_lines(text: str) -> tuple[str, ...]:
-    """Each line without its number, bullet or label such as "Question:"; blank lines and comments are skipped."""
+    """Return each line without its number, bullet or label such as "Question:"; blank lines and comments are skipped."""
     from modules.llm_platform.application.research.model_output.lists import read_line
 
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(COMMENT)]

@@ -34,9 +34,9 @@ from shared.config import Settings
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
-MAX_CONTEXT_KB = 4 * MAX_CONTEXT_CHARS // 1024  # in UTF-8
+MAX_CONTEXT_KB = 4 * MAX_CONTEXT_CHARS // 1024  # UTF-8 takes up to four bytes a character
 NO_ANSWER_TO_WRITE = "cannot be combined with --plan-only, which writes no answer: leave out one of them"
-MAX_SCHEMA_KB = 64  # with blanks; the schema itself is limited by the request
+MAX_SCHEMA_KB = 64  # includes blanks; the request limits the schema itself
 RESUMABLE = "Interrupted. Finished steps are stored. To continue, run:"
 
 
@@ -196,8 +196,8 @@ class _Research:
     wiring: setup.Wiring
     settings: Settings
     output_options: OutputOptions
-    fields: Mapping[str, Any]  # of the request, as the options give them
-    words: Sequence[str]  # of the command line, with the question
+    fields: Mapping[str, Any]  # fields of the request, as the options give them
+    words: Sequence[str]  # words of the command line, with the question
 
     def run(self, request: ResearchRequest) -> None:
         is_keyless = self._print_notices(request)
@@ -231,7 +231,7 @@ class _Research:
 
     @contextmanager
     def _resume_hint(self, request: ResearchRequest) -> Iterator[None]:
-        """On Ctrl-C, print the command that continues a report whose steps are stored."""
+        """Print on Ctrl-C the command that continues a report whose steps are stored."""
         try:
             yield
         except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.setup import command_context, load_settings
 
 MAX_PORT = 65_535
-SERVER_PACKAGES = ("fastapi", "starlette", "throttled", "uvicorn")  # of the extra
+SERVER_PACKAGES = ("fastapi", "starlette", "throttled", "uvicorn")  # packages of the extra
 NOT_INSTALLED = 'the server is not installed: pip install "llm-platform[server]"'
 
 

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     BuildParts: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
 
 KAFKA: Final = "kafka"  # subject of the checks in `doctor`
-KAFKA_PACKAGES: Final = ("confluent_kafka", "prometheus_client")  # of the extra
-STORE_RETRY_S: Final = 10.0  # between attempts to read the id of the outcome store
-MAX_PORTS_TRIED: Final = 100  # from the default port on: that many workers run on one machine without WORKER_HTTP_PORT
+KAFKA_PACKAGES: Final = ("confluent_kafka", "prometheus_client")  # packages of the extra
+STORE_RETRY_S: Final = 10.0  # pause between attempts to read the id of the outcome store
+# Counted from the default port: that many workers run on one machine without WORKER_HTTP_PORT.
+MAX_PORTS_TRIED: Final = 100
 NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
 NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
 UNREACHABLE: Final = (
@@ -49,7 +50,7 @@ NO_TOPIC: Final = "the topic of these requests does not exist: create it, see `l
 NOT_AUTHORIZED: Final = (
     "the user at the brokers is not authorized: grant it the right to write requests and to read outcomes"
 )
-REMEDIES: Final[Mapping[str, str]] = {  # by the name of librdkafka's error
+REMEDIES: Final[Mapping[str, str]] = {  # keyed by the name of librdkafka's error
     "_TRANSPORT": UNREACHABLE,
     "_ALL_BROKERS_DOWN": UNREACHABLE,
     "_MSG_TIMED_OUT": UNREACHABLE,
@@ -160,7 +161,7 @@ def kafka_errors() -> Iterator[None]:
 
 
 def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's event loop, which the server uses too; None (Python's own) where it is not installed."""
+    """Return uvloop's event loop, which the server uses too; None (Python's own) where it is not installed."""
     try:
         import uvloop
     except ModuleNotFoundError:

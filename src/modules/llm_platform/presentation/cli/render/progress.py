@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 FOLDER_PROGRESS_INTERVAL_S: Final = 2.0
-MAX_TITLE_CHARS: Final = 80  # of a page's title or address
-PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # by the status of a page that was read
+MAX_TITLE_CHARS: Final = 80  # longest title or address of a page
+PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # keyed by the status of a page that was read
 
 
 def split_finished(text: str) -> tuple[str, str]:
@@ -100,7 +100,7 @@ class Progress:
         self._console = console
         self._answer = answer
         self._printed_questions: set[str] = set()
-        self._is_drawing = False  # of the answer: a step would be printed into its text
+        self._is_drawing = False  # the answer is being drawn: a step would be printed into its text
 
     def show(self, event: events.ResearchEvent) -> None:
         """Print the event if it has a text; events during the writing of the answer are left out."""

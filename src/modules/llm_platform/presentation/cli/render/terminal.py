@@ -17,8 +17,8 @@ from modules.llm_platform.presentation.cli.console import Line, Style
 MAX_QUOTE_CHARS: Final = 300  # --json has the whole quote
 MAX_HOST_COLUMNS: Final = 60  # a longer host widens its own line only
 BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
-KILO: Final = 1000  # of one unit in the next
-DOCUMENT_SCHEME: Final = "doc:"  # of the URL of a document; the rest is its path, percent-encoded
+KILO: Final = 1000  # factor between two units
+DOCUMENT_SCHEME: Final = "doc:"  # scheme of a document's URL; the rest is its path, percent-encoded
 EXTRACTIVE: Final = "extractive"  # the synthesizer that quotes
 MODEL_FAILED: Final = "No model wrote this answer: these are quotes from your sources."
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
@@ -42,7 +42,7 @@ MARKS: Final[Mapping[dtos.Verdict, tuple[str, Style]]] = {
 
 _LINE_BREAK = re.compile(r"[\r\n\t]")
 _ERROR_CODE = re.compile(r"^[a-z]+(?:_[a-z]+)+: ")
-_MARKERS = re.compile(r"(?:[^\w\s\[]{0,4}(?:[ \t,;]*\[\d{1,9}\])+)?")  # with the punctuation before them
+_MARKERS = re.compile(r"(?:[^\w\s\[]{0,4}(?:[ \t,;]*\[\d{1,9}\])+)?")  # includes the punctuation before them
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _MARKUP = re.compile(r"[&\\`*_\[<~]")
 
@@ -92,7 +92,7 @@ def marked_blocks(marked: str) -> str:
 
 
 def _marker_end(synthesis: str, start: int, end: int, source_index: int) -> int:
-    """Where the marker of this source ends; `end` if the sentence has no such marker."""
+    """Return where the marker of this source ends; `end` if the sentence has no such marker."""
     marker = f"[{source_index}]"
     found = synthesis.rfind(marker, start, end)
     return end if found < 0 else found + len(marker)
@@ -164,7 +164,7 @@ def cost_line(response: dtos.ResearchResponse) -> str:
 
 
 def store_notes(response: dtos.ResearchResponse) -> Iterator[str]:
-    """When a stored answer was finished, and how to have a new one."""
+    """Return when a stored answer was finished, and how to have a new one."""
     if finished := response.metadata.stored_at:
         when = f"{finished.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         yield f"This report is from the store, finished {when}; for a new one, add --fresh."
@@ -183,7 +183,7 @@ def _degradation_note(degraded: Degraded) -> str:
 
 
 def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
-    """Why the answer consists of quotes, unless its text says that they are. A stored answer may be written by a model."""
+    """Return why the answer consists of quotes, unless its text says so. A stored answer may be written by a model."""
     if response.metadata.stored_at and response.metadata.synthesizer != EXTRACTIVE:
         return
     if missing_model_note is not None:
@@ -282,7 +282,7 @@ def _read_in_part(citation: dtos.Citation, response: dtos.ResearchResponse) -> s
 
 
 def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:
-    """Why words were not compared. Without the raw results either cause is possible."""
+    """Return why words were not compared. Without the raw results either cause is possible."""
     urls = {source.url for source in response.sources if source.index == source_index}
     texts = [raw.content for raw in response.raw_results or () if raw.url in urls]
     if not texts:

@@ -17,7 +17,7 @@ MAX_PARSED_BYTES: Final = 2_000_000  # an oversized message is parsed up to this
 MAX_ID_CHARS: Final = 1000
 MAX_TENANT_CHARS: Final = 1000
 MAX_FILTERS: Final = 100  # keys
-MAX_FILTER_VALUES: Final = 1000  # per key
+MAX_FILTER_VALUES: Final = 1000  # limit for each key
 MAX_CONTEXT_ITEMS: Final = 1000
 MAX_TOP_K: Final = 1_000_000  # larger values are lowered to this one
 

@@ -129,7 +129,7 @@ def _limit_depth(text: str) -> str:
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return text
     depth, copied_to, pieces = 0, 0, []
-    unescaped = text.replace("\\\\", "xx").replace('\\"', "xx")  # each quote that is left begins or ends a string
+    unescaped = text.replace("\\\\", "xx").replace('\\"', "xx")  # the quotes that are left begin or end a string
     for match in _STRING_OR_BRACKET.finditer(unescaped):
         if match[0] in "{[":
             depth += 1

@@ -45,7 +45,7 @@ REQUIRED_PRODUCER: Final[Mapping[str, Value]] = {
 DEFAULT_CONSUMER: Final[Mapping[str, Value]] = {
     "partition.assignment.strategy": "cooperative-sticky",
     "queued.max.messages.kbytes": 16_384,  # prefetched; the in-flight window limits what is processed
-    "statistics.interval.ms": 1000,  # for readiness and metrics
+    "statistics.interval.ms": 1000,  # readiness and metrics need it
 }
 # With KIP-848 the brokers assign. Their default, "uniform", balances the partitions of all topics together: with two topics
 # one of three workers gets answers only. "range" balances each topic.
@@ -74,7 +74,7 @@ _UNSUPPORTED: Final = frozenset(
     {"transactional.id", "test.mock.num.brokers", "on_commit", "on_delivery", "logger", "enable.gapless.guarantee"}
 )
 _CALLBACK_SUFFIX: Final = "_cb"
-_CLASSIC_ONLY: Final = ("partition.assignment.strategy",)  # of the defaults
+_CLASSIC_ONLY: Final = ("partition.assignment.strategy",)  # defaults without a use in the new protocol
 PROTOCOL: Final = "group.protocol"  # classic, or consumer: KIP-848
 
 
@@ -140,7 +140,7 @@ def _number(value: Value) -> float:
         return float("inf")
 
 
-_OWN_OPTIONS: Final = (TOPIC_OPTION, "schema.registry.", REGISTERS_SCHEMAS)  # not for librdkafka
+_OWN_OPTIONS: Final = (TOPIC_OPTION, "schema.registry.", REGISTERS_SCHEMAS)  # options that librdkafka does not get
 
 # --- security --------------------------------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ def _create(client_type: Callable[..., Client], config: Config, callbacks: Callb
 
 ERROR_LOG_INTERVAL_S: Final = 60.0
 
-_REFUSED_CERTIFICATE: Final = r"alert (?:[\w ]*certificate|unknown ca)"  # of TLS 1.2 and 1.3
+_REFUSED_CERTIFICATE: Final = r"alert (?:[\w ]*certificate|unknown ca)"  # texts of TLS 1.2 and 1.3
 _CERTIFICATE_REMEDY: Final = (
     "the brokers refuse the worker's certificate: set ssl.certificate.location and ssl.key.location of "
     "KAFKA_CONFIG to one of a CA that they know"
@@ -277,8 +277,8 @@ class ClientErrorLog:
     def __init__(self, on_fatal: Callable[[KafkaError], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._on_fatal = on_fatal
         self._clock = clock
-        self._next_log: dict[int, float] = {}  # by error code
-        self._last: dict[int, tuple[float, KafkaError]] = {}  # by error code, with its time
+        self._next_log: dict[int, float] = {}  # keyed by error code
+        self._last: dict[int, tuple[float, KafkaError]] = {}  # keyed by error code; the error and its time
 
     def handle(self, error: KafkaError) -> None:
         """Handle an error, on whichever thread polls."""

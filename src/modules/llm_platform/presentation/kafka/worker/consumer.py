@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.1
 PAUSE_AFTER_S: Final = 1.0  # a pause discards prefetched messages, so it waits until the window stays full
-REVOKE_WAIT_S: Final = 5.0  # for running requests of revoked partitions
+REVOKE_WAIT_S: Final = 5.0  # wait for running requests of revoked partitions
 FINAL_COMMIT_S: Final = 5.0
 CLOSE_S: Final = 10.0
 CLOSE_UNREACHABLE_S: Final = 0.5
@@ -79,7 +79,7 @@ class ConsumerThread:
         self.state = ConsumerState()
         self._in_flight = 0
         self._paused: set[offsets.Partition] = set()  # assigned partitions that are paused
-        self.full_at = float("-inf")  # when the window was last full, by the monotonic clock
+        self.full_at = float("-inf")  # time at which the window was last full, on the monotonic clock
         self._full_since: float | None = None
         self._is_draining = self._is_closing = self._is_suspended = False
 

@@ -30,9 +30,9 @@ Probe = Callable[[], Awaitable[str]]
 
 CHECK_TIMEOUT_S: Final = 5.0
 CALL_TIMEOUT_S: Final = 30.0
-BACKOFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # between probes of a failed dependency; the last one repeats
-FAILED_CALL_TTL_S: Final = 60.0  # how long the failed call of a request keeps the worker unready
-LOCAL_INTERVAL_S: Final = 10.0  # between probes of a dependency on this machine
+BACKOFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # waits between probes of a failed dependency; the last one repeats
+FAILED_CALL_TTL_S: Final = 60.0  # the failed call of a request keeps the worker unready for this long
+LOCAL_INTERVAL_S: Final = 10.0  # pause between probes of a dependency on this machine
 REMOTE_INTERVAL_S: Final = 30.0
 PROBE_TEXT: Final = "python"
 PROBE_TOKENS: Final = 16

@@ -53,12 +53,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_WAITS_S: Final = (0.5, 1.0, 2.0, 4.0)  # between the tries of one request
+RETRY_WAITS_S: Final = (0.5, 1.0, 2.0, 4.0)  # waits between the tries of one request
 RETRY_JITTER: Final = 0.25  # share by which a wait varies, so that many requests do not retry at once
-STORE_RETRY_WAITS_S: Final = (0.1, 0.5, 2.0, 5.0)  # for the outcome store; the last one repeats
+STORE_RETRY_WAITS_S: Final = (0.1, 0.5, 2.0, 5.0)  # waits for the outcome store; the last one repeats
 MAX_LOGGED_TRACE_CHARS: Final = 200
 SMALL_RECORD_BYTES: Final = 64_000  # accepted by any topic, whatever limit was configured
-USED_DEPENDENCIES: Final[Mapping[dtos.RagStage, tuple[DependencyName, ...]]] = {  # by every successful request of the stage
+# Used by every successful request of the stage.
+USED_DEPENDENCIES: Final[Mapping[dtos.RagStage, tuple[DependencyName, ...]]] = {
     "search": ("index", "embedder"),
     "answer": ("model",),  # an answer may use its context alone
 }
@@ -143,7 +144,7 @@ class RagHandler:
         self._store, self._sleep, self._clock = outcomes, sleep, clock
         self._dependencies = dependencies or Dependencies()
         self._keep_failed = keep_failed
-        self._store_failed_at: float | None = None  # by the clock; None: the outcome store works
+        self._store_failed_at: float | None = None  # time on the clock; None: the outcome store works
         # Requests in progress, with the duplicates that wait for their outcome.
         self._in_flight: dict[OutcomeKey, list[asyncio.Future[dtos.Outcome | None]]] = {}
 

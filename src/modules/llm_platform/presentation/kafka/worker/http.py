@@ -20,9 +20,9 @@ from modules.llm_platform.presentation.kafka.worker.worker import Worker
 from modules.llm_platform.presentation.request_head import is_safe_from_rebinding, refused_status
 from shared.config import LOOPBACK_HOSTS, SettingsError
 
-READ_BYTES: Final = 8192  # at once
+READ_BYTES: Final = 8192  # bytes read at once
 REQUEST_TIMEOUT_S: Final = 5.0
-LINGER_S: Final = 1.0  # for a refused client to read the error
+LINGER_S: Final = 1.0  # time for a refused client to read the error
 MAX_CONNECTIONS: Final = 32
 
 _HEADERS_END: Final = b"\r\n\r\n"

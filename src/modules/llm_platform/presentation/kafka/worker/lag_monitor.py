@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 QUERY_INTERVAL_S: Final = 2.0
 MAX_STEP_S: Final = 4.0  # counted between two queries: the process may have been suspended
 COMMITTED_TIMEOUT_S: Final = 5.0
-END_TIMEOUT_S: Final = 1.0  # for one partition
+END_TIMEOUT_S: Final = 1.0  # limit for one partition
 ALL_ENDS_TIMEOUT_S: Final = 10.0
 STOP_WAIT_S: Final = 0.2
 MAX_NAMED: Final = 3  # partitions that a reason names
@@ -59,7 +59,7 @@ class LagMonitor:
         self.stalled: Mapping[Partition, float] = {}  # seconds without progress
         self._progress: dict[Partition, _Progress] = {}
         self._queried_at = self._updated_at = clock()
-        self._error: str | None = None  # of the last query
+        self._error: str | None = None  # error of the last query
         self._is_failing = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-lag", daemon=True)
@@ -95,7 +95,7 @@ class LagMonitor:
         except KafkaException as error:
             self._error = _error_name(error)
             committed, ends = {}, {}
-        assigned = self._assignment()  # after the replies, so that what was read meanwhile is not a lag
+        assigned = self._assignment()  # asked after the replies, so that what was read meanwhile is not a lag
         known = [partition for partition in assigned if partition in ends]
         starts = {
             partition: committed[partition] if committed[partition] >= 0 else ends[partition][0] for partition in known

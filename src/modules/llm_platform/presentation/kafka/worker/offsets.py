@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 log = logging.getLogger(__name__)
 
 COMMIT_INTERVAL_S: Final = 0.2
-LOG_INTERVAL_S: Final = 60.0  # between two log lines of failing commits
+LOG_INTERVAL_S: Final = 60.0  # pause between two log lines of failing commits
 
 Partition = tuple[str, int]
 
@@ -89,7 +89,7 @@ class OffsetTracker:
         """Record the broker's offset. It may be older than the last request: a commit that librdkafka repeats after a lost
         connection arrives after the next one and overwrites it. Then the tracker needs a commit again.
         """
-        if self.requested is not None:  # else the reply belongs to an earlier assignment
+        if self.requested is not None:  # otherwise the reply belongs to an earlier assignment
             self.committed = self.requested = offset
 
     def commit_failed(self) -> None:

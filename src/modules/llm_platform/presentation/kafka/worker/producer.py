@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.1
 QUEUE_FULL_WAIT_S: Final = 0.02
-FLUSH_S: Final = 5.0  # at the end; outcomes that the brokers have not accepted by then are dropped
+FLUSH_S: Final = 5.0  # wait at the end; outcomes that the brokers have not accepted by then are dropped
 
 DeliveryCallback = Callable[[KafkaError | None], None]
 

@@ -23,8 +23,8 @@ from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
 
 log = logging.getLogger(__name__)
 
-CANCEL_WAIT_S: Final = 5.0  # for cancelled tasks to end
-PRODUCE_RETRY_S: Final = 2.0  # before a refused outcome is produced again
+CANCEL_WAIT_S: Final = 5.0  # wait for cancelled tasks to end
+PRODUCE_RETRY_S: Final = 2.0  # pause before a refused outcome is produced again
 
 
 class Slot:
@@ -67,7 +67,7 @@ class KeyTurn:
         """Wait until the previous turn is released."""
         if self._previous is not None:
             await self._previous._released.wait()
-        self._previous = None  # else a long chain of turns stays in memory
+        self._previous = None  # keeps a long chain of turns out of memory
 
     def release(self) -> None:
         """Let the next request of the key proceed. Repeated calls do nothing."""
@@ -119,7 +119,7 @@ class RequestScheduler:
         self._handler, self._pump, self._settled = handler, pump, settled
         self._semaphore = asyncio.Semaphore(concurrency)
         self._loop = asyncio.get_running_loop()
-        self._open: dict[InFlightRequest, None] = {}  # with the handler or the brokers, in the order of arrival
+        self._open: dict[InFlightRequest, None] = {}  # requests at the handler or the brokers, in the order of arrival
         self._preparations: set[asyncio.Task[None]] = set()
         self._ended: list[InFlightRequest] = []
         self._last_turns: dict[Hashable, KeyTurn] = {}
@@ -185,7 +185,7 @@ class RequestScheduler:
     async def _prepare(self, requests: Sequence[InFlightRequest]) -> None:
         jobs = await self._handler.prepare([request.record for request in requests])
         for request, job in zip(requests, jobs, strict=True):
-            if request in self._open and request.slot is not None:  # else it was cancelled meanwhile
+            if request in self._open and request.slot is not None:  # otherwise it was cancelled meanwhile
                 request.task = self._loop.create_task(self._process(request, job, request.slot))
 
     def _preparation_done(self, preparation: asyncio.Task[None]) -> None:
@@ -254,7 +254,8 @@ class RequestScheduler:
     def _cancel(self, requests: Sequence[InFlightRequest]) -> None:
         for request in requests:
             self._watch_task(request)
-            if request.task is None or not request.task.cancel():  # in preparation, or with the brokers
+            # The request is being prepared, or is with the brokers.
+            if request.task is None or not request.task.cancel():
                 self._close(request)
 
     def _watch_task(self, request: InFlightRequest) -> None:

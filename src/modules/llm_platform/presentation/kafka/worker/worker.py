@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 WINDOW_FACTOR: Final = 2  # requests in flight per concurrent stage: one runs, one waits
 CLEANUP_INTERVAL_S: Final = 3600.0
-FIRST_CLEANUP_S: Final = 600.0  # by then what was in flight before a restart is answered, whatever the clock says now
+FIRST_CLEANUP_S: Final = 600.0  # what was in flight before a restart is answered by then, whatever the clock says now
 NOT_JOINED: Final = (
     "the group assignment is not complete; if this lasts, `llm-platform worker --check` shows what is missing"
 )
@@ -69,7 +69,7 @@ class WorkerOptions:
     stall_s: float = 30.0
     config: clients.Config = field(default_factory=dict, repr=False)  # contains passwords
     topics: Topics = CONTRACT_TOPICS
-    schemas: MessageSchemas | None = None  # which must be loaded before a request is consumed
+    schemas: MessageSchemas | None = None  # loaded before a request is consumed
 
 
 class Worker:

@@ -271,7 +271,7 @@ class CompletionStream:
         self._completion = completion
         self._has_begun = False
         self._sent_chars = 0
-        self._void_chars = 0  # of a model that failed; the offsets of annotations begin after them
+        self._void_chars = 0  # characters of a model that failed; the offsets of annotations begin after them
 
     def encode(self, event: ResearchEvent) -> bytes:
         if isinstance(event, PlatformEvent):

@@ -43,10 +43,11 @@ IGNORED_FIELDS: Final = "X-Ignored-Fields"  # response header: fields of the req
 MAX_IGNORED_FIELDS: Final = 30
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # clients and proxies refuse headers of some kilobytes
 MAX_CONCURRENT_READS: Final = 5  # pages of one request
-SNIPPET_TOKENS: Final = 500  # of a result whose page was read
+SNIPPET_TOKENS: Final = 500  # snippet of a result whose page was read
 
 ERROR_STATUSES: Final = (*problems.BODY_STATUSES, *problems.UPSTREAM_STATUSES)
-ERROR_STATUSES_400: Final = (400, *problems.BODY_STATUSES[:-1], *problems.UPSTREAM_STATUSES)  # of `status_400`
+# Statuses that `status_400` covers.
+ERROR_STATUSES_400: Final = (400, *problems.BODY_STATUSES[:-1], *problems.UPSTREAM_STATUSES)
 
 PageUrl = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_URL_CHARS)]
 

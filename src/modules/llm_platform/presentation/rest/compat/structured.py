@@ -17,12 +17,12 @@ from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaErr
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.responses import services
 
-ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # of the format json_object
+ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # the format json_object allows it
 SCHEMA_NAME: Final = "answer"
 KINDS: Final = "must have the type text, json_object or json_schema"
 NO_SCHEMA: Final = "needs a JSON Schema as `schema`"
 NO_MODEL: Final = "needs a language model, and none is set up: set LLM_API_KEY with LLM_MODEL, or leave the field out"
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')  # of JSON
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')  # a JSON string
 
 
 def schema_of(

@@ -1,4 +1,4 @@
-"""Who may call the server: checks of Host, origin and API key."""
+"""Checks of who may call the server: Host, origin and API key."""
 
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ from shared.config import LOOPBACK_HOSTS, Settings
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key; probes send an address as Host
 PAGE_PATHS = frozenset({"/", "/docs"})  # opened in a browser: need no API key, and any site may link to them
 PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # files of these pages: need no API key
-UNLIMITED_PATHS = frozenset({"/openapi.json"})  # not counted, like the paths that need no API key
+UNLIMITED_PATHS = frozenset({"/openapi.json"})  # paths without a limit, like those that need no API key
 LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # not counted: clients ask before each call
 # POST requests that search, extract or count; with GET requests they are reads, which have a limit of their own.
 READ_PATHS = frozenset({
@@ -24,7 +24,7 @@ READ_PATHS = frozenset({
     "/perplexity/search", "/search", "/searxng", "/searxng/", "/searxng/search", "/tavily/extract", "/tavily/search",
     "/v1/embeddings",
 })
-COUNTED_BY_ROUTE = frozenset({"/mcp"})  # whose route counts calls: a client sends six requests before the first one
+COUNTED_BY_ROUTE = frozenset({"/mcp"})  # its route counts calls: a client sends six requests before the first one
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar
 MAX_CACHED_HOSTS = 100
 

@@ -28,7 +28,7 @@ class ResearchAdmission:
         self._refusal = refusal
         self.running = 0
         self.queued = 0
-        self.refused = 0  # since `report`
+        self.refused = 0  # refusals since `report`
 
     def report(self, metrics: IMetrics) -> None:
         """Set the metrics of this moment."""

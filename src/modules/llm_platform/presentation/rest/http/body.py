@@ -21,12 +21,12 @@ from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.validation_messages import field_location, validation_message
 
 MAX_BODY_BYTES = 1 << 20
-MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # until an API key is known
+MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # limit until an API key is known
 MAX_CONVERSATION_BYTES = 8 << 20
 MAX_VALUES = 500_000  # of a large body: a value takes up to a hundred bytes of memory, whatever it takes on the wire
 BODY_TIMEOUT_S = 8.0
 CONVERSATION_TIMEOUT_S = 30.0
-MAX_BUFFERED_BYTES = 64 << 20  # of all bodies that are being received, of all callers
+MAX_BUFFERED_BYTES = 64 << 20  # limit of all bodies that are being received, for all callers
 DISCARD_MAX_BYTES = 16 << 20
 DISCARD_TIMEOUT_S = 2.0
 MAX_ERRORS = 20  # a body can have thousands of invalid fields
@@ -58,7 +58,7 @@ class BufferedBodies:
 
     def __init__(self) -> None:
         self.size = 0
-        self._sizes: Counter[str] = Counter()  # by caller
+        self._sizes: Counter[str] = Counter()  # keyed by caller
 
     def add(self, caller: str, size: int) -> None:
         """Count bytes that arrived, or negative ones that are no longer kept."""
@@ -181,7 +181,7 @@ async def receive_body(receive: Receive, headers: Mapping[bytes, bytes], limit: 
 
 
 async def receive_body_with_key(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
-    """As `receive_body`, for a body that may contain the API key and is read before the caller is known: a smaller limit."""
+    """Receive a body that may contain the API key and is read before the caller is known: the limit is smaller."""
     return await receive_body(receive, headers, BEFORE_KEY)
 
 

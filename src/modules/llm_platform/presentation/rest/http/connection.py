@@ -19,10 +19,10 @@ from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.presentation import request_head
 from modules.llm_platform.presentation.rest.http import problems
 
-HEAD_TIMEOUT_S = 8.0  # for the head of a request, from its first byte or from the start of the connection
-LINGER_S: Final = 2.0  # for a client to read the answer: closing while it still sends would discard the answer
+HEAD_TIMEOUT_S = 8.0  # limit for the head of a request, from its first byte or from the start of the connection
+LINGER_S: Final = 2.0  # time for a client to read the answer: closing while it still sends would discard the answer
 LINGER_MAX_BYTES: Final = 16 << 20  # discarded meanwhile
-WRITE_TIMEOUT_S = 30.0  # without a byte that the client takes
+WRITE_TIMEOUT_S = 30.0  # longest time in which the client takes no byte
 MAX_WAITING: Final = 8  # pipelined requests behind the one that is answered
 CLOSE: Final = (b"connection", b"close")
 
@@ -42,11 +42,11 @@ class HttpConnection(HttpToolsProtocol):
     """
 
     _head_timer: asyncio.TimerHandle | None = None
-    _ignores_input = False  # until the connection is closed
+    _ignores_input = False  # set until the connection is closed
     _ignored_bytes = 0
-    _last_cycle: RequestResponseCycle | None = None  # whose response ends the connection
+    _last_cycle: RequestResponseCycle | None = None  # its response ends the connection
     _refusal: problems.RestError | None = None
-    _headers_bytes = 0  # of the current request, trailers included
+    _headers_bytes = 0  # headers of the current request, trailers included
     _unparsed_bytes = 0  # received since the parser reported something: a header that does not end
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -91,7 +91,7 @@ class HttpConnection(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as offer:
                 head = self._head_without_offer()
                 self.parser = httptools.HttpRequestParser(self)
-                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # uvicorn does the same
                 data = head + data[offer.args[0] :]
             else:
                 return
@@ -163,14 +163,14 @@ class HttpConnection(HttpToolsProtocol):
                 await send(message)
                 return
             await send({**message, "headers": [*message.get("headers", ()), CLOSE]})
-            cycle.keep_alive = True  # so that `on_response_complete` closes the connection, not uvicorn without lingering
+            cycle.keep_alive = True  # lets `on_response_complete` close the connection, not uvicorn without lingering
 
         await self._asgi_app(scope, receive, send_closing)
 
     def _stop_parser(self, error: problems.RestError) -> None:
         """Make the parser fail, so that `data_received` refuses the request with this error."""
         self._refusal = error
-        raise ValueError  # not `error`, whose traceback would keep what was received
+        raise ValueError  # a bare error: the traceback of `error` would keep what was received
 
     def _start_head_timer(self) -> None:
         if self._head_timer is None:

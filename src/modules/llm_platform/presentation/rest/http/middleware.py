@@ -41,7 +41,7 @@ READ_HEADERS = frozenset(
 )
 FORWARDED_HEADERS = frozenset((b"x-forwarded-for",))  # read only if there are trusted proxies
 LIST_HEADERS = frozenset((b"accept", b"x-forwarded-for", b"x-request-id"))  # may be sent more than once
-SECURITY_HEADERS = (  # of all responses, unless the route sets its own
+SECURITY_HEADERS = (  # sent with all responses, unless the route sets its own
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -55,7 +55,7 @@ ALLOWED_HEADERS = (
     b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
     b"X-Request-ID"
 )
-MAX_SENT_SECRET_BYTES = 4096  # of a secret that comes in two parts of a body, in any notation
+MAX_SENT_SECRET_BYTES = 4096  # longest secret that is found where two parts of a body divide it, in any notation
 NO_APIS: Mapping[str, http_access.CompatibleApi] = {}
 
 
@@ -121,7 +121,7 @@ class GuardMiddleware:
                 await self._handle(scope, headers, receive, sender)
             except problems.ClientDisconnectedError:
                 return
-            except HTTPException:  # of a host's dependency; the application translates its own
+            except HTTPException:  # a host's dependency raised it; the application translates its own
                 raise
             except asyncio.CancelledError:
                 if not running.accept_interruption() or not await _send_error(problems.StoppingError(), scope, receive, sender):
@@ -147,7 +147,7 @@ class GuardMiddleware:
         try:
             if not key and api is not None and api.find_key and self._access.needs_key:
                 self._access.check_origin(path, headers)
-                set_current_caller(self._address(scope, headers))  # whose body it is until the key is known
+                set_current_caller(self._address(scope, headers))  # the caller of the body until the key is known
                 key, receive = await api.find_key(scope, headers, receive)
             scope[CALLER] = caller = self._access.check(path, headers, key)
         except (problems.UnauthorizedError, problems.BodyTooLargeError, problems.BodyTimeoutError):
@@ -261,10 +261,10 @@ class _Sender:
         self._request_id = request_id.encode("ascii")
         self._delayed_head: Message | None = None
         self._added: list[rate_limits.Header] = []
-        self.request_id_header = b""  # that also has the request id
+        self.request_id_header = b""  # includes the request id
         self.origin = origin
         self.has_started = False
-        self.status = CLIENT_CLOSED  # until a response begins
+        self.status = CLIENT_CLOSED  # kept until a response begins
         self.is_complete = False
 
     async def __call__(self, message: Message) -> None:

@@ -24,11 +24,11 @@ ErrorFormat = Callable[[AppException, Mapping[str, Any]], tuple[int, Mapping[str
 DEFAULT_RETRY_AFTER_S = 5
 MAX_RETRY_AFTER_S = 86_400
 MAX_INSTANCE_CHARS = 200
-QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"  # of the draft for RateLimit
+QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"  # type in the draft for RateLimit
 RETRY_STATUSES = frozenset({429, 503})
 # Problem statuses of a route, for OpenAPI.
-COMMON_STATUSES = (403, 500, 503)  # of all routes
-ACCESS_STATUSES = (401, 421, 429)  # of all routes except the probes
+COMMON_STATUSES = (403, 500, 503)  # statuses of all routes
+ACCESS_STATUSES = (401, 421, 429)  # statuses of all routes except the probes
 PROBE_STATUSES = (421,)
 BODY_STATUSES = (408, 413, 415, 422)
 UPSTREAM_STATUSES = (502,)  # an upstream returned an error; an unreachable one is a 503

@@ -1,4 +1,4 @@
-"""Who a request counts for, and what a response says about the limits.
+"""Rate limits of a request: the caller that it counts for, and the fields of the response.
 
 The fields RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-11.
 """
@@ -130,7 +130,8 @@ class WrongKeyLimit:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._refused: dict[str, tuple[LimitState, float]] = {}  # by address, with the end of the refusal
+        # Keyed by address; the state and the end of the refusal.
+        self._refused: dict[str, tuple[LimitState, float]] = {}
         self._used: dict[tuple[str, str], None] = {}  # addresses with the keys that they have used
 
     def refuse(self, address: str, exceeded: LimitState) -> RateLimitedError:

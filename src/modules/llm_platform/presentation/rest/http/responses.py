@@ -28,9 +28,9 @@ JSON = "application/json"
 ANSWER = "llm_platform.answer"  # key in the ASGI scope: the answer that is sent, for the log line of the request
 ERROR = "llm_platform.error"  # key in the ASGI scope: the code of the error that is sent, for the log line
 MAX_UPLOADS = 4  # bodies with files that are received at once; each takes up to 50 MB until its files are decoded
-MAX_RUNS_OVER_FILES = 8  # at once; each holds its files and their index, up to 100 MB
+MAX_RUNS_OVER_FILES = 8  # concurrent runs; each holds its files and their index, up to 100 MB
 TOO_MANY_FILES = "The server reads as many files as it may: try again in a few seconds, or leave the files out"
-MAX_CRAWLS = 10  # at once; each may hold 50 MB
+MAX_CRAWLS = 10  # concurrent crawls; each may hold 50 MB
 TOO_MANY_CRAWLS = "The server crawls as many sites as it may: try again in a few seconds"
 CALLER = "llm_platform.caller"  # key in the ASGI scope: the Caller, set by GuardMiddleware
 SERVER = "llm_platform.server"  # key in the ASGI scope: the ServerState, set by GuardMiddleware
@@ -49,7 +49,8 @@ class ServerState:
         self.kept_answers = KeptAnswers()
         self.crawls = ResearchAdmission(MAX_CRAWLS, refusal=TOO_MANY_CRAWLS)
         self.streams: Counter[str] = Counter()  # open event streams of background runs, by caller
-        self.calls: Counter[tuple[str, str]] = Counter()  # of APIs whose clients ask for their use: by caller and endpoint
+        # Calls of APIs whose clients ask for their use, keyed by caller and endpoint.
+        self.calls: Counter[tuple[str, str]] = Counter()
 
     @property
     def rate_limiter(self) -> IRateLimiter | None:

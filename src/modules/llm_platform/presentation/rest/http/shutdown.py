@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-INTERRUPTION_S: Final = 1.0  # for interrupted requests to send their error
+INTERRUPTION_S: Final = 1.0  # time for interrupted requests to send their error
 
 SignalHandler = Callable[[int, FrameType | None], Any]
 

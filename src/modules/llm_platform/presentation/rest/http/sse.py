@@ -56,7 +56,7 @@ class EventEncoder(Protocol[EncodedEvent]):
 
 
 class NumberedEvents:
-    """Each event under its type, with an `id:` that counts up."""
+    """Sends each event under its type, with an `id:` that counts up."""
 
     def __init__(self) -> None:
         self._sent = 0

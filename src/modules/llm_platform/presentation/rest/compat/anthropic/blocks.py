@@ -22,7 +22,7 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import EXTEN
 CITED: Final = ("supported", "partial")  # verdicts of a citation: what the quote bears out, whole or in part
 OPAQUE_CHARS: Final = 24
 
-_MARKERS = re.compile(r"(?:[^\S\n]*\[\d{1,4}\])*[.!?…。！？]*\s*")  # behind a cited sentence
+_MARKERS = re.compile(r"(?:[^\S\n]*\[\d{1,4}\])*[.!?…。！？]*\s*")  # markers and stops behind a cited sentence
 
 Block = dict[str, Any]
 
@@ -81,7 +81,7 @@ class MessageBlocks:
         sources = {source.index: source for source in response.sources}
         for start, end, citations in _sentences(response):
             before = text[done:start]
-            if any(map(str.isalnum, before)):  # else a bullet, which stays with its sentence
+            if any(map(str.isalnum, before)):  # otherwise it is a bullet, which stays with its sentence
                 yield {"type": "text", "text": before}
                 done = start
             if end > done:

@@ -16,14 +16,14 @@ from modules.llm_platform.presentation.rest.compat import chat_completions, clie
 from modules.llm_platform.presentation.rest.compat.openai.models import ModelName
 
 MAX_STOPS: Final = 16
-MAX_BLOCKS: Final = 1000  # of one message: an answer of ours has one for each cited sentence
+MAX_BLOCKS: Final = 1000  # blocks of one message: an answer of ours has one for each cited sentence
 DEEP_SEARCHES: Final = 3
 NO_SERVER_TOOLS: Final = "a research model has no such tool: it searches and reads by itself. Leave it out"
 CLIENT_TYPES: Final = ("bash_", "computer_", "memory_", "text_editor_")
 TOOL_RESULT: Final = "tool_result"
 SERVED_TOOLS: Final = ("web_search", "web_fetch")
 ONLY_TEXT: Final = "only blocks of text are read: put the content of files into the text"
-WEB_SEARCH_PATTERN: Final = r"^web_search_\d{8}$"  # as JSON Schema writes it
+WEB_SEARCH_PATTERN: Final = r"^web_search_\d{8}$"  # written as JSON Schema does
 WEB_SEARCH: Final = re.compile(r"web_search_\d{8}\Z")
 WEB_FETCH: Final = re.compile(r"web_fetch_\d{8}\Z")  # a research run reads the pages that it finds
 
@@ -89,7 +89,7 @@ Tool = Annotated[
 
 
 class AnthropicToolChoice(BaseModel, extra="allow", frozen=True):
-    """Which tool to call. A research run searches in any case."""
+    """Names the tool to call. A research run searches in any case."""
 
     type: Annotated[str, Field(max_length=100)]
     name: str | None = None

@@ -21,7 +21,8 @@ from modules.llm_platform.presentation.rest.compat.anthropic.blocks import Block
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_object
 from shared.exceptions import AppException
 
-ERROR_TYPES: Final[Mapping[int, str]] = {  # by status; any other below 500 is an invalid request, from there on an API error
+# Keyed by status; any other below 500 is an invalid request, from there on an API error.
+ERROR_TYPES: Final[Mapping[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "authentication_error",
     HTTPStatus.FORBIDDEN: "permission_error",
     HTTPStatus.NOT_FOUND: "not_found_error",
@@ -30,7 +31,7 @@ ERROR_TYPES: Final[Mapping[int, str]] = {  # by status; any other below 500 is a
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
     HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
 }
-STOP_REASONS: Final[Mapping[str, str]] = {  # of a language model
+STOP_REASONS: Final[Mapping[str, str]] = {  # what a language model reports
     "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use",
 }
 

@@ -15,7 +15,7 @@ from modules.llm_platform.presentation.rest.compat.dialect import error_response
 from modules.llm_platform.presentation.rest.http.problems import RestError
 from modules.llm_platform.presentation.rest.http.responses import services
 
-router = APIRouter(prefix="/v1", tags=["compatible"])  # of all routes of the dialect
+router = APIRouter(prefix="/v1", tags=["compatible"])  # all routes of the dialect
 
 DEPTHS: Final[Mapping[str, Depth]] = {
     "research-shallow": "shallow",

@@ -27,7 +27,8 @@ REFUSED: Final = {
 }
 NO_TOOL: Final = "a language model takes functions only, and only the research models search: leave it out"
 IGNORED: Final = ("max_tool_calls", "include", "store")
-FIELDS: Final = {"reasoning_effort": "reasoning", "response_format": "text"}  # of chat completions: where this API has them
+# Fields of chat completions, and where this API has them.
+FIELDS: Final = {"reasoning_effort": "reasoning", "response_format": "text"}
 
 
 async def respond(request: Request, body: OpenaiResponsesRequest) -> Response:

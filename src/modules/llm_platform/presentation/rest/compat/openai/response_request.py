@@ -21,11 +21,12 @@ MAX_METADATA: Final = 16  # the vendor's limits
 MAX_METADATA_KEY_CHARS: Final = 64
 MAX_METADATA_CHARS: Final = 512
 MAX_INCLUDES: Final = 20
-DEEP_SEARCHES: Final = 6  # which a deep research run makes at most
+DEEP_SEARCHES: Final = 6  # a deep research run makes at most this many
 SEARCHES: Final = ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11")
-SERVED_OPTIONS: Final = {"type", "filters"}  # of a search
+SERVED_OPTIONS: Final = {"type", "filters"}  # options of a search
 CODE_INTERPRETER: Final = "code_interpreter"  # examples of deep research send it along; a research run computes nothing
-SAMPLING: Final = ("temperature", "top_p", "tool_choice", "parallel_tool_calls", "reasoning")  # of a language model
+# Options of a language model.
+SAMPLING: Final = ("temperature", "top_p", "tool_choice", "parallel_tool_calls", "reasoning")
 FUNCTION: Final[dict[str, Any]] = {"type": "function", "description": None, "parameters": None, "strict": False}
 
 

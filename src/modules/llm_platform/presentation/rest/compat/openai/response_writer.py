@@ -37,8 +37,9 @@ UNUSED: Final[Mapping[str, Any]] = {
 
 
 class OpenaiResponseWriter(ResponseWriter):
-    """Each search is an item `web_search_call`; the message after them has the citations as annotations. A language model may
-    call tools of the client: each call is an item `function_call`. So is the answer of a research run whose tool was forced.
+    """Writes each search as an item `web_search_call`; the message after them has the citations as annotations. A language
+    model may call tools of the client: each call is an item `function_call`. So is the answer of a research run whose tool
+    was forced.
     """
 
     unused = UNUSED
@@ -129,7 +130,7 @@ class OpenaiResponseWriter(ResponseWriter):
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         if isinstance(answer, LLMResponse) and answer.tool_calls and not self._calls:
-            if rest := text[len(self._text):]:  # before the calls, as in a stream
+            if rest := text[len(self._text):]:  # text goes before the calls, as in a stream
                 yield from self._delta(rest)
             for index, call in enumerate(answer.tool_calls):
                 yield from self._call_part({"index": index, **call})

@@ -17,7 +17,7 @@ from modules.llm_platform.presentation.rest.http.openapi import data_stream_resp
 ERRORS: Final = dialect.error_responses(400, 404)
 MAX_ITEMS: Final = 100
 FUNCTION_ITEMS: Final = ("function_call", "function_call_output")
-ITEMS: Final = 20  # of a page, unless `limit` says otherwise
+ITEMS: Final = 20  # items of a page, unless `limit` says otherwise
 STREAM: Final = "The response as it is now; with `stream`, its events after `starting_after`."
 
 # The client of the vendor sends lists with brackets.

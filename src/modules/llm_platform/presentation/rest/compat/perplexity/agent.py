@@ -31,7 +31,7 @@ MAX_STEPS: Final = 100  # the vendor's limits
 MAX_MODELS: Final = 5
 MAX_NAME_CHARS: Final = 320
 SHALLOW_STEPS: Final = 1  # `max_steps` that one search takes
-DEEP_STEPS: Final = 9  # up to which a research run is deep at most: the vendor's own deep research takes ten
+DEEP_STEPS: Final = 9  # a request for more steps is a report: the vendor's own deep research takes ten
 REFUSED: Final = {
     "profile": "profiles are not stored: send effort, tools and instructions",
     "skills": "skills are not supported",
@@ -118,7 +118,7 @@ class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
         if depth is None:
             return None
         if self.urls:
-            return "report"  # which alone reads given addresses
+            return "report"  # only a report reads given addresses
         steps = self.max_steps or MAX_STEPS
         if steps <= SHALLOW_STEPS:
             return "shallow"
@@ -209,7 +209,7 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
     filters: Sequence[SearchFilters] = body.filters
     fields: dict[str, Any] = {"urls": body.urls} if body.urls else {}
     if body.urls and body.searches:
-        fields["sources"] = ("web",)  # beside the addresses, which are all that is read otherwise
+        fields["sources"] = ("web",)  # otherwise only the given addresses are read
     return chat_completions.research_request(
         body.conversation.messages,
         depth,

@@ -20,9 +20,9 @@ class AgentResponseWriter(ResponseWriter):
     def __init__(self, response_id: str, envelope: Envelope) -> None:
         super().__init__(response_id, envelope)
         self._queries: list[str] = []
-        self._found: dict[str, FoundResult] = {}  # by address
+        self._found: dict[str, FoundResult] = {}  # keyed by address
         self._sources: tuple[SourceRef, ...] = ()
-        self._excerpts: dict[str, str] = {}  # of the held texts, by address
+        self._excerpts: dict[str, str] = {}  # excerpts of the held texts, keyed by address
         self._read: list[str] = []  # addresses
 
     def _create(self) -> Iterator[Object]:

@@ -22,16 +22,17 @@ from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.responses import caller_id, services
 
-API: Final = "perplexity/async"  # of stored runs
+API: Final = "perplexity/async"  # name of the API in stored runs
 MAX_KEY_CHARS: Final = 255
 ID_CHARS: Final = 32
 PAGE: Final = 20
-MODEL: Final = "model"  # in the stored request of the client
+MODEL: Final = "model"  # key in the stored request of the client
 TOOL: Final = "tool"  # there, too: the name of the one that the answer calls
 MODELS: Final[Mapping[Depth, str]] = {"shallow": "sonar", "deep": "sonar-pro", "report": "sonar-deep-research"}
 
 Status = Literal["CREATED", "IN_PROGRESS", "COMPLETED", "FAILED"]
-STATUSES: Final[Mapping[str, Status]] = {"queued": "CREATED", "running": "IN_PROGRESS", "done": "COMPLETED"}  # else FAILED
+# Any other status is FAILED.
+STATUSES: Final[Mapping[str, Status]] = {"queued": "CREATED", "running": "IN_PROGRESS", "done": "COMPLETED"}
 
 
 class PerplexityAsyncRequest(dialect.DialectBody, frozen=True):

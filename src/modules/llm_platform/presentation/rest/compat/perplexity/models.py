@@ -9,7 +9,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
 from modules.llm_platform.presentation.rest.compat.openai.models import OpenaiModels, described
 
-router = APIRouter(prefix="/perplexity", tags=["compatible"])  # of all routes of the dialect
+router = APIRouter(prefix="/perplexity", tags=["compatible"])  # all routes of the dialect
 
 DEPTHS: Final[Mapping[str, Depth]] = {
     "sonar": "shallow",
@@ -31,7 +31,7 @@ EFFORTS: Final[Mapping[str, Depth]] = {
     "advanced-deep-research": "report",
     **DEPTHS,
 }
-VENDOR: Final = "perplexity/"  # in front of a name of the vendor's own model
+VENDOR: Final = "perplexity/"  # prefix of the vendor's own models
 
 
 def depth_of(name: str) -> Depth | None:

@@ -73,7 +73,7 @@ _BY_TYPE: Final[Mapping[str, type[BaseModel]]] = {
 
 
 def _item(value: Any) -> Any:
-    """Each item by its type, so that an error has the place of the item and not one for each kind."""
+    """Validate an item by its type, so that an error has the place of the item and not one for each kind."""
     return TypeAdapter(_model_of(value)).validate_python(value)
 
 

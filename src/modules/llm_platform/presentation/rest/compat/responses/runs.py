@@ -28,7 +28,7 @@ from modules.llm_platform.presentation.rest.http.sse import HEARTBEAT, EventStre
 from modules.llm_platform.presentation.rest.research_job_routes import check_streams, follow
 
 DONE: Final = "done"  # type of the last event of a run with an answer
-MAX_EVENT: Final = (1 << 53) - 1  # which every client can read
+MAX_EVENT: Final = (1 << 53) - 1  # every client can read numbers up to this
 NOT_STORED: Final = "a background response is stored until it is fetched: leave store out"
 # Of a foreground answer; its text is in Done.
 STORED_EVENTS: Final = (

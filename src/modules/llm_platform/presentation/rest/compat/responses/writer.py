@@ -35,7 +35,7 @@ from shared.exceptions import AppException
 
 Object = dict[str, Any]
 Step = Planned | Searched | Read | SourcesNumbered | ModelPart
-MESSAGE_ID: Final = "msg_"  # before the id of the response
+MESSAGE_ID: Final = "msg_"  # prefix of a message id, followed by the id of the response
 NOTHING_SENT: Final = -1  # the number before the first event of a stream
 
 
@@ -70,7 +70,7 @@ class ResponseWriter(ABC):
         self.ended_at: int | None = None  # seconds since 1970, of a background run
         self._text = ""
         self._void = ""  # the text up to the end of the last notice that the answer begins anew
-        self._place: int | None = None  # of the message in the output
+        self._place: int | None = None  # index of the message in the output
         self._is_created = self._is_started = False
 
     @property
@@ -196,7 +196,7 @@ class ResponseWriter(ABC):
         """Yield what is sent for an answer that calls the tool of the envelope, and set `final`."""
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
-        if rest := text[len(self._text):]:  # of a stored foreground answer, or one in JSON, whose tokens are not sent
+        if rest := text[len(self._text):]:  # a stored foreground answer, or one in JSON, sends no tokens
             yield from self._delta(rest)
         yield from self._opened()
         yield from self._close(text, answer)

@@ -21,11 +21,11 @@ from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, server_state, services
 
-ANSWER_SHARE: Final = 0.9  # of `timeout`, after which the client no longer waits
-EXCERPT_SHARE: Final = 0.95  # of `timeout`, after which no page is ranked
-CHUNK_TOKENS: Final = 125  # of `chunks_per_source`
-CHUNK_CHARS: Final = 500  # about as long
-MAX_RANKED_CHARS: Final = 500_000  # of a page whose passages are ranked, in 0.5 s
+ANSWER_SHARE: Final = 0.9  # share of `timeout`, after which the client no longer waits
+EXCERPT_SHARE: Final = 0.95  # share of `timeout`, after which no page is ranked
+CHUNK_TOKENS: Final = 125  # size of one of the `chunks_per_source`
+CHUNK_CHARS: Final = 500  # about the same length
+MAX_RANKED_CHARS: Final = 500_000  # longest page whose passages are ranked, in 0.5 s
 MAX_CHUNKS: Final = 5
 
 
@@ -61,7 +61,9 @@ class TavilyMapRequest(TavilyBody, frozen=True):
 
 
 class TavilyCrawlRequest(TavilyMapRequest, frozen=True):
-    """As for a map; the texts are Markdown. `chunks_per_source` shortens them to what fits the instructions."""
+    """The request of a crawl, as that of a map; the texts are Markdown. `chunks_per_source` shortens them to what fits the
+    instructions.
+    """
 
     chunks_per_source: int | None = Field(default=None, ge=1, le=MAX_CHUNKS, strict=True)
     extract_depth: Literal["basic", "advanced"] = "basic"

@@ -38,7 +38,7 @@ from shared.exceptions import AppException
 Model = Literal["mini", "pro", "auto"]
 DEPTHS: Final[Mapping[Model, Depth]] = {"mini": "deep", "auto": "deep", "pro": "report"}
 STATUSES: Final = {"queued": "pending", "running": "in_progress", "done": "completed"}  # others: failed
-API: Final = "tavily"  # of stored runs
+API: Final = "tavily"  # name of the API in stored runs
 REFUSED: Final = {"files": "files are not read: put their text into input"}
 STREAM: Final = "The steps, the text and the sources as `chat.completion.chunk` objects, and the event `done`."
 END_OF_STREAM: Final = b"event: done\n\n"
