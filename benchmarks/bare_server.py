@@ -26,9 +26,9 @@ async def _admit(_guard: UpstreamGuard) -> int:
     return 0
 
 
-def _replace(place: object, **parts: object) -> None:
+def _replace(position: object, **parts: object) -> None:
     for name, part in parts.items():
-        setattr(place, name, part)
+        setattr(position, name, part)
 
 
 def _make_app() -> Any:

@@ -82,9 +82,9 @@ async def main() -> None:
     with ExitStack() as stack:
         ports = {app: stack.enter_context(running(app, upstream))[1] for app in (OURS, FLOOR)}
         for number in range(-1, ROUNDS):  # the first round warms up
-            for place, name in enumerate(sorted(DOORS, reverse=number % 2 == 0)):
+            for position, name in enumerate(sorted(DOORS, reverse=number % 2 == 0)):
                 door = DOORS[name]
-                times = await first(door, ports[door.app], topic(1000 + number * len(DOORS) + place))
+                times = await first(door, ports[door.app], topic(1000 + number * len(DOORS) + position))
                 if number >= 0:
                     found[name].append(times)
     figures = {

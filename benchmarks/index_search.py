@@ -48,11 +48,11 @@ def documents(texts: list[str], vectors: Any) -> Iterator[list[Document]]:
 
     noise = np.random.default_rng(SEED)
     for first in range(0, PASSAGES, STORED_AT_ONCE):
-        places = np.arange(first, min(first + STORED_AT_ONCE, PASSAGES)) % len(texts)
-        moved = vectors[places] + noise.uniform(-NOISE, NOISE, (len(places), vectors.shape[1]))
+        positions = np.arange(first, min(first + STORED_AT_ONCE, PASSAGES)) % len(texts)
+        moved = vectors[positions] + noise.uniform(-NOISE, NOISE, (len(positions), vectors.shape[1]))
         passages = [
-            EmbeddedPassage(_passage(first + n, texts[place]), vector)
-            for n, (place, vector) in enumerate(zip(places, moved.tolist(), strict=True))
+            EmbeddedPassage(_passage(first + n, texts[position]), vector)
+            for n, (position, vector) in enumerate(zip(positions, moved.tolist(), strict=True))
         ]
         yield [_document(passages[n : n + PER_DOCUMENT]) for n in range(0, len(passages), PER_DOCUMENT)]
 
@@ -66,16 +66,16 @@ def _document(passages: list[EmbeddedPassage]) -> Document:
     return IndexedDocument(doc_id=doc_id, sha256=doc_id, passages=len(passages)), passages
 
 
-async def build(store: QdrantEdgeVectorStore, facts: Collection, filled: Iterator[list[Document]]) -> None:
-    await store.prepare(facts)
+async def build(store: QdrantEdgeVectorStore, collection_info: Collection, filled: Iterator[list[Document]]) -> None:
+    await store.prepare(collection_info)
     for several in filled:
-        await store.replace_many(facts.name, several)
-    await store.finish(facts.name)
+        await store.replace_many(collection_info.name, several)
+    await store.finish(collection_info.name)
 
 
-def engine_s(shard: Any, facts: Collection, text: str, vector: Any) -> float:
+def engine_s(shard: Any, collection_info: Collection, text: str, vector: Any) -> float:
     edge = engine()
-    asked = hybrid_query(facts, text, vector)
+    asked = hybrid_query(collection_info, text, vector)
     words = edge.SparseVector(asked.words.indices, asked.words.values)
     lists = [edge.Query.Nearest(asked.vector, "d"), edge.Query.Nearest(words, "s")]
     request = edge.QueryRequest(
@@ -96,13 +96,13 @@ async def measure(work: Path) -> dict[str, Any]:
     _, texts = passages_of(write_documents(work / "documents", copies=1))
     embedder, store = WordllamaEmbedder(), QdrantEdgeVectorStore(work / "index")
     vectors = np.array([vector or [0.0] * embedder.dimension for vector in await embedder.embed(texts)])
-    facts = Collection(name=COLLECTION, embedder=embedder.name, dimension=embedder.dimension)
-    await build(store, facts, documents(texts, vectors))
+    collection_info = Collection(name=COLLECTION, embedder=embedder.name, dimension=embedder.dimension)
+    await build(store, collection_info, documents(texts, vectors))
     shard = engine().EdgeShard.load(str(next((work / "index" / COLLECTION).glob("g-*/"))))
     service = RetrievalService(embedder, store, COLLECTION, top_k=TOP_K)
     floor, ours = [], []
     for text in questions(texts):
-        floor.append(engine_s(shard, facts, text, (await embedder.embed([text]))[0]))
+        floor.append(engine_s(shard, collection_info, text, (await embedder.embed([text]))[0]))
         began = time.perf_counter()
         await service.search(RagSearch(query=text))
         ours.append(time.perf_counter() - began)

@@ -43,8 +43,8 @@ def in_turn(make: MakeBroker) -> dict[str, dict[str, float]]:
     """Floor and ours, one after the other, so that a drift of the machine hits both; the medians."""
     runs = [(throughput(make, FLOOR, MESSAGES), throughput(make, OURS, MESSAGES)) for _ in range(ROUNDS)]
     return {
-        name: {figure: median(run[place][figure] for run in runs) for figure in ("a_second", "cpu_us")}
-        for place, name in enumerate(("floor", "ours"))
+        name: {figure: median(run[position][figure] for run in runs) for figure in ("a_second", "cpu_us")}
+        for position, name in enumerate(("floor", "ours"))
     }
 
 

@@ -222,11 +222,11 @@ class Build:
     def _copy(self, image: Image, instruction: Instruction) -> None:
         *sources, target = instruction.words
         source_root = self._images[instruction.flags["from"]].root if "from" in instruction.flags else self._context
-        place = Path(image.root + str(Path(image.workdir, target)))
+        position = Path(image.root + str(Path(image.workdir, target)))
         for name in sources:
             source = Path(f"{source_root}/{name}")
             is_folder = source.is_dir()
-            into = place / source.name if not is_folder and (target.endswith("/") or len(sources) > 1) else place
+            into = position / source.name if not is_folder and (target.endswith("/") or len(sources) > 1) else position
             into.parent.mkdir(parents=True, exist_ok=True)
             owner = [] if "from" in instruction.flags else ["--no-preserve=ownership"]
             subprocess.run(["cp", "-a", *owner, f"{source}/." if is_folder else str(source), str(into)], check=True)

@@ -33,8 +33,8 @@ from modules.llm_platform.infrastructure.models.wordllama_embedder import Wordll
 def write(asked: FaqSet, folder: Path) -> None:
     """A file for each section, named by its place."""
     folder.mkdir()
-    for place, section in enumerate(asked.sections):
-        (folder / f"{place}.md").write_text(section.markdown, encoding="utf-8")
+    for position, section in enumerate(asked.sections):
+        (folder / f"{position}.md").write_text(section.markdown, encoding="utf-8")
 
 
 async def compare(asked: FaqSet, folder: Path) -> tuple[Figures, Figures]:
@@ -54,12 +54,12 @@ async def compare(asked: FaqSet, folder: Path) -> tuple[Figures, Figures]:
 
 async def measure(service: RetrievalService, asked: FaqSet) -> Figures:
     gains, recalls = [], []
-    for question, places in asked.questions.items():
+    for question, positions in asked.questions.items():
         found = await service.search(RagSearch(query=question, top_k=RANKED))
-        right = [int(Path(hit.doc_id).stem) in places for hit in found.hits]
-        best = sum(1 / math.log2(place + 2) for place in range(min(len(places), RANKED)))
-        gains.append(sum(1 / math.log2(place + 2) for place, hit in enumerate(right) if hit) / best)
-        recalls.append(sum(right[:RECALLED]) / min(len(places), RECALLED))
+        right = [int(Path(hit.doc_id).stem) in positions for hit in found.hits]
+        best = sum(1 / math.log2(position + 2) for position in range(min(len(positions), RANKED)))
+        gains.append(sum(1 / math.log2(position + 2) for position, hit in enumerate(right) if hit) / best)
+        recalls.append(sum(right[:RECALLED]) / min(len(positions), RECALLED))
     return Figures(sum(gains) / len(gains), sum(recalls) / len(recalls))
 
 

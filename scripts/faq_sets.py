@@ -116,7 +116,7 @@ def build(folder: Path, source: Source) -> FaqSet:
         if len(made.sections) < SECTIONS:
             for _, text in _sections(page.text, None, asks=False):
                 _add(made, page.title, _unlisted(text, known), None)
-    answered = [question for question, places in made.questions.items() if _words(made, places) >= LEAST_ANSWER]
+    answered = [question for question, positions in made.questions.items() if _words(made, positions) >= LEAST_ANSWER]
     chosen = chance.sample(answered, min(QUESTIONS, len(answered)))
     made.questions = {question: made.questions[question] for question in chosen}
     return made
@@ -124,15 +124,15 @@ def build(folder: Path, source: Source) -> FaqSet:
 
 def _pages(folder: Path, source: Source) -> Iterator[tuple[str, DocumentText]]:
     """The name of each, from the documentation's folder on, and what it holds."""
-    places = [place for name in source.folders for place in sorted(folder.glob(name))]
-    if not places:
+    positions = [position for name in source.folders for position in sorted(folder.glob(name))]
+    if not positions:
         raise SystemExit(f"There is no {' or '.join(source.folders)} in {folder}: make faq-quality fetches them")
-    for place in places:
-        with closing(FileDocumentSource().walk([place])) as found:
+    for position in positions:
+        with closing(FileDocumentSource().walk([position])) as found:
             for entry in found:
                 if isinstance(entry, LeftOut):
                     continue
-                name = f"{place.relative_to(folder)}/{entry.doc_id}"
+                name = f"{position.relative_to(folder)}/{entry.doc_id}"
                 if _LEFT_OUT.search(name) or not re.search(source.pages, name):
                     continue
                 page = entry.read()
@@ -191,5 +191,5 @@ def _add(made: FaqSet, title: str, text: str, question: str | None) -> None:
     made.sections.append(Section(title, text.strip()))
 
 
-def _words(made: FaqSet, places: list[int]) -> int:
-    return sum(len(made.sections[place].text.split()) for place in places)
+def _words(made: FaqSet, positions: list[int]) -> int:
+    return sum(len(made.sections[position].text.split()) for position in positions)

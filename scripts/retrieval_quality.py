@@ -109,8 +109,8 @@ async def measure(service: RetrievalService, questions: dict[Labelled, int]) -> 
     for asked, count in questions.items():
         found = await service.passages(RagSearch(query=asked.question, top_k=RANKED))
         right = [asked.is_answered_by(passage.passage) for passage in found.passages]
-        best = sum(1 / math.log2(place + 2) for place in range(min(count, RANKED)))
-        gains.append(sum(1 / math.log2(place + 2) for place, hit in enumerate(right) if hit) / best)
+        best = sum(1 / math.log2(position + 2) for position in range(min(count, RANKED)))
+        gains.append(sum(1 / math.log2(position + 2) for position, hit in enumerate(right) if hit) / best)
         recalls.append(sum(right[:RECALLED]) / min(count, RECALLED))
         if not any(right):
             missed.append(asked.question)

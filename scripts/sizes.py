@@ -136,8 +136,8 @@ def complexities() -> list[Complexity]:
     for row in json.loads(done.stdout):
         match = COMPLEXITY.fullmatch(row["message"])
         if match is not None:
-            place = f"{Path(row['filename']).relative_to(ROOT)}:{row['location']['row']}"
-            found.append(Complexity(int(match[2]), match[1], place))
+            position = f"{Path(row['filename']).relative_to(ROOT)}:{row['location']['row']}"
+            found.append(Complexity(int(match[2]), match[1], position))
     return sorted(found, key=lambda function: -function.value)
 
 

@@ -71,9 +71,9 @@ def rouge_l(text: str, reference: str) -> float:
     lengths = [0] * (len(theirs) + 1)
     for word in ours:
         diagonal = 0
-        for place, other in enumerate(theirs, 1):
-            diagonal, lengths[place] = (
-                lengths[place],
-                diagonal + 1 if word == other else max(lengths[place], lengths[place - 1]),
+        for position, other in enumerate(theirs, 1):
+            diagonal, lengths[position] = (
+                lengths[position],
+                diagonal + 1 if word == other else max(lengths[position], lengths[position - 1]),
             )
     return 2 * lengths[-1] / (len(ours) + len(theirs)) if lengths[-1] else 0.0

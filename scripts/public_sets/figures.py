@@ -42,8 +42,8 @@ def with_interval(name: str, figure: Callable[[Sequence[T]], float], items: Sequ
 
 def ndcg(right: Sequence[bool], relevant: int) -> float:
     """Normalised discounted cumulative gain of a ranking, of which `relevant` documents exist."""
-    best = sum(1 / math.log2(place + 2) for place in range(min(relevant, len(right))))
-    return sum(1 / math.log2(place + 2) for place, hit in enumerate(right) if hit) / best if best else 0.0
+    best = sum(1 / math.log2(position + 2) for position in range(min(relevant, len(right))))
+    return sum(1 / math.log2(position + 2) for position, hit in enumerate(right) if hit) / best if best else 0.0
 
 
 class Failures:

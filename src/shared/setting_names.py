@@ -192,8 +192,8 @@ def _rewrite_detail(
 ) -> InitErrorDetails:
     first, *rest = detail["loc"]
     field = next(name for name in table.model_fields if first in names_of(table.model_fields, name))
-    place = ".".join(str(part) for part in rest if part != "[key]")
-    inside = f"({place}) " if len(rest) > 1 else ""  # JSON values need it, comma lists do not
+    position = ".".join(str(part) for part in rest if part != "[key]")
+    inside = f"({position}) " if len(rest) > 1 else ""  # JSON values need it, comma lists do not
     shown = example_of(table.model_fields, field)
     if shown.endswith("="):  # a secret has no default and no example
         shown += "your-key"

@@ -75,7 +75,9 @@ class TestWrapped(LLMProviderContract):
 
 
 def routed(*scripts: list[str | Exception | BrokenStream], delay_s: float = 0.0) -> LLMRouter:
-    return router(*(FakeLLM(script, name=f"model {place}", delay_s=delay_s) for place, script in enumerate(scripts)))
+    return router(
+        *(FakeLLM(script, name=f"model {position}", delay_s=delay_s) for position, script in enumerate(scripts))
+    )
 
 
 class TestRouterWithTwo(LLMProviderContract):

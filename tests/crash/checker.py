@@ -44,7 +44,7 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
@@ -74,7 +74,7 @@ def judge(records: Iterable[Record], quiet: Iterable[Iterable[Record]] = ()) -> 
     no outcome there is a problem although it has one now: the next worker that started may have answered it.
     """
     asked, told = _asked_and_told(records)
-    problems = [f"an outcome that nobody asked for: {told[name][0].place}" for name in told if name not in asked]
+    problems = [f"an outcome that nobody asked for: {told[name][0].position}" for name in told if name not in asked]
     for moment in quiet:
         problems += _stranded(moment)
     for name, requests in asked.items():
@@ -96,7 +96,7 @@ def _stranded(moment: Iterable[Record]) -> Iterator[str]:
     for name, requests in asked.items():
         missing = len(requests) - len(told.get(name, ()))
         if missing > 0:
-            yield f"not answered while workers were up: {name.stage} {name.request_id!r}, asked at {requests[-1].place}"
+            yield f"not answered while workers were up: {name.stage} {name.request_id!r}, asked at {requests[-1].position}"
 
 
 def committed_too_early(records: Iterable[Record], committed: Mapping[tuple[str, int], int]) -> Iterator[str]:
@@ -107,7 +107,7 @@ def committed_too_early(records: Iterable[Record], committed: Mapping[tuple[str,
     for name, requests in asked.items():
         passed = [one for one in requests if one.offset < committed.get((one.topic, one.partition), 0)]
         if len(passed) > len(told.get(name, ())):
-            yield f"committed without an outcome: {name.stage} {name.request_id!r}, asked at {passed[-1].place}"
+            yield f"committed without an outcome: {name.stage} {name.request_id!r}, asked at {passed[-1].position}"
 
 
 def _by_name(records: Iterable[Record], topics: Iterable[str], named: Any) -> dict[Name, list[Record]]:
@@ -136,10 +136,10 @@ def _of_one(name: Name, requests: Sequence[Record], outcomes: Sequence[Record]) 
     """What is wrong with the outcomes of one id."""
     which = f"{name.stage} {name.request_id!r}"
     if not outcomes:
-        yield f"lost: {which}, asked at {requests[0].place}"
+        yield f"lost: {which}, asked at {requests[0].position}"
         return
     if len({(one.topic, one.value) for one in outcomes}) > 1:
-        yield f"contradicted: {which} is {' and '.join(sorted({one.place for one in outcomes}))}"
+        yield f"contradicted: {which} is {' and '.join(sorted({one.position for one in outcomes}))}"
     asked = Counter((one.key, one.headers) for one in requests)
     told = Counter((one.key, tuple(header for header in one.headers if header != REUSED)) for one in outcomes)
     for (key, _), count in (asked - told).items():
@@ -180,7 +180,7 @@ def _out_of_order(asked: Mapping[Name, Sequence[Record]], told: Mapping[Name, Se
             continue
         for one, after in pairwise(answers):
             if after.offset < one.offset:
-                yield f"out of order: {after.place} with the key {key!r} should come after {one.place}"
+                yield f"out of order: {after.position} with the key {key!r} should come after {one.position}"
 
 
 def _code(outcome: Record) -> str:
@@ -244,9 +244,9 @@ async def _read(consumer: AIOKafkaConsumer) -> list[Record]:
     partitions = consumer.assignment()
     if any((await consumer.beginning_offsets(partitions)).values()):
         raise RuntimeError("the broker does not have the beginning of its topics any more")
-    ends = {place: end for place, end in (await consumer.end_offsets(partitions)).items() if end}
+    ends = {position: end for position, end in (await consumer.end_offsets(partitions)).items() if end}
     found: list[Record] = []
-    while any([await consumer.position(place) < end for place, end in ends.items()]):
+    while any([await consumer.position(position) < end for position, end in ends.items()]):
         for records in (await consumer.getmany(timeout_ms=100)).values():
             found += [
                 Record(one.topic, one.partition, one.offset, one.key, one.value, tuple(one.headers)) for one in records

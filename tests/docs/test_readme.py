@@ -86,7 +86,7 @@ def as_curl_sends(client: httpx2.AsyncClient, command: str) -> httpx2.Request:
     assert options["-X"] == "POST"
     url = next(word for word in words if "localhost" in word)
     body = words[words.index("-d") + 1]
-    headers = [words[place + 1].split(": ") for place, word in enumerate(words) if word == "-H"]
+    headers = [words[position + 1].split(": ") for position, word in enumerate(words) if word == "-H"]
     sent = {"content-type": "application/x-www-form-urlencoded"} | {name.lower(): value for name, value in headers}
     return client.build_request("POST", url if "://" in url else f"http://{url}", content=body, headers=sent)
 

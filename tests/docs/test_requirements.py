@@ -56,10 +56,10 @@ def test_every_place_exists() -> None:
     missing = []
     for name, _, met, shown, *_ in rows():
         missing += [
-            (name, place)
+            (name, position)
             for bases, cell in (((ROOT / "src/modules/llm_platform", ROOT), met), ((ROOT / "tests",), shown))
-            for place in re.findall(r"`([\w/.]+)`", cell)
-            if not any((base / place).exists() for base in bases)
+            for position in re.findall(r"`([\w/.]+)`", cell)
+            if not any((base / position).exists() for base in bases)
         ]
     assert not missing, f"{PAGE} names paths that do not exist: {missing}. Name the files that took their places."
 
@@ -68,7 +68,7 @@ def test_every_path_of_the_architecture_page_exists() -> None:
     """The page names files in order, so a file that moved must be renamed there."""
     package = ROOT / "src/modules/llm_platform"
     bases = (package, ROOT / "src", ROOT)
-    places = re.findall(r"`([\w/]+\.(?:py|md)|[\w/]+/)`", text_of("docs/explanation/architecture.md"))
-    assert len(places) > MIN_PLACES
-    missing = [place for place in places if not any((base / place).exists() for base in bases)]
+    positions = re.findall(r"`([\w/]+\.(?:py|md)|[\w/]+/)`", text_of("docs/explanation/architecture.md"))
+    assert len(positions) > MIN_PLACES
+    missing = [position for position in positions if not any((base / position).exists() for base in bases)]
     assert not missing, f"docs/explanation/architecture.md names files that do not exist: {', '.join(missing)}."

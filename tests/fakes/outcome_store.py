@@ -59,19 +59,19 @@ class MemoryOutcomeStore(IOutcomeStore):
         self._check()
         removed = []
         for outcome in outcomes:
-            place = outcome.stage, outcome.tenant, outcome.request_id
-            stored = self._outcomes.get(place)
+            position = outcome.stage, outcome.tenant, outcome.request_id
+            stored = self._outcomes.get(position)
             removed.append(stored is not None and stored[1].body == outcome.body)
             if removed[-1]:
-                del self._outcomes[place]
+                del self._outcomes[position]
         return removed
 
     async def clean(self) -> int:
         self._check()
         before = self._clock() - self._ttl_s
-        old = [place for place, (stored_at, _) in self._outcomes.items() if stored_at < before]
-        for place in old:
-            del self._outcomes[place]
+        old = [position for position, (stored_at, _) in self._outcomes.items() if stored_at < before]
+        for position in old:
+            del self._outcomes[position]
         return len(old)
 
     async def probe(self) -> None:
@@ -139,15 +139,17 @@ class OutcomeStoreContract:
     async def test_tenants_are_independent(self, store: IOutcomeStore) -> None:
         """The same id of another tenant, or of none, is another request, also if tenant and id concatenate to the same text."""
         owners = ("", "a", "ab", "ünï", "ü", "1", *UNUSUAL_IDS)
-        places = [(tenant, request_id) for tenant in dict.fromkeys(owners) for request_id in ("s1", "bs1", "a", "\0s1")]
+        positions = [
+            (tenant, request_id) for tenant in dict.fromkeys(owners) for request_id in ("s1", "bs1", "a", "\0s1")
+        ]
         outcomes = [
             sample_outcome(request_id, body=repr((tenant, request_id)).encode(), tenant=tenant)
-            for tenant, request_id in places
+            for tenant, request_id in positions
         ]
         assert await store.put_if_absent(outcomes) == outcomes
-        assert [await store.get("search", request_id, tenant) for tenant, request_id in places] == outcomes
+        assert [await store.get("search", request_id, tenant) for tenant, request_id in positions] == outcomes
         assert await store.put_if_absent([sample_outcome("s1", body=b"later", tenant="a")]) == [
-            outcomes[places.index(("a", "s1"))]
+            outcomes[positions.index(("a", "s1"))]
         ]
         assert await store.get("search", "s1", "nobody") is None
 

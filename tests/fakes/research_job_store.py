@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from tests.fakes.tracing import PARENT
 
-from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest, Source
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, StoredSources
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import MEMORY, SqliteResearchJobStore
@@ -82,9 +82,11 @@ class ResearchJobStoreContract:
         job = NewResearchJob(
             "a", ResearchRequest(query=QUESTION), "owner", "label", api="openai", client_request={"metadata": {"k": "\x00"}}
         )
-        held = HeldSources(sources=(Source(index=1, title="t", url="https://example.org/", text="words"),))
+        sources_to_store = StoredSources(
+            sources=(Source(index=1, title="t", url="https://example.org/", text="words"),)
+        )
         for _ in range(2):  # the second one takes the place of the first
-            await store.record(job, [event(1, "started"), event(2, "failed", PROBLEM)], held, 2.0)
+            await store.record(job, [event(1, "started"), event(2, "failed", PROBLEM)], sources_to_store, 2.0)
         found = await store.get("owner", "a")
         assert found is not None
         assert (found.status, found.api, found.client_request, found.attempts) == ("done", "openai", job.client_request, 1)
@@ -94,7 +96,7 @@ class ResearchJobStoreContract:
         page = await store.events("owner", "a", 0, 10)
         assert page is not None
         assert ([event.number for event in page.events], page.is_last) == ([1, 2], True)
-        assert await store.sources("owner", "a") == held
+        assert await store.sources("owner", "a") == sources_to_store
         assert await store.claim("worker", LEASE_S) is None
         assert await store.get("", "a") is None
 
@@ -435,11 +437,11 @@ class ResearchJobStoreContract:
         await elapse(LEASE_S / 2)
         new = await claimed(store, "new")
         assert (new.id, new.attempts, new.last_event) == ("a", 2, 1)
-        held = HeldSources(sources=())
+        sources_to_store = StoredSources(sources=())
         for write in (
             store.renew(old, LEASE_S),
             store.append(old, [event(2)], PROGRESS),
-            store.put_sources(old, held),
+            store.put_sources(old, sources_to_store),
             store.finish(old, "done", [event(2)], PROGRESS),
         ):
             assert await is_lost(write)
@@ -500,9 +502,11 @@ class ResearchJobStoreContract:
         await store.add(new_job("a", "me"), MANY)
         job = await claimed(store)
         for text in ("old", "new é \u0000 😀"):
-            held = HeldSources(sources=(Source(index=1, title="t", url="https://example.org", text=text),))
-            await store.put_sources(job, held)
-        assert await store.sources("me", "a") == held
+            sources_to_store = StoredSources(
+                sources=(Source(index=1, title="t", url="https://example.org", text=text),)
+            )
+            await store.put_sources(job, sources_to_store)
+        assert await store.sources("me", "a") == sources_to_store
         assert await store.sources("you", "a") is None
 
     async def test_first_attempts_come_before_retries(self, store: IResearchJobStore, elapse: Elapse) -> None:
@@ -551,7 +555,7 @@ class ResearchJobStoreContract:
         for name in "ab":
             await store.add(new_job(name), MANY)
         job = await claimed(store)
-        await store.put_sources(job, HeldSources(sources=()))
+        await store.put_sources(job, StoredSources(sources=()))
         await store.finish(job, "failed", [event(1, "failed", PROBLEM)], PROGRESS)
         await elapse((TTL_DAYS - 1) * DAY_S)
         assert await store.clean() == 0

@@ -68,9 +68,9 @@ class SchemaRegistryContract:
 
     async def test_subjects_are_independent(self, registry: ISchemaRegistry) -> None:
         """Whatever characters their names have."""
-        for place, subject in enumerate(SUBJECTS):
+        for position, subject in enumerate(SUBJECTS):
             await registry.register(subject, FIRST)
-            for other in SUBJECTS[place + 1 :]:
+            for other in SUBJECTS[position + 1 :]:
                 assert await registry.find(other, FIRST) is None
             assert await registry.find(subject, SECOND) is None
 

@@ -66,9 +66,9 @@ class MemoryVectorStore(IVectorStore):
 
     async def prepare(self, collection: Collection) -> None:
         self._check()
-        facts = self._collections.setdefault(collection.name, _StoredCollection(collection)).collection
-        if (facts.embedder, facts.dimension) != (collection.embedder, collection.dimension):
-            raise embedder_mismatch(facts, collection)
+        collection_info = self._collections.setdefault(collection.name, _StoredCollection(collection)).collection
+        if (collection_info.embedder, collection_info.dimension) != (collection.embedder, collection.dimension):
+            raise embedder_mismatch(collection_info, collection)
 
     async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
         stored = self._stored(collection)

@@ -18,8 +18,8 @@ def a_document(doc_id: str, word: str) -> tuple[IndexedDocument, list[EmbeddedPa
     """All of its passages hold the word."""
     number = int.from_bytes(doc_id.encode(), "big") % 1000 * 100
     passages = [
-        Passage(id=f"00000000-0000-4000-8000-{number + place:012}", doc_id=doc_id, title="", text=f"same {word}")
-        for place in range(PASSAGES)
+        Passage(id=f"00000000-0000-4000-8000-{number + position:012}", doc_id=doc_id, title="", text=f"same {word}")
+        for position in range(PASSAGES)
     ]
     document = IndexedDocument(doc_id=doc_id, sha256=word, passages=PASSAGES)
     return document, [EmbeddedPassage(passage, None) for passage in passages]

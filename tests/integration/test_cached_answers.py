@@ -112,9 +112,9 @@ async def test_other_requests_are_not_mixed_up(tmp_path: Path) -> None:
         mine, theirs = {"X-API-Key": KEY}, {"X-API-Key": OTHER_KEY}
         third = (await ours.research(3, **mine))[2]
         await ours.research(1, **theirs)
-        place = f"/research/{third['metadata']['request_id']}/sources/1"
-        assert (await ours.client.get(place, headers=mine)).status_code == 200
-        assert (await ours.client.get(place, headers=theirs)).status_code == 404
+        position = f"/research/{third['metadata']['request_id']}/sources/1"
+        assert (await ours.client.get(position, headers=mine)).status_code == 200
+        assert (await ours.client.get(position, headers=theirs)).status_code == 404
         assert (await ours.ask("/research", QUESTION)).status_code == 401
         events = await ours.ask("/research", QUESTION, Accept="text/event-stream", **mine)
         assert events.headers["content-type"].startswith("text/event-stream")

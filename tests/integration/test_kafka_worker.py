@@ -104,9 +104,9 @@ def read(broker: MockCluster, topic: str, count: int) -> list[bytes]:
 
 def committed(broker: MockCluster, partition: int = 0) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "team"})
-    [place] = consumer.committed([TopicPartition(REQUESTS, partition)], timeout=PATIENCE_S)
+    [position] = consumer.committed([TopicPartition(REQUESTS, partition)], timeout=PATIENCE_S)
     consumer.close()
-    return int(place.offset)
+    return int(position.offset)
 
 
 async def test_requests_are_answered_and_committed(broker: MockCluster) -> None:

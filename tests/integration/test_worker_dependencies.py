@@ -169,11 +169,11 @@ def outcomes(broker: Broker, topic: str) -> int:
 
 def committed(broker: Broker, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
-    places = consumer.committed(
+    positions = consumer.committed(
         [TopicPartition(topic, partition) for partition in range(TOPICS[topic])], timeout=PATIENCE_S
     )
     consumer.close()
-    return sum(max(0, place.offset) for place in places)
+    return sum(max(0, position.offset) for position in positions)
 
 
 def until(seen: object) -> None:

@@ -272,7 +272,7 @@ class PromiseContract:
 def requests(ids: Sequence[str], text: str = "@sleep=0.1") -> list[tuple[str, object, bytes]]:
     """In turns for both stages: Kafka may well give all partitions of one topic to one worker."""
     bodies = {SEARCH: {"query": text}, ANSWER: {"question": text}}
-    topics = [REQUESTS[place % 2] for place in range(len(ids))]
+    topics = [REQUESTS[position % 2] for position in range(len(ids))]
     return [
         (topic, {"request_id": name, **bodies[topic]}, name.encode()) for topic, name in zip(topics, ids, strict=True)
     ]

@@ -190,9 +190,9 @@ class _OutcomeReader:
         consumer = self._consumer
         async with asyncio.timeout(SETTLE_S):
             ends = await consumer.end_offsets(self._partitions)
-            behind = {place: end for place, end in ends.items() if await consumer.position(place) < end}
+            behind = {position: end for position, end in ends.items() if await consumer.position(position) < end}
             consumer.resume(*behind)
-            while any([await consumer.position(place) < end for place, end in behind.items()]):
+            while any([await consumer.position(position) < end for position, end in behind.items()]):
                 for records in (await consumer.getmany(timeout_ms=100)).values():
                     self._keep(records)
             consumer.pause(*behind)  # else it would fetch while nobody reads

@@ -32,8 +32,8 @@ def problems(seen: Seen) -> list[str]:
     body = seen.body
     found = _wrong_fields(body, SHAPES[seen.topic], "")
     for name, shape in (("hits", HIT), ("citations", CITATION)):
-        for place, item in enumerate(body.get(name) or ()):
-            found += _wrong_fields(item, shape, f"{name}[{place}].")
+        for position, item in enumerate(body.get(name) or ()):
+            found += _wrong_fields(item, shape, f"{name}[{position}].")
     if seen.topic == SEARCHED:
         found += [f"score {hit['score']}" for hit in body["hits"] if not 0 <= hit["score"] <= 1]
     if seen.topic == FAILED:

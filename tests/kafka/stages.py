@@ -50,10 +50,10 @@ class ScriptedStages:
         number = uuid.uuid4().hex
         hits = tuple(
             Hit(
-                doc_id=f"doc-{place}", score=1 / (place + 1), title=request.query[:40], snippet=number + padding,
-                source=self._name, url=f"https://example.org/{place}",
+                doc_id=f"doc-{position}", score=1 / (position + 1), title=request.query[:40], snippet=number + padding,
+                source=self._name, url=f"https://example.org/{position}",
             )
-            for place in range(min(request.top_k or DEFAULT_HITS, MAX_HITS))
+            for position in range(min(request.top_k or DEFAULT_HITS, MAX_HITS))
         )
         return RagHits(hits=hits)
 

@@ -88,12 +88,12 @@ CONFIGS = [
 TIMINGS = st.none() | st.text(st.sampled_from("total;_0dur=,. google"), max_size=40)
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _positions(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of each value inside of this one."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, member in inner:
         yield (*path, key)
-        yield from _places(member, (*path, key))
+        yield from _positions(member, (*path, key))
 
 
 @st.composite
@@ -101,7 +101,7 @@ def damaged(draw: st.DrawFn, bodies: list[Any]) -> Any:
     """A recorded body in which some values are others, of any type."""
     body = copy.deepcopy(draw(st.sampled_from(bodies)))
     for _ in range(draw(st.integers(1, 4))):
-        *path, last = draw(st.sampled_from(list(_places(body))))
+        *path, last = draw(st.sampled_from(list(_positions(body))))
         holder = body
         for key in path:
             holder = holder[key]

@@ -24,7 +24,7 @@ from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskRe
 from modules.llm_platform.infrastructure.stores.research_runs.entry_files import (
     MAX_ENTRY_BYTES,
     EntryHeader,
-    Place,
+    EntryLocation,
     sealed,
 )
 from modules.llm_platform.testing import sample_page
@@ -37,7 +37,7 @@ MEMORY_BYTES = 64 * 1024 * 1024
 
 
 def entry(key: str = "good", value: bytes = VALUE, query: str = TOPIC.query, name: str = TOPIC.name) -> bytes:
-    return sealed(EntryHeader(Place("docs", name, key), query, MADE_AT), value)
+    return sealed(EntryHeader(EntryLocation("docs", name, key), query, MADE_AT), value)
 
 
 def path_of(key: str = "good") -> str:
@@ -200,8 +200,8 @@ async def test_a_size_that_is_a_lie(store: DiskResearchStore, file: Path) -> Non
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(path_of(), b" " * 50_000_000)
     data = bytearray(file.read_bytes())
-    for place in (data.index(b"PK\x03\x04") + 22, data.index(b"PK\x01\x02") + 24):
-        data[place : place + 4] = struct.pack("<I", 1000)
+    for location in (data.index(b"PK\x03\x04") + 22, data.index(b"PK\x01\x02") + 24):
+        data[location : location + 4] = struct.pack("<I", 1000)
     file.write_bytes(data)
     tracemalloc.start()
     try:

@@ -33,8 +33,8 @@ LAST = "test_clients.py"  # whose tests are shared out one by one, see tests/con
 @pytest.hookimpl(trylast=True)  # after the shuffle
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two of the workers would wait for the third one if it began a long file at the end."""
-    places = {name: place for place, name in enumerate(FIRST)} | {LAST: len(FIRST) + 1}
-    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)) if item.path.parent == HERE else -1)
+    positions = {name: position for position, name in enumerate(FIRST)} | {LAST: len(FIRST) + 1}
+    items.sort(key=lambda item: positions.get(item.path.name, len(FIRST)) if item.path.parent == HERE else -1)
 
 
 @pytest.fixture(autouse=True)

@@ -80,9 +80,9 @@ def long_answer(parts: int = 27, sentences: int = 20, **fields: Any) -> dict[str
         for number in range(sentences):
             statement = " ".join(chance.choices(WORDS.split(), k=11)).capitalize()
             span = {"start": len(text), "end": len(text) + len(statement)}
-            place = len(citations)
-            source = place % len(SOURCES) + 1
-            citations.append({**QUOTE, **span, "source_index": source, "verdict": VERDICTS[place % len(VERDICTS)]})
+            position = len(citations)
+            source = position % len(SOURCES) + 1
+            citations.append({**QUOTE, **span, "source_index": source, "verdict": VERDICTS[position % len(VERDICTS)]})
             text += f"{statement} [{source}]." + (" " if (number + 1) % 5 else "\n\n")
         text += "| a | b |\n|---|---:|\n| one | 2 |\n\n"
     raw = [{**source, "content": CONTENT} for source in SOURCES]

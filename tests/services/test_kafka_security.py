@@ -128,8 +128,8 @@ def test_wrong_credentials_are_named(machine: Machine, fault: str) -> None:
     """By `--check`, which fails, and by the worker: it is not ready with the same words, which it logs too."""
     file, changes, words = FAULTS[fault]
     broker = machine.broker
-    places = {"other": str(broker.other_tls), "sasl_port": str(broker.sasl_port)}
-    variables = machine.variables(file, **{name: value.format(**places) for name, value in changes.items()})
+    positions = {"other": str(broker.other_tls), "sasl_port": str(broker.sasl_port)}
+    variables = machine.variables(file, **{name: value.format(**positions) for name, value in changes.items()})
     for _ in range(TRIES):
         code, verdicts, printed = check(variables, patient())
         if words in verdicts["brokers"][1]:

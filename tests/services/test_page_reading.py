@@ -297,10 +297,10 @@ class TestVerdictsInTheText:
         text = "🦉\n\n| Pump | Power | Noise | Price |\n|---|---:|---|---|\n| A | **12.5 W** | low | 40 € [1][2] |\n"
 
         def row(source: int, *verdicts: str) -> dict[str, Any]:
-            places = [(text.index(cell), cell) for cell in ("**12.5 W**", "low", "40 €")]
+            positions = [(text.index(cell), cell) for cell in ("**12.5 W**", "low", "40 €")]
             cells = [
                 {"start": start, "end": start + len(cell), "verdict": verdict}
-                for (start, cell), verdict in zip(places, verdicts, strict=True)
+                for (start, cell), verdict in zip(positions, verdicts, strict=True)
             ]
             content = answer["raw_results"][0]["content"]
             whole = citation(text, "A | **12.5 W** | low | 40 €", content, "The owl", "unsupported")

@@ -110,17 +110,17 @@ class TestStillness:
     async def test_a_reader_in_the_middle_stays_there(self, browser: Browser, base: str) -> None:
         """Neither more words nor the end of the answer move the text under the eyes of who has scrolled into it."""
         answer = page_answers.long_answer(8, 10, **NOTED)
-        place = "document.querySelectorAll('.answer h2')[2].getBoundingClientRect().top"
+        position = "document.querySelectorAll('.answer h2')[2].getBoundingClientRect().top"
         half = len(answer["synthesis"]) // 2
         async with visiting(browser, base) as visit:
             await page_answers.begin(visit)
             await page_answers.write(visit, answer["synthesis"][:half])
             await visit.page.locator(".answer h2").nth(4).wait_for()
             await visit.page.evaluate("document.querySelectorAll('.answer h2')[2].scrollIntoView({block: 'center'})")
-            before = await visit.page.evaluate(place)
+            before = await visit.page.evaluate(position)
             await page_answers.write(visit, answer["synthesis"][half:])
             await page_answers.end(visit, answer)
-            assert abs(await visit.page.evaluate(place) - before) <= 1
+            assert abs(await visit.page.evaluate(position) - before) <= 1
 
 
 def needed() -> set[str]:

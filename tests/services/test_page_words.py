@@ -340,9 +340,9 @@ class TestKeyboard:
             await answered(visit, text, "en")
             await page.locator("#result-title").focus()
             cites = page.locator(".cite")
-            for key, place in (("j", 0), ("j", 1), ("j", 1), ("k", 0), ("k", 0)):
+            for key, position in (("j", 0), ("j", 1), ("j", 1), ("k", 0), ("k", 0)):
                 await page.keyboard.press(key)
-                await expect(cites.nth(place)).to_be_focused()
+                await expect(cites.nth(position)).to_be_focused()
                 await expect(page.locator(".cite-card")).to_be_visible()
             await page.keyboard.press("Enter")
             await expect(page.locator("#quote")).to_be_visible()

@@ -197,16 +197,16 @@ async def test_a_run_that_is_deleted_while_it_runs_leaves_nothing(url: str) -> N
         jobs = [await claimed(store, f"worker {number}") for number in range(RUNS)]
         has_begun = asyncio.Event()
 
-        async def work(place: int) -> bool:
+        async def work(position: int) -> bool:
             for number in range(BATCHES):
                 try:
-                    await store.append(jobs[place], [event(2 * number + 1), event(2 * number + 2)], PROGRESS)
+                    await store.append(jobs[position], [event(2 * number + 1), event(2 * number + 2)], PROGRESS)
                 except LeaseLostError:
                     return True
                 has_begun.set()
             return False
 
-        working = [asyncio.create_task(work(place)) for place in range(RUNS)]
+        working = [asyncio.create_task(work(position)) for position in range(RUNS)]
         await has_begun.wait()
         deleted = await asyncio.gather(*(other.delete("owner", job.id) for job in jobs))
         assert deleted == [True] * RUNS

@@ -35,9 +35,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_heading_that_asks_is_the_question_of_the_text_below_it(folder: Path) -> None:
     """It stands in no section; an answer of two words is none, and an index of a manual is no page."""
     made = faq_sets.build(folder, SOURCE)
-    ((question, places),) = made.questions.items()
+    ((question, positions),) = made.questions.items()
     assert question == "How hot should the water be?"
-    assert [made.sections[place].text for place in places] == [ANSWER]
+    assert [made.sections[position].text for position in positions] == [ANSWER]
     assert [section.title for section in made.sections].count("Pots") == 1
     assert not any(question in section.text for section in made.sections)
 

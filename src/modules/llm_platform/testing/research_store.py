@@ -26,28 +26,33 @@ class MemoryResearchStore(IResearchStore):
     def __init__(self, ttl_days: float = 30.0, clock: Callable[[], float] = time.time) -> None:
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
-        self._entries: dict[entry_files.Place, tuple[entry_files.EntryHeader, bytes]] = {}
+        self._entries: dict[entry_files.EntryLocation, tuple[entry_files.EntryHeader, bytes]] = {}
         self._hits: dict[dtos.StoreStage, int] = {}
         self._misses: dict[dtos.StoreStage, int] = {}
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
-        entry = self._entries.get(entry_files.Place(stage, topic.name, key))
+        entry = self._entries.get(entry_files.EntryLocation(stage, topic.name, key))
         value = None if entry is None or self._is_expired(entry[0].made_at) else entry_files.parsed_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
 
     async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
         head = entry_files.EntryHeader(
-            entry_files.Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, dtos.EndsTopic)
+            entry_files.EntryLocation(stage, topic.name, key),
+            topic.query,
+            self._clock(),
+            isinstance(value, dtos.EndsTopic),
         )
         written = entry_files.sealed(head, value.model_dump_json().encode())
-        self._entries[head.place] = entry_files.unsealed(written)  # stored as if read from a file, with a rounded date
+        self._entries[head.location] = entry_files.unsealed(
+            written
+        )  # stored as if read from a file, with a rounded date
 
     async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         entries = sorted(
-            (head.made_at, head.place.key, value)
+            (head.made_at, head.location.key, value)
             for head, value in self._entries.values()
-            if (head.place.stage, head.place.topic) == (stage, topic.name) and not self._is_expired(head.made_at)
+            if (head.location.stage, head.location.topic) == (stage, topic.name) and not self._is_expired(head.made_at)
         )
         values = tuple(parsed for *_, value in entries if (parsed := entry_files.parsed_value(value, kind)) is not None)
         self._count(stage, hits=len(values))
@@ -62,13 +67,13 @@ class MemoryResearchStore(IResearchStore):
     async def clear(self, name: str | None = None) -> int:
         found = self._found(name)
         for file in found:
-            del self._entries[file.place]
+            del self._entries[file.location]
         return len(found)
 
     async def clean(self) -> int:
-        old = [place for place, (head, _) in self._entries.items() if self._is_expired(head.made_at)]
-        for place in old:
-            del self._entries[place]
+        old = [location for location, (head, _) in self._entries.items() if self._is_expired(head.made_at)]
+        for location in old:
+            del self._entries[location]
         return len(old)
 
     async def stats(self) -> dtos.StoreStats:
@@ -78,21 +83,21 @@ class MemoryResearchStore(IResearchStore):
     async def export(self, file: Path, name: str | None = None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        entries = [self._entries[file.place] for file in self._found(name) if not self._is_expired(file.made_at)]
-        return write_archive(file, ((head.place, entry_files.sealed(head, value)) for head, value in entries))
+        entries = [self._entries[file.location] for file in self._found(name) if not self._is_expired(file.made_at)]
+        return write_archive(file, ((head.location, entry_files.sealed(head, value)) for head, value in entries))
 
     async def import_(self, file: Path) -> dtos.Imported:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import read_archive
 
         added = skipped = expired = 0
         for head, value in list(read_archive(file)):
-            existing = self._entries.get(head.place)
+            existing = self._entries.get(head.location)
             if self._is_expired(head.made_at):
                 expired += 1
             elif existing is not None and existing[0].made_at >= head.made_at:
                 skipped += 1
             else:
-                self._entries[head.place] = head, value
+                self._entries[head.location] = head, value
                 added += 1
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
@@ -101,11 +106,11 @@ class MemoryResearchStore(IResearchStore):
         counter[stage] = counter.get(stage, 0) + (hits or 1)
 
     def _found(self, name: str | None = None) -> list[StoredFile]:
-        entries = [entry for place, entry in self._entries.items() if name in (None, place.topic)]
+        entries = [entry for location, entry in self._entries.items() if name in (None, location.topic)]
         if name is not None and not entries:
             raise TopicNotFoundError
-        found = [StoredFile(head.place, len(value), head.made_at, head) for head, value in entries]
-        return sorted(found, key=lambda file: (STAGES.index(file.place.stage), file.made_at, file.place.key))
+        found = [StoredFile(head.location, len(value), head.made_at, head) for head, value in entries]
+        return sorted(found, key=lambda file: (STAGES.index(file.location.stage), file.made_at, file.location.key))
 
     def _is_expired(self, made_at: float) -> bool:
         return self._clock() - made_at > self._ttl_s

@@ -57,10 +57,10 @@ class Shelf(IDocumentSource, IDocumentWalk):
 
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
         yield from self.before
-        for place, doc_id in enumerate([*self.texts, *self.twice], 1):
+        for position, doc_id in enumerate([*self.texts, *self.twice], 1):
             digest = str(self.texts[doc_id])
             found = FoundDocument(
-                doc_id, digest, f"{doc_id}.md", 10 * place, lambda doc_id=doc_id: self._open(doc_id), self.origin
+                doc_id, digest, f"{doc_id}.md", 10 * position, lambda doc_id=doc_id: self._open(doc_id), self.origin
             )
             qualified = partial(replace, found, doc_id=f"{self.origin}/{doc_id}") if self.qualifies else None
             yield replace(found, unchanged=doc_id in self.unchanged, qualified=qualified)
@@ -111,10 +111,10 @@ def store() -> Watched:
 
 
 async def index(
-    shelf: Shelf, store: MemoryVectorStore, *, prune: bool = False, only: bool = False, **options: Any
+    shelf: Shelf, store: MemoryVectorStore, *, prune: bool = False, replaces_collection: bool = False, **options: Any
 ) -> IndexReport:
     service = IndexingService(shelf, options.pop("embedder", HashEmbedder()), store, "documents", **options)
-    steps = [step async for step in service.index(ALL, prune=prune, only=only)]
+    steps = [step async for step in service.index(ALL, prune=prune, replaces_collection=replaces_collection)]
     assert all(isinstance(step, IndexProgress) for step in steps[:-1])
     assert isinstance(steps[-1], IndexReport)
     return steps[-1]
@@ -293,18 +293,18 @@ class TestTheCollection:
     async def test_its_mean_is_taken_once(self, store: Watched) -> None:
         """From passages of the whole beginning; with too few of them there is none."""
         await index(Shelf(a="one"), store)
-        facts = await store.describe("documents")
-        assert facts is not None
-        assert facts.mean == ()
+        collection_info = await store.describe("documents")
+        assert collection_info is not None
+        assert collection_info.mean == ()
         many = Shelf(**{f"d{n}": f"text of {n}" for n in range(2 * MIN_VECTORS)})
         other = Watched()
         await index(many, other)
-        facts = await other.describe("documents")
-        assert facts is not None
-        assert len(facts.mean) == facts.dimension == 64
+        collection_info = await other.describe("documents")
+        assert collection_info is not None
+        assert len(collection_info.mean) == collection_info.dimension == 64
         many.texts["new"] = "something else"
         await index(many, other)
-        assert await other.describe("documents") == facts
+        assert await other.describe("documents") == collection_info
 
     async def test_another_embedder_is_refused_before_anything_is_read(self, shelf: Shelf, store: Watched) -> None:
         """With the remedy in the error."""
@@ -326,9 +326,9 @@ class TestTheCollection:
         late = Late()
         late.dimension = 0
         await index(shelf, store, embedder=late)
-        facts = await store.describe("documents")
-        assert facts is not None
-        assert facts.dimension == 64
+        collection_info = await store.describe("documents")
+        assert collection_info is not None
+        assert collection_info.dimension == 64
         late.dimension = 0
         assert (await index(shelf, store, embedder=late)).unchanged == 3
 
@@ -440,7 +440,9 @@ class TestOrigins:
         assert (counts(report), report.displaced, other.displaced_origins) == ((0, 0, 3, 0, 0), 0, set())
 
     async def test_pruning_leaves_other_folders_alone(self, one: Shelf, other: Shelf, store: Watched) -> None:
-        """What is gone from the folder is removed; with `only` everything else too, and the ids are free again."""
+        """What is gone from the folder is removed; with `replaces_collection` everything else too, and the ids are free
+        again.
+        """
         other.qualifies = True
         await index(one, store)
         await index(other, store)
@@ -448,7 +450,7 @@ class TestOrigins:
         report = await index(other, store, prune=True)
         assert (report.removed, report.removed_elsewhere) == (1, 0)
         assert await ids(store) == {"a", "b", "c", "B/a"}
-        report = await index(other, store, only=True)
+        report = await index(other, store, replaces_collection=True)
         assert (report.removed, report.removed_elsewhere, other.displaced_origins) == (3, 2, {"A"})
         assert await ids(store) == {"a"}
 
@@ -471,5 +473,5 @@ class TestOrigins:
         assert (await index(other, store, prune=True)).removed == 2
         await index(one, store)
         other.origin = "B"
-        report = await index(other, store, only=True)
+        report = await index(other, store, replaces_collection=True)
         assert (report.removed, report.removed_elsewhere) == (2, 0)

@@ -442,12 +442,12 @@ async def test_what_another_server_deleted_is_gone_here(store: MemoryResearchJob
         async with asyncio.timeout(START_TIMEOUT_S):
             while (await here.get(job.id, owner="me")).status != "done":
                 await asyncio.sleep(0.005)
-        assert await here._research.kept_answer(job.id, owner="me")
+        assert await here._research.stored_answer(job.id, owner="me")
         await there.delete(job.id, owner="me")
         for service in (here, there):
-            assert await service._research.held_sources(job.id, owner="me") is None
+            assert await service._research.stored_sources(job.id, owner="me") is None
         with pytest.raises(PreviousResearchNotFoundError):
-            await here._research.kept_answer(job.id, owner="me")
+            await here._research.stored_answer(job.id, owner="me")
 
 
 async def test_a_run_that_another_server_deletes_stops_here(

@@ -157,8 +157,8 @@ What is known about them today?
 
 def test_places_of_uncited_statements_are_code_points_of_the_answer() -> None:
     """Each is the whole sentence or row as it stands there; headings, questions and names of lists are none."""
-    places = check(UNCITED).uncited
-    assert [UNCITED[start:end] for start, end in places] == [
+    positions = check(UNCITED).uncited
+    assert [UNCITED[start:end] for start, end in positions] == [
         "**They** hear a `mouse` under deep snow.",
         "Barn owl | 500 g | mice of the fields |",
     ]

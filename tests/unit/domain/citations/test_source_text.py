@@ -50,18 +50,20 @@ def test_every_word_is_found_where_it_stands(text: str) -> None:
     source = prepare(text, "", "en")
     held = [keys_of(sentence) for sentence in sentences(source)]
     for word in set().union(*held):
-        wanted = [place for place, keys in enumerate(held) if word in keys or any(is_form(word, key) for key in keys)]
+        wanted = [
+            position for position, keys in enumerate(held) if word in keys or any(is_form(word, key) for key in keys)
+        ]
         found = source.sentences_with(word)
-        assert all(found >> place & 1 for place in wanted), word
+        assert all(found >> position & 1 for position in wanted), word
 
 
 @given(st.text(max_size=120))
 def test_any_text_can_be_indexed(text: str) -> None:
     """Words of any script, with any signs around them, are found in the sentence where they stand."""
     source = prepare(text, "", "en")
-    for place, sentence in enumerate(sentences(source)):
+    for position, sentence in enumerate(sentences(source)):
         for word in keys_of(sentence):
-            assert source.sentences_with(word) >> place & 1
+            assert source.sentences_with(word) >> position & 1
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=80))
@@ -103,8 +105,8 @@ def five_pages(sentences: int) -> list[Source]:
 
 def answer_of(claims: int) -> str:
     """Each claim about another sentence of one of the five pages."""
-    places = ((n, n % 5 + 1, n % 7) for n in range(claims))
-    return " ".join(f"Valve {n} of machine {m} was opened by crew {crew} on day {n} [{m}]." for n, m, crew in places)
+    positions = ((n, n % 5 + 1, n % 7) for n in range(claims))
+    return " ".join(f"Valve {n} of machine {m} was opened by crew {crew} on day {n} [{m}]." for n, m, crew in positions)
 
 
 def test_time_grows_with_the_pages_and_with_the_answer() -> None:

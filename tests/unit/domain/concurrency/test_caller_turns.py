@@ -29,8 +29,8 @@ def test_a_caller_leaves_room_for_others() -> None:
     turns = CallerTurns(16, keeps_room=True)
     first = [turns.ask("first") for _ in range(70)]
     second = [turns.ask("second") for _ in range(70)]
-    assert sum(place.done() for place in first) == 8
-    assert sum(place.done() for place in second) == 4
+    assert sum(slot.done() for slot in first) == 8
+    assert sum(slot.done() for slot in second) == 4
     assert turns.ask("third").done()
 
 

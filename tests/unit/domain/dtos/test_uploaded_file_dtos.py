@@ -46,7 +46,7 @@ def test_two_files_have_two_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "place"),
+    ("files", "position"),
     [
         ([{"name": "a.md", "content": "not base64!"}], ("files", 0, "content")),
         ([{"name": "a.md", "content": TEXT[:-1]}], ("files", 0, "content")),
@@ -64,12 +64,12 @@ def test_two_files_have_two_names() -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_wrong_file_is_refused(files: list[Any], place: tuple[Any, ...]) -> None:
+def test_a_wrong_file_is_refused(files: list[Any], position: tuple[Any, ...]) -> None:
     """The error names the place, and has nothing of the content."""
     with pytest.raises(ValidationError) as refused:
         request(*files)
     details = refused.value.errors(include_url=False, include_context=False, include_input=False)
-    assert [detail["loc"] for detail in details] == [place]
+    assert [detail["loc"] for detail in details] == [position]
     assert "not base64!" not in str(details)
 
 

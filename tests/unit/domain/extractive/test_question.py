@@ -11,8 +11,8 @@ from modules.llm_platform.domain.extractive.question import (
     NAME_WEIGHT,
     WEAK_WEIGHT,
     TermMatcher,
+    has_same_stem,
     read_question,
-    same_stem,
 )
 
 
@@ -106,8 +106,8 @@ def test_questions_for_a_way_and_for_a_definition_are_detected(text: str, langua
 )
 def test_forms_of_a_word_share_a_stem(one: str, other: str) -> None:
     """Endings do not hide a word."""
-    assert same_stem(one, other)
-    assert same_stem(other, one)
+    assert has_same_stem(one, other)
+    assert has_same_stem(other, one)
 
 
 @for_each(
@@ -123,7 +123,7 @@ def test_forms_of_a_word_share_a_stem(one: str, other: str) -> None:
 )
 def test_different_words_share_no_stem(one: str, other: str) -> None:
     """A shared beginning is not enough."""
-    assert not same_stem(one, other)
+    assert not has_same_stem(one, other)
 
 
 def test_word_matches_terms_by_itself_its_parts_and_its_forms() -> None:

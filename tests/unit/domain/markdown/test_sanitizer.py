@@ -276,7 +276,7 @@ def test_a_sentence_is_returned_when_it_is_complete(text: str) -> None:
     nothing is shown before its end.
     """
     pieces = in_pieces(text, [1] * len(text))
-    first = next(place for place, piece in enumerate(pieces) if piece)
+    first = next(position for position, piece in enumerate(pieces) if piece)
     assert first <= min(text.find(stop) for stop in ".!。" if stop in text) + 2
     assert pieces[first].strip()[-1] in ".!。"
 

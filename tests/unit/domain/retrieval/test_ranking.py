@@ -153,9 +153,9 @@ def test_every_result_is_picked_at_most_once(found: list[tuple[int, str]], count
     results = [ranked(str(number), value, question) for number, (value, question) in enumerate(found)]
     chosen = pick_top(results, count, "abc", first=first)
     assert len(chosen) == len(set(map(id, chosen))) == min(count, len(results))
-    places = count if first is None else min(first, count)
-    if places >= 3:
+    positions = count if first is None else min(first, count)
+    if positions >= 3:
         usable = {question for value, question in found if value >= 1}
-        assert usable <= {ranked.candidate.question for ranked in chosen[:places]}
-    if found and places:
+        assert usable <= {ranked.candidate.question for ranked in chosen[:positions]}
+    if found and positions:
         assert chosen[0].score.value == max(value for value, _ in found)

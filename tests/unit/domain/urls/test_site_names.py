@@ -139,7 +139,7 @@ def test_an_empty_list_restricts_nothing(written: object) -> None:
 
 
 @for_each(
-    ("written", "place", "message"),
+    ("written", "position", "message"),
     [
         (["a.org"] * MAX_SITES + ["secret"], (), "at most 300 items"),
         (["a.org", "se cret"], (1,), NO_SITE),
@@ -152,12 +152,12 @@ def test_an_empty_list_restricts_nothing(written: object) -> None:
         (5, (), "tuple"),
     ],
 )
-def test_a_refusal_names_the_place(written: object, place: tuple[int, ...], message: str) -> None:
+def test_a_refusal_names_the_place(written: object, position: tuple[int, ...], message: str) -> None:
     """The field, and the place in the list; never what was sent."""
     with pytest.raises(ValidationError) as caught:
         WebSearchRequest(query="q", domains=written)
     [error] = caught.value.errors(include_input=False, include_url=False)
-    assert error["loc"] == ("domains", *place)
+    assert error["loc"] == ("domains", *position)
     assert message in error["msg"]
     assert "secret" not in error["msg"]
 

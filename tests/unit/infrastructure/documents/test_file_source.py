@@ -40,8 +40,8 @@ def walked(
         all_of_it = list(walk)
         found = [entry for entry in all_of_it if isinstance(entry, FoundDocument)]
         left = [entry for entry in all_of_it if isinstance(entry, LeftOut)]
-        assert [document.place for document in found] == sorted(document.place for document in found)
-        assert all(document.place <= walk.total_bytes for document in found)
+        assert [document.position for document in found] == sorted(document.position for document in found)
+        assert all(document.position <= walk.total_bytes for document in found)
         return found, left, {document.doc_id: document.read() for document in found}
     finally:
         walk.close()
@@ -218,7 +218,7 @@ class TestJsonLines:
             b'{"doc_id": "b", "text": "two", "url": "https://example.org/b"}'
         )
         found, left, read = walked(file)
-        assert [(document.doc_id, document.where, document.place) for document in found] == [
+        assert [(document.doc_id, document.where, document.position) for document in found] == [
             ("a", f"{file}:1", 68), ("b", f"{file}:3", file.stat().st_size),
         ]
         assert left == []

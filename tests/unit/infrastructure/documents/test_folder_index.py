@@ -341,11 +341,11 @@ async def test_closing_ends_those_that_wait(make: Make) -> None:
     index = make(None, embedder=embedder)
     waiting = [asyncio.create_task(index.refresh()) for _ in range(3)]
     assert await becomes_true(lambda: embedder.asked > 0, PATIENCE_S)
-    place = index._directory.make()
+    position = index._directory.make()
     await index.aclose()
     assert not (await asyncio.wait(waiting, timeout=PATIENCE_S))[1]
     assert all(task.cancelled() or isinstance(task.exception(), WebSearchConfigError) for task in waiting)
-    assert not place.exists()
+    assert not position.exists()
     assert index._refreshing is None
 
 
@@ -510,10 +510,10 @@ async def test_temporary_index_is_removed_on_close(folder: Path, tmp_path: Path,
     """The index is in a temporary folder, which closing removes."""
     index = make(None)
     assert await found(index, "gateway") == ["a.md"]
-    place = index._directory.make()
-    assert place.is_dir()
+    position = index._directory.make()
+    assert position.is_dir()
     await index.aclose()
-    assert not place.exists()
+    assert not position.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["docs"]
 
 
@@ -612,7 +612,7 @@ class TestSharedIndex:
         await self.index(shared, files, folder)
         assert await found(index, "gateway") == ["a.md"]
         assert index.filters
-        await self.index(shared, files, other, only=True)
+        await self.index(shared, files, other, replaces_collection=True)
         assert await found(index, "gateway") == ["a.md"]
         assert index.filters == {}
         shutil.rmtree(shared.folder)

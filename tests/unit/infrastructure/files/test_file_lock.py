@@ -24,7 +24,7 @@ def test_lock_on_removed_file_is_void(tmp_path: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patched:
         patched.setattr(file_lock, "_locked", removed_before)
         assert not late.acquire()
-        assert not late.held
+        assert not late.is_held
     assert late.acquire()
     assert not FileLock(path).acquire()
     late.release()
@@ -60,6 +60,6 @@ def test_where_there_are_no_locks_nothing_stays_open(tmp_path: Path, monkeypatch
     lock = FileLock(tmp_path / "a.lock")
     with pytest.raises(OSError, match="No locks"):
         lock.acquire()
-    assert not lock.held
+    assert not lock.is_held
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(opened[0])

@@ -12,20 +12,22 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Embedded
 from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 from modules.llm_platform.infrastructure.index.payloads import prepared
 
-FACTS = Collection(name="n", embedder="e", dimension=3, mean=(0.25, 0.0, -0.5))
+COLLECTION_INFO = Collection(name="n", embedder="e", dimension=3, mean=(0.25, 0.0, -0.5))
 NUMBERS = st.floats() | st.sampled_from([0.0, 0.25, -0.5, math.nan, math.inf])
 
 
-def vectors_of(facts: Collection, vectors: list[Vector | None]) -> list[list[float] | None]:
+def vectors_of(collection_info: Collection, vectors: list[Vector | None]) -> list[list[float] | None]:
     passage = Passage(id="i", doc_id="d", title="", text="")
-    return [point.vector for point in prepared(facts, [EmbeddedPassage(passage, vector) for vector in vectors])]
+    return [
+        point.vector for point in prepared(collection_info, [EmbeddedPassage(passage, vector) for vector in vectors])
+    ]
 
 
 @given(st.lists(st.none() | st.lists(NUMBERS, max_size=4), max_size=6))
 def test_centred_as_one_by_one(vectors: list[Vector | None]) -> None:
     """Each is what the domain makes of it, whatever stands beside it."""
-    for found, vector in zip(vectors_of(FACTS, vectors), vectors, strict=True):
-        expected = mean_centered(vector, FACTS.mean, FACTS.dimension)
+    for found, vector in zip(vectors_of(COLLECTION_INFO, vectors), vectors, strict=True):
+        expected = mean_centered(vector, COLLECTION_INFO.mean, COLLECTION_INFO.dimension)
         if vector and max(map(abs, vector)) > 1e150:  # beyond that one of the two ways may give up
             assert found is None or all(map(math.isfinite, found))
         else:
@@ -34,20 +36,20 @@ def test_centred_as_one_by_one(vectors: list[Vector | None]) -> None:
 
 def test_without_an_embedder() -> None:
     """A collection of words has no vectors, whatever comes."""
-    assert vectors_of(FACTS.model_copy(update={"dimension": 0, "mean": ()}), [[1.0], [], None]) == [None] * 3
+    assert vectors_of(COLLECTION_INFO.model_copy(update={"dimension": 0, "mean": ()}), [[1.0], [], None]) == [None] * 3
 
 
 def test_the_place_in_the_document() -> None:
     """Each passage knows its place."""
     passages = [EmbeddedPassage(Passage(id=str(n), doc_id="d", title="Zebra", text=f"text{n}"), None) for n in range(3)]
-    points = list(prepared(FACTS, passages))
+    points = list(prepared(COLLECTION_INFO, passages))
     assert [(point.id, point.payload["place"]) for point in points] == [("0", 0), ("1", 1), ("2", 2)]
 
 
 def test_the_words_of_the_label() -> None:
     """They count, and are stored beside the text: that of a passage is what stands in it."""
     passage = Passage(id="1", doc_id="d", title="", text="It draws four kilowatts.")
-    (plain,) = prepared(FACTS, [EmbeddedPassage(passage, None)])
-    (led,) = prepared(FACTS, [EmbeddedPassage(passage.model_copy(update={"label": "Pump"}), None)])
+    (plain,) = prepared(COLLECTION_INFO, [EmbeddedPassage(passage, None)])
+    (led,) = prepared(COLLECTION_INFO, [EmbeddedPassage(passage.model_copy(update={"label": "Pump"}), None)])
     assert len(set(led.words.indices) - set(plain.words.indices)) == 1
     assert led.payload == {**plain.payload, "label": "Pump"}

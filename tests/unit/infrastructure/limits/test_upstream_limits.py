@@ -112,7 +112,7 @@ class Callers:
         await asyncio.gather(*tasks)
 
 
-def expected(arrivals: Sequence[tuple[float, float]], burst: int, window_s: float, places: int) -> list[float]:
+def expected(arrivals: Sequence[tuple[float, float]], burst: int, window_s: float, positions: int) -> list[float]:
     """A reference implementation: in order of arrival, each as early as the rules admit."""
     starts: list[float] = []
     leaves: list[float] = []
@@ -120,7 +120,7 @@ def expected(arrivals: Sequence[tuple[float, float]], burst: int, window_s: floa
         start = max(arrival, starts[-1] if starts else 0.0)
         if len(starts) >= burst:
             start = max(start, starts[-burst] + window_s)
-        while sum(leave > start for leave in leaves) >= places:
+        while sum(leave > start for leave in leaves) >= positions:
             start = min(leave for leave in leaves if leave > start)
         starts.append(start)
         leaves.append(start + lasts_s)
@@ -142,7 +142,7 @@ def test_each_call_starts_as_early_as_the_rules_admit(
     """No later and no earlier than rate, slots and order of arrival say."""
     arrivals = sorted(calls, key=lambda call: call[0])
     burst = max(1, int(rate))
-    places = max(max_concurrent, int(rate * CALL_S))
+    positions = max(max_concurrent, int(rate * CALL_S))
 
     async def run() -> Callers:
         callers = Callers(rate, max_concurrent=max_concurrent)
@@ -150,8 +150,10 @@ def test_each_call_starts_as_early_as_the_rules_admit(
         return callers
 
     made = asyncio.run(run())
-    assert [made.starts[number] for number in range(len(arrivals))] == expected(arrivals, burst, burst / rate, places)
-    assert made.peak <= places
+    assert [made.starts[number] for number in range(len(arrivals))] == expected(
+        arrivals, burst, burst / rate, positions
+    )
+    assert made.peak <= positions
 
 
 async def test_ten_a_minute() -> None:

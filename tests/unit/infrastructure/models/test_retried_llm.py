@@ -116,7 +116,7 @@ async def test_a_stream_that_breaks_half_way_begins_again_after_a_reset() -> Non
     """The tokens that were passed on are void; the answer is complete, and its cost covers both tries."""
     llm = FakeLLM([BrokenStream("Half an"), "Another answer."])
     parts = await collect(retried_model(llm, sleep=Pauses()), question())
-    at = next(place for place, part in enumerate(parts) if isinstance(part, LLMReset))
+    at = next(position for position, part in enumerate(parts) if isinstance(part, LLMReset))
     answer = parts[-1]
     assert isinstance(answer, LLMResponse)
     assert "".join(part.text for part in parts[:at] if isinstance(part, LLMToken)) == "Half an"

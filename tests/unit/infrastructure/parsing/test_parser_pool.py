@@ -98,14 +98,14 @@ async def test_one_caller_does_not_keep_the_others_waiting(fake: type[FakeParser
 async def test_a_file_that_waits_for_its_turn_can_be_stopped(fake: type[FakeParser]) -> None:
     """Its thread ends, and no place is lost."""
     pool = ParserPool(1, fake)  # type: ignore[arg-type]  a fake
-    place = pool.turns.ask("other")
+    slot = pool.turns.ask("other")
     parser = PooledParser(pool)
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(parser.html, "file")
         parser.stop()
         with pytest.raises(UnreadableDocument, match="stopped"):
             await asyncio.wrap_future(waiting)
-    assert place.done()
+    assert slot.done()
     pool.turns.give_back("other")
     fake.may_go.set()
     assert PooledParser(pool).html("next").text == "next"

@@ -320,9 +320,9 @@ class TestResearch:
             "Note: No language model is configured",
             "1.2 s · 1 search (searxng) · written by extractive",
         ]
-        places = [ended.out.find(part) for part in parts]
-        assert -1 not in places, ended.out
-        assert places == sorted(places)
+        positions = [ended.out.find(part) for part in parts]
+        assert -1 not in positions, ended.out
+        assert positions == sorted(positions)
 
     def test_short_question_is_wrong_use(self, command: Command) -> None:
         """Under the argument's name, in characters, which is what a person counts."""

@@ -48,13 +48,13 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPl
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
     HeldSource,
-    HeldSources,
     RawResult,
     ResearchMetadata,
     ResearchRequest,
     ResearchResponse,
     Source,
     SourceRef,
+    StoredSources,
     StoredTurns,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -216,11 +216,11 @@ class FakeServices:
         """No research run is stored."""
         return None
 
-    async def kept_answer(self, request_id: str, *, owner: str = "") -> str:
+    async def stored_answer(self, request_id: str, *, owner: str = "") -> str:
         raise PreviousResearchNotFoundError
 
-    async def held_sources(self, request_id: str, *, owner: str = "") -> HeldSources | None:
-        return HeldSources(sources=(STORED_TEXT,))
+    async def stored_sources(self, request_id: str, *, owner: str = "") -> StoredSources | None:
+        return StoredSources(sources=(STORED_TEXT,))
 
     async def forget(self, request_id: str, *, owner: str = "") -> None:
         """Nothing is cached."""
@@ -301,7 +301,7 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
         check=services.check,
         stream=services.stream_research,
         turns_before=services.turns_before,
-        held_sources=services.held_sources,
+        stored_sources=services.stored_sources,
         forget=services.forget,
     )
     webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
@@ -336,7 +336,7 @@ def platform_of(
             stream=services.stream_research,
             source=services.source,
             plan=services.plan,
-            kept_answer=services.kept_answer,
+            stored_answer=services.stored_answer,
         ),
         "research_jobs": jobs,
         "health": health or HealthService({"fake": object()}, {}),

@@ -36,7 +36,7 @@ async def client(library: Library, clock: Clock, services: Any) -> AsyncIterator
     it = service(library, jobs=services.jobs)
     it._follow_ups = FollowUps(MemoryCache(10, clock), services.jobs)
     services.research, services.stream_research, services.turns_before = it.research, it.stream, it.turns_before
-    services.plan, services.kept_answer = it.plan, it.kept_answer
+    services.plan, services.stored_answer = it.plan, it.stored_answer
     async with app_client(services, LLM_PLATFORM_API_KEYS=",".join([*MINE.values(), *YOURS.values()])) as client:
         yield client
 
@@ -219,11 +219,13 @@ async def test_reference_to_what_is_not_stored_is_refused(client: httpx2.AsyncCl
     await chat.ask(FIRST, YOURS if item == "of another API key" else MINE)
     if not item.startswith("of "):
         chat._turns[-1]["id"] = item
-    chat.model, place = model, f"input.{len(chat._turns) - 1}"
+    chat.model, position = model, f"input.{len(chat._turns) - 1}"
     answer = await chat.ask(NEXT)
     error = answer.json()["error"]
-    message = f"{place}: this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
-    assert (answer.status_code, error["param"], error["message"]) == (400, place, message)
+    message = (
+        f"{position}: this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
+    )
+    assert (answer.status_code, error["param"], error["message"]) == (400, position, message)
 
 
 async def test_language_model_reads_the_answer_that_is_referred_to(client: httpx2.AsyncClient, services: Any) -> None:

@@ -46,11 +46,11 @@ async def options_of(client: httpx2.AsyncClient, titles: int = 0) -> dict[str, A
 
 
 def documents(folder: Path, *titles: str) -> dict[str, Any]:
-    place = folder / "documents"
-    place.mkdir()
+    position = folder / "documents"
+    position.mkdir()
     for title in titles:
-        (place / f"{title.lower()}.md").write_text(f"# {title}\n\nA text about {title}.\n")
-    return {"DOCUMENTS_DIR": place}
+        (position / f"{title.lower()}.md").write_text(f"# {title}\n\nA text about {title}.\n")
+    return {"DOCUMENTS_DIR": position}
 
 
 async def test_the_options_are_all_there(tmp_path: Path) -> None:

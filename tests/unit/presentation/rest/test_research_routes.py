@@ -121,7 +121,7 @@ async def test_default_report_fields_are_accepted_at_any_depth(client: httpx2.As
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "place"),
+    ("field", "value", "position"),
     [
         ("plan", [], []),
         ("plan", ["What is it?"] * (MAX_PLAN_QUESTIONS + 1), []),
@@ -143,12 +143,12 @@ async def test_default_report_fields_are_accepted_at_any_depth(client: httpx2.As
     ],
 )
 async def test_invalid_report_field_is_refused(
-    client: httpx2.AsyncClient, services: FakeServices, field: str, value: Any, place: list[int]
+    client: httpx2.AsyncClient, services: FakeServices, field: str, value: Any, position: list[int]
 ) -> None:
     """422 that names the field and the list entry; no service is called."""
     answer = await client.post("/research", json={**QUESTION, "depth": "report", field: value})
     assert answer.status_code == 422
-    assert [error["loc"] for error in answer.json()["errors"]] == [["body", field, *place]]
+    assert [error["loc"] for error in answer.json()["errors"]] == [["body", field, *position]]
     assert services.requests == []
 
 
@@ -168,7 +168,7 @@ async def test_the_question_of_a_message_is_found(client: httpx2.AsyncClient, se
 
 
 @pytest.mark.parametrize(
-    ("body", "places"),
+    ("body", "positions"),
     [
         ({"message": LONG, "query": "What is it?"}, [["body"]]),
         ({"message": "x" * 32_501}, [["body", "message"]]),
@@ -179,13 +179,13 @@ async def test_the_question_of_a_message_is_found(client: httpx2.AsyncClient, se
     ids=["both", "too long", "too short", "null", "context"],
 )
 async def test_an_invalid_message_is_refused(
-    client: httpx2.AsyncClient, services: FakeServices, body: dict[str, Any], places: list[list[str]]
+    client: httpx2.AsyncClient, services: FakeServices, body: dict[str, Any], positions: list[list[str]]
 ) -> None:
     """422 that names the field, for a research run and for a plan; no service is called."""
     for path in ("/research", "/research/plan"):
         answer = await client.post(path, json=body)
         assert answer.status_code == 422
-        assert sorted(error["loc"] for error in answer.json()["errors"]) == sorted(places)
+        assert sorted(error["loc"] for error in answer.json()["errors"]) == sorted(positions)
     assert services.requests == []
 
 
@@ -205,7 +205,7 @@ async def test_plan_returns_sub_questions(client: httpx2.AsyncClient, services: 
 
 
 @pytest.mark.parametrize(
-    ("body", "place"),
+    ("body", "position"),
     [
         ({}, ["query"]),
         ({"query": "ab"}, ["query"]),
@@ -216,12 +216,12 @@ async def test_plan_returns_sub_questions(client: httpx2.AsyncClient, services: 
     ids=str,
 )
 async def test_invalid_plan_request_is_refused(
-    client: httpx2.AsyncClient, body: dict[str, Any], place: list[Any]
+    client: httpx2.AsyncClient, body: dict[str, Any], position: list[Any]
 ) -> None:
     """422 that names the field."""
     answer = await client.post("/research/plan", json=body)
     assert answer.status_code == 422
-    assert [error["loc"] for error in answer.json()["errors"]] == [["body", *place]]
+    assert [error["loc"] for error in answer.json()["errors"]] == [["body", *position]]
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ class DocumentLookup:
         found = {doc_id: LookupResult(document.title, document.url) for doc_id, document in indexed.items()}
         passages_of = await _map_concurrently(self._passages, read_ids, MAX_CONCURRENT_LOOKUPS)
         for doc_id, passages in passages_of.items():
-            if passages and _passes(passages[0], filters):
+            if passages and _matches_filters(passages[0], filters):
                 text = merge_document_text(passages, MAX_TEXT_CHARS) if doc_id in with_text else ""
                 found[doc_id] = LookupResult(passages[0].title, passages[0].url, text)
         return found
@@ -131,7 +131,7 @@ class DocumentLookup:
         return await self._store.passages(self._collection, doc_id)
 
 
-def _passes(passage: Passage, filters: Filters) -> bool:
+def _matches_filters(passage: Passage, filters: Filters) -> bool:
     return all(not set(values).isdisjoint(passage.fields.get(key, ())) for key, values in filters.items() if values)
 
 
@@ -262,8 +262,8 @@ def cited_documents(written: WrittenAnswer, passages: Sequence[ContextPassage]) 
         passage = passages[citation.source_index - 1]
         if citation.verdict in CITED_VERDICTS and passage.key is not None:
             documents.setdefault(passage.key, passage.document)
-    places = {key: place for place, key in enumerate(documents, 1)}
-    numbers = {number: places[passage.key] for number, passage in enumerate(passages, 1) if passage.key in places}
+    positions = {key: position for position, key in enumerate(documents, 1)}
+    numbers = {number: positions[passage.key] for number, passage in enumerate(passages, 1) if passage.key in positions}
     citations = tuple(documents.values())
     return CitedDocuments(_renumbered(written, numbers, citations), citations, _unsupported(written))
 
@@ -274,7 +274,8 @@ def _renumbered(written: WrittenAnswer, numbers: dict[int, int], citations: Sequ
         return written.text
     # Removing a marker joins the text around it, so the result is sanitised again.
     sources = [
-        Source(index=place, title="", url=citation.url or "", text="") for place, citation in enumerate(citations, 1)
+        Source(index=position, title="", url=citation.url or "", text="")
+        for position, citation in enumerate(citations, 1)
     ]
     return sanitize(renumber_markers(written.text, numbers), sources)
 

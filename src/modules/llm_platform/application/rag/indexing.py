@@ -59,13 +59,18 @@ class IndexingService:
         self._clock = clock
 
     async def index(
-        self, paths: Sequence[Path], *, prune: bool = False, only: bool = False, vectors_later: bool = False
+        self,
+        paths: Sequence[Path],
+        *,
+        prune: bool = False,
+        replaces_collection: bool = False,
+        vectors_later: bool = False,
     ) -> AsyncGenerator[IndexProgress | IndexReport, None]:
         """Yield progress, and the report as the last value. Bad files are skipped and reported.
 
-        `prune` removes the documents of these folders that no longer exist, `only` those of all other folders too. With
-        `vectors_later` documents are stored for keyword search and `add_vectors` makes their vectors, except those that the
-        mean of a new collection is computed from.
+        `prune` removes the documents of these folders that no longer exist, `replaces_collection` those of all other
+        folders too. With `vectors_later` documents are stored for keyword search and `add_vectors` makes their vectors,
+        except those that the mean of a new collection is computed from.
 
         Raises EmbeddingError, VectorStoreError, EmbeddingConfigError and VectorStoreConfigError; what was stored before
         stays.
@@ -73,13 +78,15 @@ class IndexingService:
         began = self._clock()
         progress = IndexingProgress()
         try:
-            intake = DocumentIntake(self._source, self._store, self.collection, progress, only=only)
+            intake = DocumentIntake(
+                self._source, self._store, self.collection, progress, replaces_collection=replaces_collection
+            )
             async with aclosing(self._batches(intake, paths, progress, vectors_later=vectors_later)) as batches:
                 async for batch in batches:
-                    progress.done_bytes = max(progress.done_bytes, batch.place)
+                    progress.done_bytes = max(progress.done_bytes, batch.position)
                     yield progress.snapshot()
-            if prune or only:
-                await self._prune(progress, only=only)
+            if prune or replaces_collection:
+                await self._prune(progress, replaces_collection=replaces_collection)
         finally:
             await self._store.finish(self.collection)
         await intake.stored()
@@ -94,7 +101,7 @@ class IndexingService:
         pending = [document async for document in self._store.documents(self.collection) if not document.embedded]
         if not pending:
             return
-        await self._store.prepare(self._facts())
+        await self._store.prepare(self._collection_info())
         checkpoints = Checkpoints(lambda: self._store.finish(self.collection), self._checkpoint_s, self._clock)
         try:
             for first in range(0, len(pending), STORE_BATCH_DOCUMENTS):
@@ -129,7 +136,7 @@ class IndexingService:
             if is_new:
                 first, mean = await collect_mean(embedded)
                 if any(batch.documents for batch in first):
-                    await self._store.prepare(self._facts(mean))
+                    await self._store.prepare(self._collection_info(mean))
                 for batch in first:
                     await self._store_batch(batch, progress, checkpoints)
                     yield batch
@@ -143,10 +150,10 @@ class IndexingService:
             await self._embedder.embed(["dimension"])  # some embedders know it only after the first call
         if await self._store.describe(self.collection) is None:
             return True
-        await self._store.prepare(self._facts())
+        await self._store.prepare(self._collection_info())
         return False
 
-    def _facts(self, mean: tuple[float, ...] = ()) -> Collection:
+    def _collection_info(self, mean: tuple[float, ...] = ()) -> Collection:
         embedder = self._embedder
         return Collection(name=self.collection, embedder=embedder.name, dimension=embedder.dimension, mean=mean)
 
@@ -167,7 +174,7 @@ class IndexingService:
             (chunked.document, [EmbeddedPassage(passage, next(vectors)) for passage in chunked.passages])
             for chunked in batch.documents
         ]
-        return EmbeddedBatch(batch.place, documents, batch.known)
+        return EmbeddedBatch(batch.position, documents, batch.known)
 
     async def _store_batch(self, batch: EmbeddedBatch, progress: IndexingProgress, checkpoints: Checkpoints) -> None:
         rest = iter(batch.documents)
@@ -178,9 +185,9 @@ class IndexingService:
                 progress.count_stored(document, batch.known.get(document.doc_id))
         await checkpoints.finish_if_due()
 
-    async def _prune(self, progress: IndexingProgress, *, only: bool) -> None:
-        """Remove the documents of these origins that the walk did not find, with `only` of all origins; none if a folder could
-        not be read.
+    async def _prune(self, progress: IndexingProgress, *, replaces_collection: bool) -> None:
+        """Remove the documents of these origins that the walk did not find, with `replaces_collection` of all origins;
+        none if a folder could not be read.
         """
         reason = NOTHING_FOUND if not progress.seen else INCOMPLETE_WALK if "" in progress.hidden else None
         if reason:
@@ -192,7 +199,7 @@ class IndexingService:
         missing = [
             document
             async for document in self._store.documents(self.collection)
-            if (only or document.origin in origins) and progress.is_missing(document.doc_id)
+            if (replaces_collection or document.origin in origins) and progress.is_missing(document.doc_id)
         ]
         for first in range(0, len(missing), REMOVE_BATCH_DOCUMENTS):
             some = missing[first : first + REMOVE_BATCH_DOCUMENTS]
@@ -217,4 +224,4 @@ def _without_vectors(batch: DocumentBatch) -> EmbeddedBatch:
         )
         for chunked in batch.documents
     ]
-    return EmbeddedBatch(batch.place, documents, batch.known)
+    return EmbeddedBatch(batch.position, documents, batch.known)

@@ -173,9 +173,9 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class DocumentBatch:
-    """Documents to store. `known` are their older versions in the collection; `place` is the position in bytes."""
+    """Documents to store. `known` are their older versions in the collection; `position` is the position in bytes."""
 
-    place: int
+    position: int
     documents: list[ChunkedDocument] = field(default_factory=list)
     known: Mapping[str, IndexedDocument] = field(default_factory=dict)
     left_out: list[dtos.LeftOut] = field(default_factory=list)
@@ -193,10 +193,10 @@ class DocumentIntake:
         collection: str,
         progress: IndexingProgress,
         *,
-        only: bool = False,
+        replaces_collection: bool = False,
     ) -> None:
-        """Start a run. With `only`, the documents of other origins lose their ids and are removed at the end."""
-        self._only = only
+        """Start a run. With `replaces_collection`, the documents of other origins lose their ids and are removed at the end."""
+        self._replaces_collection = replaces_collection
         self._source = source
         self._store = store
         self._collection = collection
@@ -213,10 +213,10 @@ class DocumentIntake:
             for problem in walk.remarks:
                 self._progress.add_problem(*problem)
             rest = iter(walk)
-            place = 0
-            while walked := await _in(thread, _take, rest, place):
+            position = 0
+            while walked := await _in(thread, _take, rest, position):
                 found = [document for document in walked if isinstance(document, dtos.FoundDocument)]
-                place = found[-1].place if found else place
+                position = found[-1].position if found else position
                 pending, known = await self._changed(walked, is_new=is_new)
                 while pending:
                     batch = await _in(thread, _read, pending, known)
@@ -225,7 +225,7 @@ class DocumentIntake:
                     for problem in batch.problems:
                         self._progress.add_problem(*problem)
                     yield batch
-                yield DocumentBatch(place)
+                yield DocumentBatch(position)
             await _in(thread, walk.close)
         finally:
             walk.stop()
@@ -274,7 +274,7 @@ class DocumentIntake:
     def _may_be_qualified(self, found: dtos.FoundDocument, known: Mapping[str, IndexedDocument]) -> bool:
         there = known.get(found.doc_id)
         is_ours = there is not None and not there.came_from_elsewhere((found.origin,))
-        return not (found.unchanged or is_ours or self._only)
+        return not (found.unchanged or is_ours or self._replaces_collection)
 
     def _with_final_id(self, found: dtos.FoundDocument, known: Mapping[str, IndexedDocument]) -> dtos.FoundDocument:
         """The document with a qualified id if another origin has the plain one, or if it was stored with it before."""
@@ -292,12 +292,12 @@ def _is_same(found: dtos.FoundDocument, there: IndexedDocument) -> bool:
     return there.sha256 == fingerprint(found.digest) and there.origin == found.origin
 
 
-def _take(rest: Iterator[dtos.FoundDocument | dtos.LeftOut], place: int) -> list[dtos.FoundDocument | dtos.LeftOut]:
+def _take(rest: Iterator[dtos.FoundDocument | dtos.LeftOut], position: int) -> list[dtos.FoundDocument | dtos.LeftOut]:
     """The next documents, fewer if they are large: some of them have their content in memory."""
     taken: list[dtos.FoundDocument | dtos.LeftOut] = []
     for entry in islice(rest, WALK_BATCH_DOCUMENTS):
         taken.append(entry)
-        if isinstance(entry, dtos.FoundDocument) and entry.place - place > WALK_BATCH_BYTES:
+        if isinstance(entry, dtos.FoundDocument) and entry.position - position > WALK_BATCH_BYTES:
             break
     return taken
 
@@ -307,7 +307,7 @@ def _read(pending: deque[dtos.FoundDocument], known: Mapping[str, IndexedDocumen
     batch = DocumentBatch(0, known=known)
     while pending and batch.passages < BATCH_PASSAGES:
         found = pending.popleft()
-        batch.place = found.place
+        batch.position = found.position
         read = found.read()
         if isinstance(read, dtos.LeftOut):
             batch.left_out.append(read)
@@ -402,7 +402,7 @@ MEAN_PASSAGES: Final = 2000  # the mean of the vectors is computed once there ar
 class EmbeddedBatch:
     """Documents with vectors, ready to be stored; see DocumentBatch."""
 
-    place: int
+    position: int
     documents: list[tuple[IndexedDocument, list[EmbeddedPassage]]] = field(default_factory=list)
     known: Mapping[str, IndexedDocument] = field(default_factory=dict)
 

@@ -119,7 +119,7 @@ class FollowUps:
             turns=tuple(map(_shortened, last)), language=detect(" ".join(turn.question for turn in last))
         )
 
-    async def kept_answer(self, owner: str, request_id: str) -> str:
+    async def stored_answer(self, owner: str, request_id: str) -> str:
         """The beginning of an answer; empty where it said only what can be asked. Raises PreviousResearchNotFoundError."""
         found = await self._find(owner, request_id)
         if found is None:
@@ -128,7 +128,10 @@ class FollowUps:
 
     @stage("follow_up")
     async def understand(
-        self, request: dtos.ResearchRequest, before: dtos.StoredTurns = NO_TURNS, sources: dtos.HeldSources | None = None
+        self,
+        request: dtos.ResearchRequest,
+        before: dtos.StoredTurns = NO_TURNS,
+        sources: dtos.StoredSources | None = None,
     ) -> FollowUp:
         """The question as it stands by itself. `sources` are those of the earlier research, None if they are not stored.
 

@@ -283,7 +283,9 @@ class QuickResearch:
         words of the topic would outweigh those of the question.
         """
         follow_up = context.follow_up
-        is_quoted = follow_up is not None and self._planner is None and names_something(follow_up.asked, context.language)
+        is_quoted = (
+            follow_up is not None and self._planner is None and has_content_words(follow_up.asked, context.language)
+        )
         return follow_up.asked if follow_up is not None and is_quoted else context.request.query
 
     async def _write(

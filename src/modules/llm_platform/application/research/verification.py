@@ -94,14 +94,14 @@ async def verify(
     if not asked:
         return Verified(checked)
     known = {**await verification.judge.recall(question, tuple(asked.values())), **known}
-    verdicts = {place: known[claim] for place, claim in asked.items() if claim in known}
-    places = [place for place in asked if place not in verdicts and verification.max_wait_share is None]
+    verdicts = {position: known[claim] for position, claim in asked.items() if claim in known}
+    positions = [position for position in asked if position not in verdicts and verification.max_wait_share is None]
     judgment = NO_JUDGMENT
     degraded: tuple[Degraded, ...] = ()
-    if places:
-        on_checked(_judged(checked.citations, asked, verdicts), len(places))
-        judgment, degraded = await ask_judge(verification, question, [asked[place] for place in places])
-        verdicts |= dict(zip(places, judgment.verdicts, strict=False))
+    if positions:
+        on_checked(_judged(checked.citations, asked, verdicts), len(positions))
+        judgment, degraded = await ask_judge(verification, question, [asked[position] for position in positions])
+        verdicts |= dict(zip(positions, judgment.verdicts, strict=False))
     citations = _judged(checked.citations, asked, verdicts)
     on_checked(citations, 0)
     if missing := sum(verdict is None for verdict in verdicts.values()):
@@ -120,7 +120,7 @@ def claims_to_judge(
         claim_to_judge(verification, claims.get((citation.start, citation.end), ""), citation, titles)
         for citation in checked.citations
     )
-    return {place: claim for place, claim in enumerate(of_citations) if claim is not None}
+    return {position: claim for position, claim in enumerate(of_citations) if claim is not None}
 
 
 def claim_to_judge(
@@ -137,8 +137,10 @@ def _judged(
 ) -> tuple[Citation, ...]:
     """The citations with the verdicts of the judge, as far as there are any."""
     return tuple(
-        apply_model_verdict(citation, asked[place].claim, verdict) if (verdict := verdicts.get(place)) else citation
-        for place, citation in enumerate(citations)
+        apply_model_verdict(citation, asked[position].claim, verdict)
+        if (verdict := verdicts.get(position))
+        else citation
+        for position, citation in enumerate(citations)
     )
 
 
@@ -227,8 +229,8 @@ class LLMCitationJudge(ICitationJudge):
         if not shown:
             return JudgedClaims(verdicts=tuple(verdicts))
         answer = await self._llm.generate(request)
-        for place, verdict in zip(shown, parse_verdicts(answer.content, len(shown)), strict=True):
-            verdicts[place] = verdict
+        for position, verdict in zip(shown, parse_verdicts(answer.content, len(shown)), strict=True):
+            verdicts[position] = verdict
         return JudgedClaims(verdicts=tuple(verdicts), spent=answer.spent, degraded=answer.degraded)
 
 
@@ -255,15 +257,15 @@ class CachedCitationJudge(ICitationJudge):
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
         stored = await self._stored(question)
         keys = [_claim_digest(claim) for claim in claims]
-        new = [place for place, key in enumerate(keys) if key not in stored.verdicts]
+        new = [position for position, key in enumerate(keys) if key not in stored.verdicts]
         if len(new) < len(claims):
             log_cached(stored.sent_to)
         spent, degraded = NOTHING_SPENT, stored.degraded
         verdicts = dict(stored.verdicts)
         if new:
             with record_sent() as egress_log:
-                judged = await self._judge.judge(question, [claims[place] for place in new])
-            said = dict(zip((keys[place] for place in new), (*judged.verdicts, *[None] * len(new)), strict=False))
+                judged = await self._judge.judge(question, [claims[position] for position in new])
+            said = dict(zip((keys[position] for position in new), (*judged.verdicts, *[None] * len(new)), strict=False))
             unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
             has_failure = len(unusable) < len(judged.degraded)
             known = {key: verdict for key, verdict in said.items() if verdict is not None or not has_failure}
@@ -305,7 +307,7 @@ def build_request(
     answer_tokens = min(ANSWER_TOKENS + ANSWER_TOKENS_PER_CLAIM * min(len(claims), MAX_CLAIMS), context_tokens // 2)
     room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(RULES) - count_tokens(question_line)
     shown = _fitting(claims, room)
-    lines = [_line(number, claims[place]) for number, place in enumerate(shown, 1)]
+    lines = [_line(number, claims[position]) for number, position in enumerate(shown, 1)]
     fence = fence_line(question_line, *lines)
     user = "\n".join([f"Question: {question_line}", fence, *lines, fence, f"The rows of all {len(lines)} claims:"])
     messages = (
@@ -317,10 +319,10 @@ def build_request(
 
 def _fitting(claims: Sequence[CitedClaim], room: int) -> tuple[int, ...]:
     """The indexes of the first claims that fit into `room` tokens, without those that are too long."""
-    short = [place for place, claim in enumerate(claims) if len(claim.claim) + len(claim.quote) <= MAX_PAIR_CHARS]
+    short = [position for position, claim in enumerate(claims) if len(claim.claim) + len(claim.quote) <= MAX_PAIR_CHARS]
     short = short[:MAX_CLAIMS]
-    ends = accumulate(count_tokens(_line(place, claims[place])) + 1 for place in short)
-    return tuple(place for place, end in zip(short, ends, strict=True) if end <= room)
+    ends = accumulate(count_tokens(_line(position, claims[position])) + 1 for position in short)
+    return tuple(position for position, end in zip(short, ends, strict=True) if end <= room)
 
 
 def _line(number: int, claim: CitedClaim) -> str:

@@ -119,10 +119,10 @@ class DoctorService:
             sum(verdict == pair.label for pair, verdict in zip(pairs, verdicts, strict=True))
             for verdicts in (trial.by_words, trial.by_judge)
         )
-        facts = f"{model} of {len(pairs)} verdicts are right, of the words alone {words}"
+        collection_info = f"{model} of {len(pairs)} verdicts are right, of the words alone {words}"
         missing = f"no verdict on {trial.missing}" if trial.missing else ""
         is_better = model > words
-        text = _joined(facts, missing, JUDGE_ON if is_better else JUDGE_OFF)
+        text = _joined(collection_info, missing, JUDGE_ON if is_better else JUDGE_OFF)
         return CheckResult(self._judge.name, "ok" if is_better else "warning", text)
 
     async def _with_deadline(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
@@ -180,12 +180,16 @@ class DoctorService:
         return list(await asyncio.gather(*(self._engine_list(provider, check) for check in wrong)))
 
     async def _engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> CheckResult:
-        facts = [f"the instance does not have {_named(check.missing)}"] if check.missing else []
-        facts += [f"the instance has disabled {_named(check.off)} (used only when named)"] if check.off else []
+        collection_info = [f"the instance does not have {_named(check.missing)}"] if check.missing else []
+        collection_info += (
+            [f"the instance has disabled {_named(check.off)} (used only when named)"] if check.off else []
+        )
         working = await self._working_engines(provider, check)
         remedy = [f"engines that answer: {check.setting}={','.join(working)}"] if working else []
         verdict: CheckVerdict = "failed" if len(check.missing) == len(check.listed) else "warning"
-        return CheckResult(f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_joined(*facts, *remedy)}")
+        return CheckResult(
+            f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_joined(*collection_info, *remedy)}"
+        )
 
     async def _working_engines(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
         """The enabled engines of the instance that answer a search."""
@@ -217,8 +221,8 @@ class DoctorService:
         if not check.exists:
             return [CheckResult(INDEX, "ok", NO_INDEX)]
         try:
-            facts = await check.retrieval.describe()
-            detail = f"collection {facts.name}, by {facts.embedder}"
+            collection_info = await check.retrieval.describe()
+            detail = f"collection {collection_info.name}, by {collection_info.embedder}"
             if check.paid and not spend:
                 return [CheckResult(INDEX, "ok", _joined(detail, NOT_TRIED))]
             began = self._clock()

@@ -183,8 +183,8 @@ class ResearchJobService:
         numbered = [
             dtos.JobEvent(number, event.type, event.model_dump_json()) for number, event in enumerate(events, 1)
         ]
-        held = await self._research.held_sources(last.request_id, owner=owner)
-        await self._store_of(job.id).record(job, numbered, held, last.response.metadata.latency_ms / 1000)
+        sources_to_store = await self._research.stored_sources(last.request_id, owner=owner)
+        await self._store_of(job.id).record(job, numbered, sources_to_store, last.response.metadata.latency_ms / 1000)
         await self._research.forget(job.id, owner=owner)
 
     async def delete(self, research_id: str, *, owner: str = "") -> None:

@@ -284,8 +284,8 @@ class _Attempt:
         self._add(research_events.Failed(request_id=self._job.id, problem=problem))
 
     async def _store_sources(self, sources: tuple[Source, ...]) -> None:
-        held = HeldSources(sources=sources)
-        await self._retrying(lambda: self._store.put_sources(self._job, held))
+        sources_to_store = StoredSources(sources=sources)
+        await self._retrying(lambda: self._store.put_sources(self._job, sources_to_store))
 
     async def _write(self) -> None:
         """Store events until the last one is stored."""

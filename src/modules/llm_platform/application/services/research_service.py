@@ -83,7 +83,7 @@ class ResearchService:
     def __init__(
         self,
         parts: ResearchParts,
-        sources: ICache[dtos.HeldSources],
+        sources: ICache[dtos.StoredSources],
         metrics: IMetrics = NO_METRICS,
         jobs: IResearchJobStore | None = None,
         variants: ResearchVariants | None = None,
@@ -226,7 +226,7 @@ class ResearchService:
             raise SourceNotHeldError
         return source
 
-    async def held_sources(self, request_id: str, *, owner: str = "") -> dtos.HeldSources | None:
+    async def stored_sources(self, request_id: str, *, owner: str = "") -> dtos.StoredSources | None:
         """The stored texts of a research run of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
 
@@ -234,7 +234,7 @@ class ResearchService:
         """Remove what the caches hold of a research run: it was deleted, or it is in the store of background runs, where
         another server may delete it.
         """
-        await self._sources.set(owner_key(owner, request_id), dtos.HeldSources(sources=()), 0.0)
+        await self._sources.set(owner_key(owner, request_id), dtos.StoredSources(sources=()), 0.0)
         await self._follow_ups.forget(owner, request_id)
 
     async def turns_before(self, request: dtos.ResearchRequest, *, owner: str = "") -> dtos.StoredTurns | None:
@@ -243,14 +243,14 @@ class ResearchService:
             return None
         return await self._follow_ups.turns_before(request, owner)
 
-    async def kept_answer(self, request_id: str, *, owner: str = "") -> str:
+    async def stored_answer(self, request_id: str, *, owner: str = "") -> str:
         """What is kept of an answer for questions that follow it. Raises PreviousResearchNotFoundError."""
-        return await self._follow_ups.kept_answer(owner, request_id)
+        return await self._follow_ups.stored_answer(owner, request_id)
 
-    async def _stored_sources(self, owner: str, request_id: str) -> dtos.HeldSources | None:
+    async def _stored_sources(self, owner: str, request_id: str) -> dtos.StoredSources | None:
         if not is_request_id(request_id):
             return None
-        sources = await self.held_sources(request_id, owner=owner)
+        sources = await self.stored_sources(request_id, owner=owner)
         if sources is None and self._jobs is not None:
             sources = await self._jobs.sources(owner, request_id)
         return sources
@@ -260,7 +260,9 @@ class ResearchService:
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         async def store_sources(sources: tuple[dtos.Source, ...]) -> None:
             if hold.holds:
-                await self._sources.set(owner_key(owner, request_id), dtos.HeldSources(sources=sources), SOURCES_TTL_S)
+                await self._sources.set(
+                    owner_key(owner, request_id), dtos.StoredSources(sources=sources), SOURCES_TTL_S
+                )
             if hold.store is not None:
                 await hold.store(sources)
 

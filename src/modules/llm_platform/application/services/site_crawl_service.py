@@ -159,8 +159,8 @@ class _Crawl:
 
     async def _new_links(self, linked: dtos.LinkedPage) -> list[str]:
         new: list[str] = []
-        for place, link in enumerate(self._ranked(linked.links)):
-            if place % LINKS_AT_ONCE == 0:
+        for position, link in enumerate(self._ranked(linked.links)):
+            if position % LINKS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if len(new) == self._request.max_breadth:
                 break

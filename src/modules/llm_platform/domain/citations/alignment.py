@@ -172,17 +172,17 @@ def prepare(text: str, title: str, language: str) -> SourceText:
     return SourceText(text, spans, title, stop_words(language))
 
 
-def _places(bits: int) -> Sequence[int]:
+def _positions(bits: int) -> Sequence[int]:
     """The places of the bits that are set, lowest first."""
     if bits < 1 << 8:
-        return _places_in_byte(bits)
+        return _positions_in_byte(bits)
     octets = enumerate(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
-    return [8 * number + place for number, octet in octets if octet for place in _places_in_byte(octet)]
+    return [8 * number + position for number, octet in octets if octet for position in _positions_in_byte(octet)]
 
 
 @cache
-def _places_in_byte(octet: int) -> tuple[int, ...]:
-    return tuple(place for place in range(8) if octet >> place & 1)
+def _positions_in_byte(octet: int) -> tuple[int, ...]:
+    return tuple(position for position in range(8) if octet >> position & 1)
 
 
 class _Masks(dict[int, int]):
@@ -194,7 +194,7 @@ class _Masks(dict[int, int]):
 
     def __init__(self, with_words: Sequence[int]) -> None:
         super().__init__()
-        self._with_words = [(1 << place, sentences) for place, sentences in enumerate(with_words) if sentences]
+        self._with_words = [(1 << position, sentences) for position, sentences in enumerate(with_words) if sentences]
         self.all_words = sum([bit for bit, _ in self._with_words])
 
     def __missing__(self, sentence: int) -> int:
@@ -225,7 +225,7 @@ class _Masks(dict[int, int]):
             by_worth[worth(mask)] = by_worth.get(worth(mask), 0) | sentences
         found: list[int] = []
         for value in sorted(by_worth, reverse=True):
-            found += _places(by_worth[value])
+            found += _positions(by_worth[value])
             if len(found) >= RANKED_SENTENCES:
                 break
         return found[:RANKED_SENTENCES]
@@ -239,7 +239,7 @@ class _Worths(dict[int, float]):
 
     def __missing__(self, mask: int) -> float:
         weights = self._weights
-        worth = self[mask] = sum([weights[place] for place in _places(mask)])
+        worth = self[mask] = sum([weights[position] for position in _positions(mask)])
         return worth
 
 

@@ -59,14 +59,14 @@ def _has_break(sentence: TextFacts, begin: int, end: int) -> bool:
     return bool(_BREAK.search(gaps[0]) or _BREAK.search(gaps[-1]) or any(map(_STATEMENT_END.search, gaps)))
 
 
-def is_of_another_entry(claim: Claim, place: int, sentence: TextFacts) -> bool:
+def is_of_another_entry(claim: Claim, position: int, sentence: TextFacts) -> bool:
     """Whether one entry of a list describes another option in the words of the claim, and a different one has the option
-    at `place` of the claim.
+    at `position` of the claim.
     """
     texts = [text for text in _ENTRY_END.split(sentence.text) if text.strip()]
     if len(texts) == 1:
         return False
-    option = claim.words[place].key
+    option = claim.words[position].key
     described = {word.key for word in claim.words if word.is_content and word.key != option}
     entries = [(_keys(text), named_in(text)) for text in texts]
     shares = [len(keys & described) for keys, _ in entries]

@@ -78,9 +78,9 @@ class CitationChecker:
         cited = self._cited(text)
         numbers = [sentence.cited for sentence in text.sentences]
         by_author = [set(sentence.cited_by_author) for sentence in text.sentences]
-        for place, number in self._cited_from_behind(text):
-            by_author[place].add(number)
-            numbers[place] = tuple(dict.fromkeys((*numbers[place], number)))
+        for position, number in self._cited_from_behind(text):
+            by_author[position].add(number)
+            numbers[position] = tuple(dict.fromkeys((*numbers[position], number)))
         citations = tuple(
             self._citation(sentence, number, is_by_author=number in named)
             for sentence, sources, named in zip(text.sentences, numbers, by_author, strict=True)
@@ -89,8 +89,8 @@ class CitationChecker:
         )
         unmarked = [
             sentence
-            for place, (sentence, sources) in enumerate(zip(text.sentences, numbers, strict=True))
-            if not sources and place not in text.labels
+            for position, (sentence, sources) in enumerate(zip(text.sentences, numbers, strict=True))
+            if not sources and position not in text.labels
         ]
         uncited = list(filter(self.is_statement, unmarked)) or ([] if citations else list(filter(self._says, unmarked)))
         return CheckedAnswer(citations, tuple((sentence.start, sentence.end) for sentence in uncited), frozenset(cited))
@@ -141,10 +141,12 @@ class CitationChecker:
         """
         for behind in text.trailing:
             for number in filter(self._sources.__contains__, behind.numbers):
-                places = [place for place in behind.sentences if self._may_be_meant(text.sentences[place], number)]
-                if not places and behind.alone:
-                    places = [behind.sentences[-1]]
-                yield from ((place, number) for place in places)
+                positions = [
+                    position for position in behind.sentences if self._may_be_meant(text.sentences[position], number)
+                ]
+                if not positions and behind.alone:
+                    positions = [behind.sentences[-1]]
+                yield from ((position, number) for position in positions)
 
     def _may_be_meant(self, sentence: AnswerSentence, number: int) -> bool:
         if sentence.cited:
@@ -160,10 +162,10 @@ class CitationChecker:
 
     def _judgement(self, sentence: AnswerSentence, number: int) -> tuple[Span, Judgement]:
         """The quote and the verdict of a prepared source."""
-        texts = tuple((cell.text, cell.told) for cell in sentence.cells_for(number))
+        texts = tuple((cell.text, cell.with_heads) for cell in sentence.cells_for(number))
         key = (sentence.claim, texts, number)
         if key not in self._judged:
-            cells = [(self._claim(cell), self._claim(told)) for cell, told in texts]
+            cells = [(self._claim(cell), self._claim(with_heads)) for cell, with_heads in texts]
             self._judged[key] = judge(self._claim(sentence.claim), self._prepared[number], self._language, cells)
         return self._judged[key]
 

@@ -102,13 +102,15 @@ class Claim:
     @cached_property
     def content(self) -> int:
         """The places of the content words, as bits."""
-        return sum([1 << place for place, word in enumerate(self.words) if word.is_content])
+        return sum([1 << position for position, word in enumerate(self.words) if word.is_content])
 
     @cached_property
     def clauses(self) -> list[int]:
         """The clauses, cut at commas and conjunctions: the places of their words, as bits."""
         cuts = {bisect_left(self.ats, found.start()) for found in _CLAUSE.finditer(self.text)}
-        cuts.update(place for place, key in enumerate(self.keys) if key in load_words("connectives", "clause_openers"))
+        cuts.update(
+            position for position, key in enumerate(self.keys) if key in load_words("connectives", "clause_openers")
+        )
         starts = sorted(cuts | {0, len(self.words)})
         return [(1 << end) - (1 << start) for start, end in itertools.pairwise(starts)]
 
@@ -174,9 +176,9 @@ class TextFacts:
         """The places of the words that begin a sentence."""
         found = list(WORD_WITH_APOSTROPHE.finditer(self.text))
         return frozenset(
-            place
-            for place, word in enumerate(found)
-            if not place or _STOP.search(self.text, found[place - 1].end(), word.start())
+            position
+            for position, word in enumerate(found)
+            if not position or _STOP.search(self.text, found[position - 1].end(), word.start())
         )
 
     def counts(self, noun: str | None) -> bool:

@@ -79,7 +79,7 @@ class MarkerCompleter:
         """The marker that a sentence gets, and where; None if it has one, needs none, or no source supports it."""
         if sentence.cited or not self._checker.is_statement(sentence):
             return None
-        at = _place_of_marker(self._pending, sentence)
+        at = _position_of_marker(self._pending, sentence)
         line = self._pending.rfind("\n", 0, at) + 1
         if self._pending.count("[", line, at) != self._pending.count("]", line, at):
             return None  # inside the text of a link
@@ -105,7 +105,7 @@ class MarkerCompleter:
         return "".join(parts)
 
 
-def _place_of_marker(text: str, sentence: AnswerSentence) -> int:
+def _position_of_marker(text: str, sentence: AnswerSentence) -> int:
     """Return the offset before the full stop or before the bar that ends a table row, else behind the sentence."""
     end = len(text[: sentence.end].rstrip(_ROW_END)) if text[: sentence.end].endswith("|") else sentence.end
     stop = _LAST_STOP.search(text, max(sentence.start, end - 2), end)

@@ -113,8 +113,8 @@ class FactComparison:
     def _has_number(self, reading: Reading, at: int, spelled: str) -> bool:
         if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
             return True
-        place, passage = max(0, bisect_right(self.claim.ats, at) - 1), self.passage
-        if any(passage.masks[sentence] >> place & 1 for sentence in passage.ranked):
+        position, passage = max(0, bisect_right(self.claim.ats, at) - 1), self.passage
+        if any(passage.masks[sentence] >> position & 1 for sentence in passage.ranked):
             return True  # the sentence has it as written; this test is the fastest
         return self._has_here(reading) or not all(
             reading.isdisjoint(self._facts_of(sentence).values) for sentence in passage.ranked
@@ -123,9 +123,9 @@ class FactComparison:
     def _is_any_number_changed(self) -> bool:
         claim = self.claim
         for reading, at, spelled in claim.numbers:
-            place = max(0, bisect_right(claim.ats, at) - 1)
+            position = max(0, bisect_right(claim.ats, at) - 1)
             if not spelled:
-                if self._is_number_changed(reading, at, place):
+                if self._is_number_changed(reading, at, position):
                     return True
             elif not self._has_here(reading) and self.facts.counts(_noun_behind(claim, at)):
                 return True
@@ -134,11 +134,11 @@ class FactComparison:
     def _has_here(self, reading: Reading) -> bool:
         return not reading.isdisjoint(self.facts.values)
 
-    def _is_number_changed(self, reading: Reading, at: int, place: int) -> bool:
+    def _is_number_changed(self, reading: Reading, at: int, position: int) -> bool:
         kind = _number_at(self.claim.text, at, reading)
         if self._has_other_unit(reading, kind.unit):
             return True
-        sentences = self._confirming_sentences(place, lambda facts: not reading.isdisjoint(facts.values))
+        sentences = self._confirming_sentences(position, lambda facts: not reading.isdisjoint(facts.values))
         return any(
             kind.is_like(_number_at(facts.text, their_at, other))
             for facts in map(self._facts_of, sentences)
@@ -156,34 +156,34 @@ class FactComparison:
 
     def _is_any_name_changed(self) -> bool:
         claim = self.claim
-        for place, word in enumerate(claim.words):
+        for position, word in enumerate(claim.words):
             if not word.is_content:
                 continue
             if word.is_identifier:
-                if self._is_identifier_changed(place):
+                if self._is_identifier_changed(position):
                     return True
-            elif word.written[0].isupper() and self._is_name_changed(place):
+            elif word.written[0].isupper() and self._is_name_changed(position):
                 return True
         return False
 
-    def _is_identifier_changed(self, place: int) -> bool:
-        word = self.claim.words[place]
+    def _is_identifier_changed(self, position: int) -> bool:
+        word = self.claim.words[position]
         if not self._source.knows(word.key, word.written):
             return True
         if word.written.isalnum() and IDENTIFIER.match(word.written):
             return False  # an abbreviation or a name such as OpenAI
         return any(
             named_in(self._facts_of(sentence).text).difference(self.claim.keys)
-            for sentence in self._confirming_sentences(place)
-        ) or any(is_of_another_entry(self.claim, place, sentence) for sentence in self._sentences)
+            for sentence in self._confirming_sentences(position)
+        ) or any(is_of_another_entry(self.claim, position, sentence) for sentence in self._sentences)
 
-    def _is_name_changed(self, place: int) -> bool:
-        word, sentences = self.claim.words[place], self.passage.sentences
+    def _is_name_changed(self, position: int) -> bool:
+        word, sentences = self.claim.words[position], self.passage.sentences
         if self._source.knows(word.key, word.written):
-            sentences = tuple(self._confirming_sentences(place))
-        return any(is_name_replaced(self.claim, place, self._facts_of(sentence)) for sentence in sentences)
+            sentences = tuple(self._confirming_sentences(position))
+        return any(is_name_replaced(self.claim, position, self._facts_of(sentence)) for sentence in sentences)
 
-    def _confirming_sentences(self, place: int, has_it: Callable[[TextFacts], bool] | None = None) -> list[int]:
+    def _confirming_sentences(self, position: int, has_it: Callable[[TextFacts], bool] | None = None) -> list[int]:
         """The sentences that share most of the clause around a fact, or no sentence where one of them has the fact.
 
         The whole claim is tried too.
@@ -191,20 +191,21 @@ class FactComparison:
         found: list[int] = []
         masks = self.passage.masks
         best = masks[self.passage.ranked[0]]
-        for context in self._contexts(place):
-            if best >> place & 1 and context & ~best == 0:
+        for context in self._contexts(position):
+            if best >> position & 1 and context & ~best == 0:
                 return []  # the usual case: the best sentence has it all
             sentences = self._best_for(context)
             if any(
-                has_it(self._facts_of(sentence)) if has_it else masks[sentence] >> place & 1 for sentence in sentences
+                has_it(self._facts_of(sentence)) if has_it else masks[sentence] >> position & 1
+                for sentence in sentences
             ):
                 return []
             found = found or sentences
         return found
 
-    def _contexts(self, place: int) -> Iterator[int]:
+    def _contexts(self, position: int) -> Iterator[int]:
         """Bits of the other content words of the clause around a fact, and of the whole claim."""
-        fact = 1 << place
+        fact = 1 << position
         clause = next(clause for clause in self.claim.clauses if clause & fact)
         for context in dict.fromkeys(bits & self.claim.content & ~fact for bits in (clause, sum(self.claim.clauses))):
             if context.bit_count() >= MIN_CONTEXT or context == self.claim.content & ~fact:
@@ -239,12 +240,12 @@ def _is_other_name(written: str, folded: str, keys: Sequence[str]) -> bool:
     return written[0].isupper() and not is_form_of_any(folded, keys)
 
 
-def is_name_replaced(claim: Claim, place: int, facts: TextFacts) -> bool:
-    """Whether the source has another name beside the word that stands beside the claim's name at `place`."""
-    if not place and not claim.capitals_name:
+def is_name_replaced(claim: Claim, position: int, facts: TextFacts) -> bool:
+    """Whether the source has another name beside the word that stands beside the claim's name at `position`."""
+    if not position and not claim.capitals_name:
         return False  # a German sentence may begin with any word
     keys, folded, articles = claim.keys, facts.folded, load_words("connectives", "articles")
-    before, after = keys[max(0, place - 1) : place], keys[place + 1 : place + 2]
+    before, after = keys[max(0, position - 1) : position], keys[position + 1 : position + 2]
     beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
     beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in articles]
     return any(

@@ -47,7 +47,7 @@ class TableCell:
     start: int
     end: int
     text: str
-    told: str
+    with_heads: str
     cited: tuple[int, ...] = ()
 
 
@@ -120,7 +120,7 @@ def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[Answer
         begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # matches nothing too
         line = answer[begin : found.end()].strip()
         if _DELIMITERS.match(line) and "|" in before:
-            heads = [_told(before, place) for place in _cell_places(before)]
+            heads = [_cell_with_heads(before, position) for position in _cell_places(before)]
         before, heads = line, heads if "|" in line else []
         rows.append((found.end(), begin, heads))
     lines = (rows[bisect_right(rows, sentence.start, key=itemgetter(0))] for sentence in sentences)
@@ -144,19 +144,19 @@ def _cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[Tab
     head, *cells = _cell_places(row)
     marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
     is_by_cell = sum(map(bool, marked)) > 1
-    name = _told(row, head)
-    told = []
-    for place, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
-        if text := _told(row, place):
-            begin = place[0] + len(row[slice(*place)]) - len(row[slice(*place)].lstrip())
-            last = begin + len(_without_tail(row[begin : place[1]].rstrip()).rstrip())
+    name = _cell_with_heads(row, head)
+    with_heads = []
+    for position, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
+        if text := _cell_with_heads(row, position):
+            begin = position[0] + len(row[slice(*position)]) - len(row[slice(*position)].lstrip())
+            last = begin + len(_without_tail(row[begin : position[1]].rstrip()).rstrip())
             cited = tuple(dict.fromkeys(number for _, _, number in markers)) if is_by_cell else ()
-            told.append(TableCell(start + begin, start + last, text, f"{name}, {column}: {text}", cited))
-    return tuple(told)
+            with_heads.append(TableCell(start + begin, start + last, text, f"{name}, {column}: {text}", cited))
+    return tuple(with_heads)
 
 
-def _told(row: str, place: Span) -> str:
-    return _without_markup(_MARKS.sub("", row[slice(*place)])).replace("\\|", "|")
+def _cell_with_heads(row: str, position: Span) -> str:
+    return _without_markup(_MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
 
 
 def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
@@ -230,11 +230,11 @@ class _Reader:
         self._in_list = False
 
     def read(self, spans: Sequence[Span]) -> AnswerText:
-        place, end = 0, 0
+        position, end = 0, 0
         for number, span in enumerate(spans):
             until = spans[number + 1][0] if number + 1 < len(spans) else len(self._masked)
-            own, alone = self._markers_of(span, until, place)
-            place += len(own) + len(alone)
+            own, alone = self._markers_of(span, until, position)
+            position += len(own) + len(alone)
             sentence = _sentence(self._answer, span, own, self._added)
             if own and self._text.sentences and _NO_STATEMENT.fullmatch(sentence.claim):
                 self._add_trailing(sentence.cited, of_all=not self._line_before(span[0]).strip(" *_>("))
@@ -248,11 +248,11 @@ class _Reader:
         self._add_ends_of_paragraphs()
         return self._text
 
-    def _markers_of(self, span: Span, until: int, place: int) -> tuple[list[Marker], list[Marker]]:
+    def _markers_of(self, span: Span, until: int, position: int) -> tuple[list[Marker], list[Marker]]:
         """The markers in and directly behind a sentence, and those in lines of their own below it."""
         own: list[Marker] = []
         alone: list[Marker] = []
-        for at in range(place, len(self._markers)):
+        for at in range(position, len(self._markers)):
             marker = start, end, _ = self._markers[at]
             if start >= until:
                 break
@@ -269,11 +269,11 @@ class _Reader:
 
     def _note_label(self) -> None:
         """The last sentence but one is a label if it is bold to its end and the last one is an item of a list."""
-        place = len(self._text.sentences) - 2
-        if place >= 0 and self._in_list:
-            before = self._text.sentences[place]
+        position = len(self._text.sentences) - 2
+        if position >= 0 and self._in_list:
+            before = self._text.sentences[position]
             if _LABEL.fullmatch(self._answer, before.start, before.end):
-                self._text.labels.add(place)
+                self._text.labels.add(position)
 
     def _start_block(self, at: int) -> None:
         is_item = _ITEM.match(self._line_before(at)) is not None

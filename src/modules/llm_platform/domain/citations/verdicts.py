@@ -88,8 +88,8 @@ def judge(
     return span, judgement
 
 
-def _judge_cell(cell: Claim, told: Claim, source: SourceText, language: str) -> Judgement:
-    _, judgement = _judge(told, source, language)
+def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: str) -> Judgement:
+    _, judgement = _judge(with_heads, source, language)
     if judgement.verdict == "unsupported" and is_verbatim(cell, source):
         return Judgement("partial", judgement.score)
     return judgement

@@ -9,14 +9,14 @@ from threading import Lock
 
 
 class CallerTurns:
-    """Gives out `places` to callers. Where some wait, each caller gets one place after the other callers got one.
+    """Gives out `slots` to callers. Where some wait, each caller gets one place after the other callers got one.
 
     `keeps_room`: a caller takes no more places than it leaves free, so that a new caller finds one at once even where places
     are given back late: alone it has half of them, the second one half of the rest. To be used by any thread.
     """
 
-    def __init__(self, places: int, *, keeps_room: bool = False) -> None:
-        self._free = places
+    def __init__(self, slots: int, *, keeps_room: bool = False) -> None:
+        self._free = slots
         self._keeps_room = keeps_room
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[Future[None]]] = {}  # keyed by caller, in the order of their turns
@@ -24,11 +24,11 @@ class CallerTurns:
 
     def ask(self, caller: str) -> Future[None]:
         """A future that is done when the caller has a place, to be given back. Cancel it to leave the queue."""
-        place: Future[None] = Future()
+        slot: Future[None] = Future()
         with self._lock:
-            self._waiting.setdefault(caller, deque()).append(place)
+            self._waiting.setdefault(caller, deque()).append(slot)
             self._fill()
-        return place
+        return slot
 
     def give_back(self, caller: str) -> None:
         with self._lock:
@@ -40,11 +40,11 @@ class CallerTurns:
 
     async def take(self, caller: str) -> None:
         """Wait for a place. A caller that is cancelled has none."""
-        place = self.ask(caller)
+        slot = self.ask(caller)
         try:
-            await asyncio.wrap_future(place)
+            await asyncio.wrap_future(slot)
         except BaseException:
-            if not place.cancel():  # it was given at the same moment
+            if not slot.cancel():  # it was given at the same moment
                 self.give_back(caller)
             raise
 
@@ -67,10 +67,10 @@ class CallerTurns:
 
     def _give(self, caller: str) -> None:
         queue = self._waiting.pop(caller)
-        place = queue.popleft()
+        slot = queue.popleft()
         if queue:
             self._waiting[caller] = queue  # goes behind all others
-        if place.set_running_or_notify_cancel():
+        if slot.set_running_or_notify_cancel():
             self._free -= 1
             self._taken[caller] += 1
-            place.set_result(None)
+            slot.set_result(None)

@@ -40,7 +40,7 @@ class LeftOut:
 class FoundDocument:
     """A document that was found and not read yet. `digest` changes with the content; `where` names it to people.
 
-    `read` blocks. `place` is how many bytes have been gone through when this one is done. `origin` is the folder or source
+    `read` blocks. `position` is how many bytes have been gone through when this one is done. `origin` is the folder or source
     that it comes from, as a digest. `unchanged`: the source knows that the collection holds it as it is. `qualified` gives the
     document under another id, for a collection that holds another origin's document under `doc_id`; None where ids are the
     documents' own, so that the newer one replaces the older.
@@ -49,7 +49,7 @@ class FoundDocument:
     doc_id: str
     digest: str
     where: str
-    place: int
+    position: int
     read: Callable[[], DocumentText | LeftOut]
     origin: str | None = None
     unchanged: bool = False

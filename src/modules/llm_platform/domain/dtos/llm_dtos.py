@@ -87,10 +87,10 @@ _DATA_OF_PART: Mapping[str, tuple[str, str, bool] | None] = {
 
 def _brings_data(part: Mapping[str, Any]) -> bool:
     """Whether a part has its data and nothing that refers to other data."""
-    place = _DATA_OF_PART[part["type"]]
-    if place is None:
+    position = _DATA_OF_PART[part["type"]]
+    if position is None:
         return isinstance(part.get("text"), str)
-    level, name, is_url = place
+    level, name, is_url = position
     inner = part.get(level)
     data = inner.get(name) if isinstance(inner, dict) else None
     if not isinstance(data, str) or not isinstance(inner, dict) or "file_id" in inner:

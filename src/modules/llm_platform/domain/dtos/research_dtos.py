@@ -443,7 +443,7 @@ class HeldSource(BaseModel, frozen=True):
     sha256: str
 
 
-class HeldSources(BaseModel, frozen=True):
+class StoredSources(BaseModel, frozen=True):
     """All sources of one research run."""
 
     sources: tuple[Source, ...]

@@ -344,7 +344,7 @@ def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
     return met
 
 
-def same_table(one: Candidate, other: Candidate) -> bool:
+def is_in_same_table(one: Candidate, other: Candidate) -> bool:
     """Whether one is a row of the table that the other announces."""
     whole = bool(one.sentence.columns) and (one.sentence.is_announcement or other.sentence.is_announcement)
     mine, theirs = one.sentence, other.sentence

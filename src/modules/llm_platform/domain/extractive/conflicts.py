@@ -52,7 +52,7 @@ def _contradict(one: Candidate, other: Candidate) -> bool:
         return False
     if _numbers_differ(one.sentence.text, other.sentence.text):
         return True
-    return alike >= SAME_STATEMENT_NEGATED and _negations(one) != _negations(other) and _same_numbers(one, other)
+    return alike >= SAME_STATEMENT_NEGATED and _negations(one) != _negations(other) and _have_same_numbers(one, other)
 
 
 def _statement(one: Candidate) -> set[str]:
@@ -77,7 +77,7 @@ def _numbers_differ(one: str, other: str) -> bool:
     return not (dated and others)
 
 
-def _same_numbers(one: Candidate, other: Candidate) -> bool:
+def _have_same_numbers(one: Candidate, other: Candidate) -> bool:
     return set(_NUMBER.findall(one.sentence.text)) == set(_NUMBER.findall(other.sentence.text))
 
 

@@ -192,12 +192,12 @@ class TermMatcher:
                 met[self._exact[form]] = 1.0
                 continue
             for term, number in self._by_prefix.get(form[:3], ()):
-                if form.isalpha() and same_stem(form, term):
+                if form.isalpha() and has_same_stem(form, term):
                     met[number] = max(met.get(number, 0.0), INFLECTED_CREDIT)
         return tuple(met.items())
 
 
-def same_stem(one: str, other: str) -> bool:
+def has_same_stem(one: str, other: str) -> bool:
     """Whether two words look like forms of one word: cancel, cancelled; but not Stadt, Städte."""
     if ord(one[0]) > 0x2E80:
         return False

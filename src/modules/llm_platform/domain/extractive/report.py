@@ -51,7 +51,7 @@ class SelectedPassages:
     def contains(self, one: Candidate) -> bool:
         return one.sentence.text in self._texts
 
-    def repeats(self, one: Candidate) -> bool:
+    def is_repetition(self, one: Candidate) -> bool:
         """Whether the report has this sentence, a near duplicate, or a list or table that contains it."""
         if self.contains(one):
             return True
@@ -137,7 +137,7 @@ class PassageSelector:
             here = (one.rank, one.sentence.heading)
             is_exhausted = below[one.rank, ""] >= of_a_source or (here[1] and below[here] >= MAX_OF_A_HEADING)
             stray = count and one.sentence.row
-            if is_exhausted or stray or not _can_lead(one, shortest) or selected.repeats(one):
+            if is_exhausted or stray or not _can_lead(one, shortest) or selected.is_repetition(one):
                 continue
             passage = _extended_passage(one, selected, self._behind, sentences)
             if passage and self._is_about_it(passage):
@@ -178,7 +178,7 @@ def _extended_passage(
     following = behind.get(id(one))
     while following is not None and len(passage) < most and not passage[-1].attached:
         room -= len(following.words)
-        if room < 0 or not selection.continues(following, one) or selected.repeats(following):
+        if room < 0 or not selection.continues(following, one) or selected.is_repetition(following):
             break
         passage.append(following)
         following = behind.get(id(following))
@@ -214,7 +214,7 @@ def write_report(
 ) -> str:
     """An introduction, a section for each answered question, the unanswered ones; empty when none is answered."""
     texts = [blocks_of(source.text) for source in sources]
-    latin = _in_latin_letters(sources)
+    latin = _is_in_latin_letters(sources)
 
     def search(text: str) -> PassageSelector:
         read = read_question(text, detect(text) or language)
@@ -250,7 +250,7 @@ def _answers(
     return SectionAnswer(whole.quoted(opening), None), [answers.get(id(part)) for part in parts]
 
 
-def _in_latin_letters(sources: Sequence[Source]) -> bool:
+def _is_in_latin_letters(sources: Sequence[Source]) -> bool:
     seen = "".join(source.text[:SCRIPT_SAMPLE_CHARS] for source in sources)
     return len(_OTHER_LETTER.findall(seen)) < LATIN_ONLY_BELOW * max(1, len(seen))
 

@@ -15,8 +15,8 @@ from modules.llm_platform.domain.extractive.candidates import (
     Candidate,
     explains,
     find_candidates,
+    is_in_same_table,
     overlap,
-    same_table,
 )
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Question, TermMatcher
@@ -132,8 +132,8 @@ def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candi
     if question.asks_what and explains(leader.sentence, question):
         return True
     share = coverage([leader], [term.weight for term in question.terms], range(len(question.terms)))
-    place = candidates.index(leader)
-    nearby = candidates[max(0, place - AROUND) : place + AROUND + 1]
+    position = candidates.index(leader)
+    nearby = candidates[max(0, position - AROUND) : position + AROUND + 1]
     around = [one for one in nearby if _section(one) == _section(leader)]
     about = sum(one.has_own_term and one.is_quotable for one in around) / len(around)
     return share + ABOUT_WEIGHT * about >= LEADER_ANSWERS_FROM
@@ -174,7 +174,7 @@ def _is_listed_in(selected: Candidate, one: Candidate) -> bool:
 
 def is_shown_with(selected: Candidate, one: Candidate) -> bool:
     """Whether the selected sentence comes with a table or list that contains this one."""
-    return same_table(selected, one) or _is_listed_in(selected, one)
+    return is_in_same_table(selected, one) or _is_listed_in(selected, one)
 
 
 def with_antecedent(one: Candidate) -> list[Candidate]:

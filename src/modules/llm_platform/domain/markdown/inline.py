@@ -68,10 +68,10 @@ class CodeSpans:
         inside = _TICKS.match(self._text, at).end()  # type: ignore[union-attr]  # a backtick stands there
         length = inside - at
         starts = self._runs.get(length, [])
-        place = bisect_left(starts, inside)
-        if place == len(starts):
+        position = bisect_left(starts, inside)
+        if position == len(starts):
             return CodeSpan(inside, inside, None)
-        return CodeSpan(inside, starts[place], starts[place] + length)
+        return CodeSpan(inside, starts[position], starts[position] + length)
 
 
 def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:

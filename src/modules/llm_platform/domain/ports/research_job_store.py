@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
-from modules.llm_platform.domain.dtos.research_dtos import HeldSources
+from modules.llm_platform.domain.dtos.research_dtos import StoredSources
 
 
 class LeaseLostError(Exception):
@@ -27,7 +27,7 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def record(
-        self, job: dtos.NewResearchJob, events: Sequence[dtos.JobEvent], sources: HeldSources | None, took_s: float
+        self, job: dtos.NewResearchJob, events: Sequence[dtos.JobEvent], sources: StoredSources | None, took_s: float
     ) -> None:
         """Store a research run that ended just now with the event `done`, the last of `events`; it began `took_s` ago.
 
@@ -61,7 +61,7 @@ class IResearchJobStore(ABC):
         """Up to `limit` events after number `after`; None: there is no such research."""
 
     @abstractmethod
-    async def sources(self, owner: str, job_id: str) -> HeldSources | None:
+    async def sources(self, owner: str, job_id: str) -> StoredSources | None:
         """The stored texts of its sources."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class IResearchJobStore(ABC):
         """Store the next events. Raises LeaseLostError."""
 
     @abstractmethod
-    async def put_sources(self, job: dtos.ClaimedJob, sources: HeldSources) -> None:
+    async def put_sources(self, job: dtos.ClaimedJob, sources: StoredSources) -> None:
         """Store the texts of the sources. Raises LeaseLostError."""
 
     @abstractmethod

@@ -93,7 +93,7 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
     return _refers_back(question, primary)
 
 
-def names_something(question: str, language: str, terms: int = 1) -> bool:
+def has_content_words(question: str, language: str, terms: int = 1) -> bool:
     """Whether the question has so many content words of its own."""
     return len(_terms(question, language)) >= terms
 
@@ -209,16 +209,16 @@ def _refers_back(question: str, primary: str) -> bool:
     before, found = 0, 0
     names = {term.word for term in read_question(question, primary).terms if term.weight >= NAME_WEIGHT}
     has_pronoun = False
-    for place, match in enumerate(_WORD.finditer(question)):
+    for position, match in enumerate(_WORD.finditer(question)):
         word = fold(match.group())
-        is_polite = primary in _CAPITALIZES_NOUNS and place and match.group()[0].isupper()
+        is_polite = primary in _CAPITALIZES_NOUNS and position and match.group()[0].isupper()
         if word in rules.pronouns and not is_polite:
             has_pronoun = has_pronoun or before <= 1
         elif word in _AND and found:
             return has_pronoun  # what follows may refer to what was named
         elif _terms(match.group(), primary):
             found += 1
-            is_name = place and word in names and primary not in _CAPITALIZES_NOUNS
+            is_name = position and word in names and primary not in _CAPITALIZES_NOUNS
             before += 2 if is_name else 1
     return has_pronoun and found <= MAX_REFERRING_TERMS
 

@@ -103,7 +103,7 @@ def _marked_question(text: str) -> str | None:
     found = sorted((match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question"))
     last_asked = max(map(bare.rfind, QUESTION_MARKS))  # a question behind a quotation asks about the quotation
     marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
-    named = (question for question in marked if names_something(question, detect(question) or DEFAULT_LANGUAGE))
+    named = (question for question in marked if has_content_words(question, detect(question) or DEFAULT_LANGUAGE))
     return next((question.strip() for question in named if not _ELSEWHERE.search(question)), None)
 
 
@@ -138,7 +138,7 @@ def _last_question(sentences: list[str], language: str) -> str | None:
     questions = [sentence for sentence in reversed(sentences) if is_question(sentence)][:MAX_WEIGHED]
     whole = [question for question in questions if not refers_to_thread(question, (), language)]
     tries = ((question, terms) for few in (whole, questions) for terms in NAMED_TERMS for question in few)
-    return next((question for question, terms in tries if names_something(question, language, terms)), None)
+    return next((question for question, terms in tries if has_content_words(question, language, terms)), None)
 
 
 def _last_instruction(sentences: list[str], language: str) -> str | None:

@@ -127,8 +127,8 @@ def _product_of(order: str, key: str) -> Product | None:
     by_key = next((product for product, form in _PRODUCTS.items() if key and form.search(key.replace("_", "-"))), None)
     if key:
         return by_key
-    places = [(found.start(), product) for product, form in _PRODUCTS.items() if (found := form.search(order))]
-    return min(places)[1] if places else None
+    positions = [(found.start(), product) for product, form in _PRODUCTS.items() if (found := form.search(order))]
+    return min(positions)[1] if positions else None
 
 
 def _labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -136,7 +136,7 @@ class ChunkPacker:
     def _halve(self) -> None:
         half = min(
             range(1, len(self._pending)),
-            key=lambda place: abs(2 * _count_words(self._pending[:place]) - self._pending_words),
+            key=lambda position: abs(2 * _count_words(self._pending[:position]) - self._pending_words),
         )
         self._emit(half, self._longest - _count_words(self._pending[half:]))
 

@@ -35,7 +35,7 @@ class RankedPassages:
         ]
         scores = _scores(self._passages, question)
         # equal scores: the first of the text
-        self._best = sorted(range(len(self._passages)), key=lambda place: -scores[place])
+        self._best = sorted(range(len(self._passages)), key=lambda position: -scores[position])
         self._size = count_tokens(text) if size is None else size
 
     def excerpt(self, max_tokens: int) -> str:
@@ -43,13 +43,13 @@ class RankedPassages:
             return self._text
         chosen: list[int] = []
         room = max_tokens
-        for place in self._best:
-            size = count_tokens(self._passages[place])
+        for position in self._best:
+            size = count_tokens(self._passages[position])
             if size > room and chosen:
                 break
-            chosen.append(place)
+            chosen.append(position)
             room -= size
-        return GAP.join(self._passages[place] for place in sorted(chosen))
+        return GAP.join(self._passages[position] for position in sorted(chosen))
 
 
 def _scores(passages: list[str], question: str) -> list[float]:

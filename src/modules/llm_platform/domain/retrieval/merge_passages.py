@@ -43,10 +43,12 @@ def merge_passages(found: Sequence[FoundPassage], question: str = "") -> str:
         key=lambda passage: passage.start,
     )
     scores = {hit.passage.id: hit.score for hit in found}
-    first = last = next(place for place, passage in enumerate(good) if passage.id == best.passage.id)
+    first = last = next(position for position, passage in enumerate(good) if passage.id == best.passage.id)
     while last - first + 1 < MAX_MERGED:
-        before = scores[good[first - 1].id] if first and _adjoin(good[first - 1], good[first]) else None
-        after = scores[good[last + 1].id] if last + 1 < len(good) and _adjoin(good[last], good[last + 1]) else None
+        before = scores[good[first - 1].id] if first and _are_adjacent(good[first - 1], good[first]) else None
+        after = (
+            scores[good[last + 1].id] if last + 1 < len(good) and _are_adjacent(good[last], good[last + 1]) else None
+        )
         if before is None and after is None:
             break
         if after is None or (before is not None and before >= after):
@@ -64,5 +66,5 @@ def _with_exact_terms(found: Sequence[FoundPassage], exact: frozenset[str], show
     return list(islice((passage for passage in others if exact <= exact_terms(passage.text)), MAX_EXACT))
 
 
-def _adjoin(one: Passage, following: Passage) -> bool:
+def _are_adjacent(one: Passage, following: Passage) -> bool:
     return following.start - (one.start + len(one.text)) <= MAX_GAP_CHARS

@@ -87,15 +87,15 @@ def pick_top(
     results are chosen.
     """
     order = ranked_order(ranked)
-    places = max(0, count if first is None else min(first, count))
+    positions = max(0, count if first is None else min(first, count))
     known = frozenset(questions)
     of_question: dict[str, RankedCandidate] = {}
     for one in order:
         question = one.candidate.question
         if question in known and one.score.value >= MIN_USABLE_SCORE:
             of_question.setdefault(question, one)
-    firsts = list(of_question.values())[:places]
+    firsts = list(of_question.values())[:positions]
     chosen = set(map(id, firsts))
     rest = [one for one in order if id(one) not in chosen]
-    more = places - len(firsts)
+    more = positions - len(firsts)
     return [*ranked_order([*firsts, *rest[:more]]), *rest[more:]][: max(0, count)]

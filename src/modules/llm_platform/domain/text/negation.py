@@ -77,12 +77,14 @@ def denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
     found: list[str] = []
     if known.negators.isdisjoint(words):
         return found
-    for place, word in enumerate(words):
+    for position, word in enumerate(words):
         if word not in known.negators:
             continue
-        behind = next((at for at in range(place + 1, min(len(words), place + 1 + SCOPE_WORDS)) if is_content[at]), None)
+        behind = next(
+            (at for at in range(position + 1, min(len(words), position + 1 + SCOPE_WORDS)) if is_content[at]), None
+        )
         if behind is None:
-            found += [words[at] for at in range(max(0, place - SCOPE_WORDS), place) if is_content[at]][-1:]
+            found += [words[at] for at in range(max(0, position - SCOPE_WORDS), position) if is_content[at]][-1:]
         elif words[behind] in known.evidence:
             scope = range(behind, min(len(words), behind + EVIDENCE_SCOPE_WORDS))
             found += [words[at] for at in scope if is_content[at]]
@@ -138,12 +140,12 @@ def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     opposites = negation_words().opposites
     if opposites.keys().isdisjoint(mine):
         return False
-    sides = [(place, *pair) for place, word in enumerate(mine) if word in opposites for pair in opposites[word]]
+    sides = [(position, *pair) for position, word in enumerate(mine) if word in opposites for pair in opposites[word]]
     present = {(pair, side) for _, pair, side in sides}
-    for place, pair, side in sides:
+    for position, pair, side in sides:
         if (pair, 1 - side) in present:
             continue  # this text has both
-        near, closest = _neighbours(mine, place), [-1, -1]
+        near, closest = _neighbours(mine, position), [-1, -1]
         for at, word in enumerate(theirs):
             for their_pair, their_side in opposites.get(word, ()):
                 if their_pair == pair:
@@ -153,9 +155,9 @@ def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     return False
 
 
-def _neighbours(words: Sequence[str], place: int) -> set[str]:
-    around = words[max(0, place - NEIGHBOUR_WORDS) : place + NEIGHBOUR_WORDS + 1]
-    return {word for word in around if len(word) >= MIN_NEIGHBOUR_LETTERS and word != words[place]}
+def _neighbours(words: Sequence[str], position: int) -> set[str]:
+    around = words[max(0, position - NEIGHBOUR_WORDS) : position + NEIGHBOUR_WORDS + 1]
+    return {word for word in around if len(word) >= MIN_NEIGHBOUR_LETTERS and word != words[position]}
 
 
 def contradicts_unspaced(mine: str, theirs: str) -> bool:

@@ -78,10 +78,10 @@ def _continues(text: str, at: int) -> bool:
     as in `www.éa.fr`. The splitter knows the small letters of English alone.
     """
     before = text[at - 1]
-    return (text[at].islower() and before not in WIDE_STOPS) or (before == "." and _in_a_name(text, at))
+    return (text[at].islower() and before not in WIDE_STOPS) or (before == "." and _is_in_name(text, at))
 
 
-def _in_a_name(text: str, at: int) -> bool:
+def _is_in_name(text: str, at: int) -> bool:
     """Whether the stop before `at` is part of a name, as in `asyncio.Task.cancel()`: further stops, `_`, `()` or capitals."""
     before, behind = _NAME_BEFORE.search(text, max(0, at - MAX_NAME_CHARS), at), _NAME_BEHIND.match(text, at)
     if before is None or behind is None:

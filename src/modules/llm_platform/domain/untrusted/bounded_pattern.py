@@ -44,12 +44,12 @@ class BoundedPattern:
 def pattern_size(pattern: str) -> int:
     """Return about how many characters the pattern has once its repeats and classes are written out, in linear time."""
     is_folding = any("i" in flags for flags in _FLAGS.findall(pattern))
-    groups, last, place = [0], 0, 0  # the size of each open group, and of what a repeat would apply to
-    while match := _TOKEN.match(pattern, place):
-        token, place = match[0], match.end()
+    groups, last, position = [0], 0, 0  # the size of each open group, and of what a repeat would apply to
+    while match := _TOKEN.match(pattern, position):
+        token, position = match[0], match.end()
         if token == "[":
-            end = _end_of_class(pattern, place)
-            token, place = pattern[place - 1 : end], end
+            end = _end_of_class(pattern, position)
+            token, position = pattern[position - 1 : end], end
         if token == "(":
             groups.append(1)
         elif token == ")" and len(groups) > 1:
@@ -79,13 +79,13 @@ def _size(token: str, is_folding: bool) -> int:
     return len(token) + UNICODE_CLASS * len(_UNICODE.findall(token))
 
 
-def _end_of_class(pattern: str, place: int) -> int:
-    """Return the end of the class whose `[` stands before `place`; a `]` at its beginning is one of its characters."""
+def _end_of_class(pattern: str, position: int) -> int:
+    """Return the end of the class whose `[` stands before `position`; a `]` at its beginning is one of its characters."""
     depth, is_first = 1, True
-    while depth and (match := _CLASS_TOKEN.match(pattern, place)):
-        token, place = match[0], match.end()
+    while depth and (match := _CLASS_TOKEN.match(pattern, position)):
+        token, position = match[0], match.end()
         if token == "]" and not is_first:
             depth -= 1
         depth += token == "["
         is_first = token == "[" or (is_first and token == "^")
-    return place
+    return position

@@ -23,7 +23,7 @@ MAX_SCHEMA_PROPERTIES: Final = 200  # all objects together
 MAX_REFERENCES: Final = 2000  # references followed to compare one value
 FREE_FRAMES: Final = 300  # stack frames left where a reference is followed: enough for all levels of the schema
 MAX_OUTPUT_ERRORS: Final = 8  # errors that are returned
-MAX_PLACE_CHARS: Final = 120  # longest path in an error
+MAX_PATH_CHARS: Final = 120  # longest path in an error
 MAX_RULE_CHARS: Final = 120  # longest rule of the schema in an error
 MAX_PATTERNS: Final = 16  # different ones of a schema
 MAX_PATTERN_SIZE: Final = 2000  # all patterns together, with their counted repeats written out: 5 MB in the worst case
@@ -72,7 +72,7 @@ def check_output_schema(schema: Mapping[str, Any]) -> None:
 
     invalid = next(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema), None)
     if invalid is not None:
-        raise InvalidSchemaError(f"is not a JSON Schema: {_place(invalid.absolute_path)} is not valid there")
+        raise InvalidSchemaError(f"is not a JSON Schema: {_position(invalid.absolute_path)} is not valid there")
     parts = dict(_parts(schema, "#"))
     if sum(len(part.get("properties", ())) for part in parts.values()) > MAX_SCHEMA_PROPERTIES:
         raise InvalidSchemaError(TOO_MANY_PROPERTIES)
@@ -146,8 +146,8 @@ def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]
             for key, schema in subschema.items():
                 yield from _parts(schema, f"{below}/{_escaped(key)}")
         elif name in _LISTS:
-            for place, schema in enumerate(subschema):
-                yield from _parts(schema, f"{below}/{place}")
+            for position, schema in enumerate(subschema):
+                yield from _parts(schema, f"{below}/{position}")
 
 
 def _escaped(name: str) -> str:
@@ -172,8 +172,8 @@ def _applied_in_place(pointer: str, part: Mapping[str, Any]) -> Iterator[str]:
             if name in _SINGLE:
                 yield below
             else:
-                places = part[name] if name in _BY_NAME else map(str, range(len(part[name])))
-                yield from (f"{below}/{_escaped(place)}" for place in places)
+                positions = part[name] if name in _BY_NAME else map(str, range(len(part[name])))
+                yield from (f"{below}/{_escaped(position)}" for position in positions)
 
 
 def _check_patterns(patterns: Collection[str]) -> None:
@@ -195,10 +195,10 @@ _pattern = lru_cache(MAX_PATTERNS)(BoundedPattern)
 def _described(error: Any) -> str:
     """The place, the keyword, and what the schema says there; never the value."""
     rule = to_json(error.validator_value).decode()[:MAX_RULE_CHARS]
-    return f"{_place(error.absolute_path)}: {error.validator} {rule}"
+    return f"{_position(error.absolute_path)}: {error.validator} {rule}"
 
 
-def _place(path: Iterable[str | int]) -> str:
+def _position(path: Iterable[str | int]) -> str:
     """The JSON path of an error, in characters that are safe in a log and in a prompt."""
     text = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return re.sub(r"[^\w$.\[\]-]", "_", text)[:MAX_PLACE_CHARS]
+    return re.sub(r"[^\w$.\[\]-]", "_", text)[:MAX_PATH_CHARS]

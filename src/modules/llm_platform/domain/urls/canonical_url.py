@@ -74,8 +74,8 @@ def admits_host(host: str, domains: Sequence[str]) -> bool:
     with suppress(ValueError):
         host = ascii_host(host)
     included, excluded = split_domains(domains)
-    is_included = not included or any(_within(host, domain) for domain in included)
-    return is_included and not any(_within(host, domain) for domain in excluded)
+    is_included = not included or any(_is_within(host, domain) for domain in included)
+    return is_included and not any(_is_within(host, domain) for domain in excluded)
 
 
 def site_operators(domains: Sequence[str], *, parentheses: bool = False) -> str:
@@ -92,7 +92,7 @@ def site_operators(domains: Sequence[str], *, parentheses: bool = False) -> str:
     return " ".join(filter(None, (sites, *(f"-site:{domain}" for domain in excluded))))
 
 
-def _within(host: str, domain: str) -> bool:
+def _is_within(host: str, domain: str) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 

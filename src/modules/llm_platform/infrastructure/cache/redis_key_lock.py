@@ -37,24 +37,24 @@ class RedisKeyLock(IKeyLock):
         self._prefix = f"{redis_client.KEY_PREFIX}lock:{namespace}:"
         self._max_wait_s = max_wait_s
         self._expiry_s = expiry_s
-        self._held: set[str] = set()
+        self._locked_names: set[str] = set()
         self._polls: SingleFlight[None] = SingleFlight()
 
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncIterator[bool]:
         name, token = self._prefix + key, secrets.token_hex(8)
-        is_waiting = name in self._held or name in self._polls
+        is_waiting = name in self._locked_names or name in self._polls
         acquired = False if is_waiting else await self._acquire(name, token)
         if acquired is None:  # Redis is away
             yield False
         elif acquired:
             renewal = asyncio.create_task(self._renew(name, token))
-            self._held.add(name)
+            self._locked_names.add(name)
             try:
                 yield False
             finally:
                 renewal.cancel()
-                self._held.discard(name)
+                self._locked_names.discard(name)
                 await self._run(_RELEASE, name, token)
         else:
             await self._wait(name)

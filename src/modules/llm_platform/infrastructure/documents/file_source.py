@@ -66,7 +66,7 @@ class _Root:
     reading: FolderReading
     is_folder: bool
 
-    def place_of(self, where: str) -> str:
+    def position_of(self, where: str) -> str:
         prefix = printable(self.folder).rstrip("/\\") + os.sep
         return where.removeprefix(prefix).replace(os.sep, "/")
 
@@ -131,15 +131,15 @@ class FileWalk(IDocumentWalk):
 
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
         yield from self._left_out
-        place = 0
+        position = 0
         for root in self._roots:
             for file in root.files:
                 if file.suffix in JSON_LINES:
-                    for entry in json_documents(root.folder / file.path, place, self._source.redactor):
+                    for entry in json_documents(root.folder / file.path, position, self._source.redactor):
                         yield self._line(root, entry)
                 else:
-                    yield self._document(root, file, place)
-                place += file.stamp[0]
+                    yield self._document(root, file, position)
+                position += file.stamp[0]
 
     def stop(self) -> None:
         self._parser.stop()
@@ -206,10 +206,10 @@ class FileWalk(IDocumentWalk):
 
     # --- reading ----------------------------------------------------------------------------------------------------------
 
-    def _document(self, root: _Root, file: FoundFile, place: int) -> FoundDocument | LeftOut:
+    def _document(self, root: _Root, file: FoundFile, position: int) -> FoundDocument | LeftOut:
         path, reading = root.folder / file.path, root.reading
         where, doc_id, url = printable(path), self._id(file.path), self._source.addresses.of(file.path)
-        if reason := reading.bad.get(root.place_of(where)):
+        if reason := reading.bad.get(root.position_of(where)):
             return self._bad(root, LeftOut(where, reason))
         stamp, known = reading.known.get(file.path, (None, ""))
         try:
@@ -218,22 +218,24 @@ class FileWalk(IDocumentWalk):
             return self._bad(root, LeftOut(where, f"it cannot be opened ({error.strerror})", hides=doc_id))
         reading.digests[file.path] = digest
         return FoundDocument(
-            doc_id, digest, where, place + file.stamp[0], partial(self._read, root, file, doc_id, url), root.origin,
+            doc_id, digest, where, position + file.stamp[0], partial(self._read, root, file, doc_id, url), root.origin,
             unchanged=reading.trusted and digest == known,
-            qualified=partial(self._qualified, root, file, place, digest),
+            qualified=partial(self._qualified, root, file, position, digest),
         )
 
-    def _qualified(self, root: _Root, file: FoundFile, place: int, digest: str) -> FoundDocument:
+    def _qualified(self, root: _Root, file: FoundFile, position: int, digest: str) -> FoundDocument:
         doc_id = qualified_id(root.name, root.origin, self._id(file.path))
         url = DocumentAddresses().of(doc_id)
         read = partial(self._read, root, file, doc_id, url)
         digest = sha256(f"{doc_id}\0{digest}".encode()).hexdigest()
-        return FoundDocument(doc_id, digest, printable(root.folder / file.path), place + file.stamp[0], read, root.origin)
+        return FoundDocument(
+            doc_id, digest, printable(root.folder / file.path), position + file.stamp[0], read, root.origin
+        )
 
     def _line(self, root: _Root, entry: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
         if isinstance(entry, LeftOut):
             return self._bad(root, entry)
-        if reason := root.reading.bad.get(root.place_of(entry.where)):
+        if reason := root.reading.bad.get(root.position_of(entry.where)):
             return self._bad(root, LeftOut(entry.where, reason))
         read = partial(self._recorded, root, entry.doc_id, entry.where, entry.read)
         return replace(entry, origin=root.origin, read=read)
@@ -257,11 +259,11 @@ class FileWalk(IDocumentWalk):
             reading.unreadable.append(doc_id)
             return self._bad(root, document)
         if document.note:
-            _add(reading.notes, root.place_of(where), document.note)
+            _add(reading.notes, root.position_of(where), document.note)
         return document
 
     def _bad(self, root: _Root, left: LeftOut) -> LeftOut:
-        _add(root.reading.found_bad, root.place_of(left.where), left.reason)
+        _add(root.reading.found_bad, root.position_of(left.where), left.reason)
         return replace(left, hides=None) if root.reading.readable_only else left
 
 
@@ -282,9 +284,9 @@ def _is_json_lines(files: Sequence[FoundFile]) -> bool:
     return all(file.suffix in JSON_LINES for file in files)
 
 
-def _add(messages: dict[str, str], place: str, message: str) -> None:
+def _add(messages: dict[str, str], position: str, message: str) -> None:
     if len(messages) < MAX_MESSAGES:
-        messages[place] = message
+        messages[position] = message
 
 
 def _digest(path: Path, url: str) -> str:

@@ -217,7 +217,7 @@ class FolderIndex:
                     break
             await asyncio.sleep(LOCK_POLL_S)  # `llm-platform index` writes to the shared collection
         state = self._state or FolderState()
-        skipped = {printable(Path(place)): reason for place, reason in listing.left_out.items()}
+        skipped = {printable(Path(position)): reason for position, reason in listing.left_out.items()}
         bad = skipped | dict(state.bad)
         self._view = FolderView(state.documents, bad, state.notes, listing.unread_summary, state.pending)
         if state.pending and (self._embedding is None or self._embedding.done()):
@@ -254,11 +254,14 @@ class FolderIndex:
     async def _is_ours(self, location: _Location) -> bool:
         """Whether there is a collection of this embedder that can be read."""
         try:
-            facts = await self._opened(location).describe(location.collection)
+            collection_info = await self._opened(location).describe(location.collection)
         except (exceptions.VectorStoreError, exceptions.VectorStoreConfigError):
             return False
         embedder = self._embedder
-        return facts is not None and (facts.embedder, facts.dimension) == (embedder.name, embedder.dimension)
+        return collection_info is not None and (collection_info.embedder, collection_info.dimension) == (
+            embedder.name,
+            embedder.dimension,
+        )
 
     def _own_location(self) -> _Location:
         with _as_config_error():
@@ -353,8 +356,10 @@ class FolderIndex:
 
     async def _is_usable(self, location: _Location, listing: Listing, state: FolderState) -> bool:
         try:
-            facts = await self._opened(location).describe(location.collection)
-            return facts is not None and not await self._is_outgrown(location, facts, listing, state)
+            collection_info = await self._opened(location).describe(location.collection)
+            return collection_info is not None and not await self._is_outgrown(
+                location, collection_info, listing, state
+            )
         except exceptions.VectorStoreError as error:
             log.warning("folder index rebuilt", extra={"error": error.code})
             return False
@@ -366,9 +371,11 @@ class FolderIndex:
             location.states.remove(self._origin)
         shutil.rmtree(location.folder / location.collection, ignore_errors=True)
 
-    async def _is_outgrown(self, location: _Location, facts: Collection, listing: Listing, state: FolderState) -> bool:
+    async def _is_outgrown(
+        self, location: _Location, collection_info: Collection, listing: Listing, state: FolderState
+    ) -> bool:
         """Whether it began with too few passages for a mean of their vectors, and has many by now."""
-        if facts.mean or not facts.dimension or self._external_store is not None:
+        if collection_info.mean or not collection_info.dimension or self._external_store is not None:
             return False
         passages = [document.passages async for document in self._opened(location).documents(location.collection)]
         return max(sum(passages), len(listing.files) - len(state.bad)) >= OUTGROWN

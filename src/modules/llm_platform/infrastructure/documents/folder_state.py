@@ -74,9 +74,9 @@ class FolderState:
         """The messages about files that have not changed since."""
         unchanged = {printable(Path(path)) for path in listing.files if self.is_unchanged(path, listing)}
         return {
-            place: message
-            for place, message in messages.items()
-            if not unchanged.isdisjoint((place, place.rpartition(":")[0]))
+            position: message
+            for position, message in messages.items()
+            if not unchanged.isdisjoint((position, position.rpartition(":")[0]))
         }
 
 

@@ -46,7 +46,7 @@ class IndexDirectory:
     def make(self) -> Path:
         """Create the directory, open to its owner only. Raises OSError when none can be written."""
         # Again, if the data folder was cleared while this process runs.
-        if self._path is None or (self._lock is not None and not self._lock.held and not self._path.is_dir()):
+        if self._path is None or (self._lock is not None and not self._lock.is_held and not self._path.is_dir()):
             self._path = self._stored() or self._make_temporary()
         return self._path
 

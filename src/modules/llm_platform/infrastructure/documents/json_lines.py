@@ -103,8 +103,8 @@ MAX_LINE_BYTES: Final = 16_000_000
 TOO_LONG: Final = f"the line has more than {MAX_LINE_BYTES // 1_000_000} MB"
 
 
-def json_documents(path: Path, place: int, redactor: Redactor) -> Iterator[FoundDocument | LeftOut]:
-    """The documents of a file. `place` is the number of bytes of all files before it. Raises nothing."""
+def json_documents(path: Path, position: int, redactor: Redactor) -> Iterator[FoundDocument | LeftOut]:
+    """The documents of a file. `position` is the number of bytes of all files before it. Raises nothing."""
     where = printable(path)
     try:
         with path.open("rb") as file:
@@ -112,7 +112,7 @@ def json_documents(path: Path, place: int, redactor: Redactor) -> Iterator[Found
                 if line is None:
                     yield LeftOut(f"{where}:{number}", TOO_LONG, hides="")  # its id is unknown
                 elif line.strip(b"\xef\xbb\xbf \t\r\n"):
-                    yield _document(redactor.data(line.strip()), f"{where}:{number}", place + end)
+                    yield _document(redactor.data(line.strip()), f"{where}:{number}", position + end)
     except OSError as error:
         yield LeftOut(where, f"it cannot be read ({error.strerror})", hides="")
 
@@ -131,13 +131,13 @@ def _lines(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
         yield None, end
 
 
-def _document(line: bytes, where: str, place: int) -> FoundDocument | LeftOut:
+def _document(line: bytes, where: str, position: int) -> FoundDocument | LeftOut:
     try:
         record = record_of(line)
         doc_id = id_of(record)
     except UnreadableDocument as error:
         return LeftOut(where, str(error), hides="")
-    return FoundDocument(doc_id, sha256(line).hexdigest(), where, place, partial(_read, record, doc_id, where))
+    return FoundDocument(doc_id, sha256(line).hexdigest(), where, position, partial(_read, record, doc_id, where))
 
 
 def _read(record: Record, doc_id: str, where: str) -> DocumentText | LeftOut:

@@ -121,19 +121,19 @@ def _with_marked_headings(text: str) -> str:
     lines = text.split("\n")
     levels: dict[tuple[str, bool], int] = {}
     marked: list[str] = []
-    place = 0
-    while place < len(lines):
-        over = 1 if _ADORNMENT.fullmatch(lines[place].rstrip()) else 0
-        title, under = [*lines[place + over : place + over + 2], "", ""][:2]
+    position = 0
+    while position < len(lines):
+        over = 1 if _ADORNMENT.fullmatch(lines[position].rstrip()) else 0
+        title, under = [*lines[position + over : position + over + 2], "", ""][:2]
         mark = under.rstrip()
-        is_heading = _is_underlined(title, mark) and (lines[place].rstrip() == mark if over else title[0] != " ")
+        is_heading = _is_underlined(title, mark) and (lines[position].rstrip() == mark if over else title[0] != " ")
         if is_heading:
             level = levels.setdefault((mark[0], bool(over)), len(levels) + 1)
             marked += ["", f"{'#' * min(level, MAX_HEADING_LEVEL)} {title.strip()}", ""]
-            place += 2 + over
+            position += 2 + over
         else:
-            marked.append(lines[place])
-            place += 1
+            marked.append(lines[position])
+            position += 1
     return "\n".join(marked)
 
 

@@ -95,11 +95,11 @@ class _Walk(IDocumentWalk):
         self.total_bytes = sum(len(file.content) for file in source.files.values())
 
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
-        place = 0
+        position = 0
         for name, file in self._source.files.items():
-            place += len(file.content)
+            position += len(file.content)
             digest = sha256(file.content).hexdigest()
-            yield FoundDocument(name, digest, name, place, partial(self._source.read, name, self._parser))
+            yield FoundDocument(name, digest, name, position, partial(self._source.read, name, self._parser))
 
     def stop(self) -> None:
         self._parser.stop()

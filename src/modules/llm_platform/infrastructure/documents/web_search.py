@@ -51,8 +51,8 @@ def unsupported_parts(request: WebSearchRequest, name: str) -> Iterator[Degraded
 
 def bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
     """The first bad files by place, and the number of others."""
-    for place in sorted(reasons)[:DEGRADED_FILES_NAMED]:
-        yield Degraded(component=f"{name}/{printable(redactor.text(place))}", reason=reasons[place])
+    for position in sorted(reasons)[:DEGRADED_FILES_NAMED]:
+        yield Degraded(component=f"{name}/{printable(redactor.text(position))}", reason=reasons[position])
     if len(reasons) > DEGRADED_FILES_NAMED:
         yield Degraded(component=name, reason=f"and {len(reasons) - DEGRADED_FILES_NAMED} more files")
 
@@ -167,8 +167,8 @@ class DocumentWebSearch(IWebSearchProvider):
         if self.folder is not None:
             return await self._ping_folder(self.folder)
         with _translated(self._otherwise):
-            facts = await self.retrieval.describe()
-        return f"collection {facts.name}, by {facts.embedder}"
+            collection_info = await self.retrieval.describe()
+        return f"collection {collection_info.name}, by {collection_info.embedder}"
 
     async def _ping_folder(self, folder: FolderIndex) -> str:
         try:
@@ -216,7 +216,7 @@ def _shares_a_word(query: str, documents: Iterable[Iterable[FoundPassage]]) -> b
 
 def _nothing_readable(view: FolderView) -> str:
     """The error for a folder without a readable document: why, and what to do."""
-    bad = [f"{place}: {reason}" for place, reason in sorted(view.bad.items())]
+    bad = [f"{position}: {reason}" for position, reason in sorted(view.bad.items())]
     more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
     why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
     return f"{NOTHING_READABLE} ({why}): put documents there, or name another folder. File types: {', '.join(INDEXED)}"

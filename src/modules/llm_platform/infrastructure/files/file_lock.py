@@ -40,7 +40,7 @@ class FileLock:
         self._file: int | None = None
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self._file is not None
 
     def acquire(self, *, shared: bool = False) -> bool:
@@ -54,7 +54,7 @@ class FileLock:
         finally:
             if self._file is None:  # another process has it, or the file system has no locks
                 os.close(file)
-        return self.held
+        return self.is_held
 
     def release(self) -> None:
         """Release the lock. The file stays; the exclusive owner may remove it before."""

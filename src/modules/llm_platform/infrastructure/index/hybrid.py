@@ -42,8 +42,8 @@ class HybridQuery:
         return round(share, SCORE_DIGITS)
 
 
-def hybrid_query(facts: Collection, text: str, vector: Vector | None) -> HybridQuery:
-    return HybridQuery(mean_centered(vector, facts.mean, facts.dimension), question_words(text))
+def hybrid_query(collection_info: Collection, text: str, vector: Vector | None) -> HybridQuery:
+    return HybridQuery(mean_centered(vector, collection_info.mean, collection_info.dimension), question_words(text))
 
 
 def active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:

@@ -64,7 +64,7 @@ DOC_ID: Final = "doc_id"
 FIELDS: Final = "fields"
 PASSAGE: Final = "passage"
 DOCUMENT: Final = "document"
-FACTS: Final = "facts"
+COLLECTION_INFO: Final = "facts"
 FILTERABLE: Final = (KIND, DOC_ID, FIELDS)  # have an index of values
 FACTS_ID: Final = "5bf7d3c1-1f3c-5d55-9d5e-0d3f0a4e6c11"
 
@@ -82,12 +82,12 @@ def field_texts(key: str, values: Iterable[str]) -> list[str]:
     return [f"{name}={replace_surrogates(value)}" for value in values]
 
 
-def passage_payload(passage: dtos.Passage, place: int) -> dict[str, Any]:
-    """`place` is the passage's position in its document."""
+def passage_payload(passage: dtos.Passage, position: int) -> dict[str, Any]:
+    """`position` is the passage's position in its document."""
     return {
         KIND: PASSAGE,
         DOC_ID: replace_surrogates(passage.doc_id),
-        "place": place,
+        "place": position,
         "title": replace_surrogates(passage.title),
         "text": replace_surrogates(passage.text),
         "start": passage.start,
@@ -143,7 +143,7 @@ def document_of(payload: Mapping[str, Any]) -> dtos.IndexedDocument:
 
 def facts_payload(collection: dtos.Collection) -> dict[str, Any]:
     return {
-        KIND: FACTS,
+        KIND: COLLECTION_INFO,
         "embedder": collection.embedder,
         "dimension": collection.dimension,
         "mean": list(collection.mean),
@@ -178,7 +178,9 @@ def prepared(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPassage])
     passages = [passage for document in documents for passage in document]
     vectors = center_vectors([passage.vector for passage in passages], facts)
     payloads = [
-        passage_payload(embedded.passage, place) for document in documents for place, embedded in enumerate(document)
+        passage_payload(embedded.passage, position)
+        for document in documents
+        for position, embedded in enumerate(document)
     ]
     return [
         PreparedPoint(
@@ -191,7 +193,9 @@ def prepared(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPassage])
 def center_vectors(vectors: Sequence[dtos.Vector | None], facts: dtos.Collection) -> list[list[float] | None]:
     """`mean_centered` for many vectors, four times as fast with numpy."""
     centered: list[list[float] | None] = [None] * len(vectors)
-    usable = [place for place, vector in enumerate(vectors) if vector is not None and len(vector) == facts.dimension]
+    usable = [
+        position for position, vector in enumerate(vectors) if vector is not None and len(vector) == facts.dimension
+    ]
     if not usable or not facts.dimension:
         return centered
     try:
@@ -199,12 +203,12 @@ def center_vectors(vectors: Sequence[dtos.Vector | None], facts: dtos.Collection
     except ImportError:  # an embedding service needs no extra
         return [mean_centered(vector, facts.mean, facts.dimension) for vector in vectors]
     with np.errstate(all="ignore"):  # NaN and infinity are filtered below
-        shifted = np.array([vectors[place] for place in usable], dtype=np.float64)
+        shifted = np.array([vectors[position] for position in usable], dtype=np.float64)
         if facts.mean:
             shifted -= facts.mean
         lengths = np.linalg.norm(shifted, axis=1)
         valid = (lengths > MIN_LENGTH) & np.isfinite(lengths)
         rows = (shifted / np.where(valid, lengths, 1)[:, None]).tolist()
-    for place, row, is_valid in zip(usable, rows, valid.tolist(), strict=True):
-        centered[place] = row if is_valid else None
+    for position, row, is_valid in zip(usable, rows, valid.tolist(), strict=True):
+        centered[position] = row if is_valid else None
     return centered

@@ -46,7 +46,7 @@ class LLMKind:
     price: float | None = None  # dollars for input and for output, unless configured
     context_tokens: int | None = None
     user_agent: str | None = None  # None: the default of the HTTP client
-    takes_temperature: bool = True
+    accepts_temperature: bool = True
     batches: bool = False  # answers many calls together: no bound even where the model is local
     serves_others: bool = False  # services of other vendors have this kind, too; those at an own address may need no key
     variables: Variables = Variables()
@@ -73,7 +73,7 @@ KINDS: Mapping[str, LLMKind] = MappingProxyType(
             "max_completion_tokens",
             price=0.0,  # a subscription: a call costs nothing
             context_tokens=262_144,
-            takes_temperature=False,
+            accepts_temperature=False,
             user_agent="KimiCLI/0.77",  # others are rejected; the operator decides to send it
             variables=Variables("KIMI_API_KEY", "KIMI_BASE_URL", "KIMI_MODEL", "KIMI_USER_AGENT"),
         ),

@@ -61,8 +61,8 @@ class LLMRouter(ILLMProvider):
         models = self._registry.resolve(request)
         causes = {model.name: cause for model in models if (cause := self._circuits[model.name].avoided)}
         available = [
-            (model, tuple(causes[earlier.name] for earlier in models[:place] if earlier.name in causes))
-            for place, model in enumerate(models)
+            (model, tuple(causes[earlier.name] for earlier in models[:position] if earlier.name in causes))
+            for position, model in enumerate(models)
             if model.name not in causes
         ]
         return [*available, *((model, ()) for model in models if model.name in causes)]

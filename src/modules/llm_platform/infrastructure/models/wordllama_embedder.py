@@ -60,12 +60,12 @@ class WordllamaEmbedder(IEmbedder):
     def _embed(self, texts: Sequence[str]) -> list[Vector | None]:
         model = self._model()
         visible = beginnings(texts, WINDOW_TOKENS)
-        places = [place for place, text in enumerate(visible) if text]
+        positions = [position for position, text in enumerate(visible) if text]
         vectors: list[Vector | None] = [None] * len(texts)
-        for first in range(0, len(places), BATCH_TEXTS):
-            batch = places[first : first + BATCH_TEXTS]
-            for place, vector in zip(batch, model.vectors([visible[place] for place in batch]), strict=True):
-                vectors[place] = vector
+        for first in range(0, len(positions), BATCH_TEXTS):
+            batch = positions[first : first + BATCH_TEXTS]
+            for position, vector in zip(batch, model.vectors([visible[position] for position in batch]), strict=True):
+                vectors[position] = vector
         return vectors
 
     def _model(self) -> _Model:

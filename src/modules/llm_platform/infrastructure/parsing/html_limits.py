@@ -209,12 +209,12 @@ class _OpenElements:
     def _close(self, ended: frozenset[str], stops: frozenset[str]) -> None:
         """End the outermost of `ended` that is found below one of `stops`, and all within it."""
         found = None
-        for place in range(len(self._names) - 1, max(-1, len(self._names) - 1 - MAX_LOOK_BACK), -1):
-            if self._names[place] in ended:
-                found = place
+        for position in range(len(self._names) - 1, max(-1, len(self._names) - 1 - MAX_LOOK_BACK), -1):
+            if self._names[position] in ended:
+                found = position
                 if len(ended) == 1:
                     break
-            elif self._names[place] in stops:
+            elif self._names[position] in stops:
                 break
         if found is not None:
             closed = self._names[found:]

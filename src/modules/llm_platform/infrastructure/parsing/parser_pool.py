@@ -69,7 +69,7 @@ class PooledParser:
         self._pool = pool or ParserPool(1)
         self._has_own_pool = pool is None
         self._caller = current_caller()
-        self._place: Future[None] | None = None
+        self._slot: Future[None] | None = None
         self._running: ParserProcess | None = None
         self.stopped = False
 
@@ -85,8 +85,8 @@ class PooledParser:
     def stop(self) -> None:
         """Fail the document that is being read, or waits for its turn, and every later one."""
         self.stopped = True
-        if place := self._place:
-            place.cancel()
+        if slot := self._slot:
+            slot.cancel()
         if parser := self._running:
             parser.stop()
 
@@ -97,11 +97,11 @@ class PooledParser:
         return self._read(lambda parser: parser.file(kind, file))
 
     def _read(self, work: Work) -> Parsed:
-        self._place = self._pool.turns.ask(self._caller)
+        self._slot = self._pool.turns.ask(self._caller)
         try:
-            if self.stopped and self._place.cancel():
+            if self.stopped and self._slot.cancel():
                 raise UnreadableDocument(STOPPED)
-            self._place.result()
+            self._slot.result()
         except CancelledError as error:
             raise UnreadableDocument(STOPPED) from error
         try:

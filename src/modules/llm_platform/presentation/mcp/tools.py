@@ -448,8 +448,8 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
 
 
 def _problem(problem: Mapping[str, Any]) -> str:
-    place = ".".join(map(str, field_location(problem["loc"]))) or "arguments"
-    return f"{place}: {validation_message(problem['type'], problem['msg'])}"
+    position = ".".join(map(str, field_location(problem["loc"]))) or "arguments"
+    return f"{position}: {validation_message(problem['type'], problem['msg'])}"
 
 
 def _untitled(schema: Any) -> Any:

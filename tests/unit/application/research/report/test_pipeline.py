@@ -25,7 +25,7 @@ async def test_report_emits_its_stages_in_order() -> None:
     assert kinds[-1] == "done"
     for earlier, later in [("planned", "searched"), ("searched", "ranked"), ("read", "sources"), ("sources", "token")]:
         assert kinds.index(earlier) < kinds.index(later)
-    assert kinds.index("token") > max(place for place, kind in enumerate(kinds) if kind == "read")
+    assert kinds.index("token") > max(position for position, kind in enumerate(kinds) if kind == "read")
     assert only(events, "planned")[-1].questions == SUB_QUESTIONS  # type: ignore[union-attr]
     tokens = "".join(event.text for event in events if event.type == "token")
     assert answer_of(events).synthesis == tokens

@@ -107,6 +107,6 @@ def test_entries_of_the_operator_are_read_as_written() -> None:
     """Case, brackets and a final dot do not matter."""
     allowed = AllowedHosts(["Wiki.Corp.", "[FD00::1]:8080", "::1"])
     for url in ("http://wiki.corp:99/", "http://[fd00::1]:8080/", "http://[::1]:5/"):
-        assert allowed.by_name(parse_address(url))
-    assert not allowed.by_name(parse_address("http://[fd00::1]/"))
+        assert allowed.allows_name(parse_address(url))
+    assert not allowed.allows_name(parse_address("http://[fd00::1]/"))
     assert not allowed.has_networks

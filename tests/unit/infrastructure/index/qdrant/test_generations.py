@@ -126,7 +126,7 @@ def test_locks(tmp_path: Path) -> None:
     two.release()
     assert three.acquire()
     assert three.acquire()
-    assert three.held
+    assert three.is_held
     assert not one.acquire(shared=True)
     three.release()
 

@@ -19,8 +19,8 @@ def test_a_copy_is_the_same_with_fewer_bytes_on_the_disk(tmp_path: Path) -> None
     (source / "empty").touch()
     (source / "inner" / "small").write_bytes(b"abc")
     with (source / "holes").open("wb") as file:
-        for place in (0, 10 * CHUNK_BYTES):
-            file.seek(place)
+        for position in (0, 10 * CHUNK_BYTES):
+            file.seek(position)
             file.write(b"x" * (CHUNK_BYTES + 5))
         file.truncate(40 * CHUNK_BYTES)
     copy_folder(source, tmp_path / "copy")

@@ -110,8 +110,8 @@ def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> N
     table = OutcomeTable(tmp_path / "first.sqlite3", lambda: 0.0)
     table.clean(1.0)
     outcomes = [
-        sample_outcome(f"{number}", body=b"%d" % place, stage="search" if stage == "search" else "answer")
-        for place, (stage, number) in enumerate(rows)
+        sample_outcome(f"{number}", body=b"%d" % position, stage="search" if stage == "search" else "answer")
+        for position, (stage, number) in enumerate(rows)
     ]
     first: dict[tuple[str, str], object] = {}
     for outcome in outcomes:

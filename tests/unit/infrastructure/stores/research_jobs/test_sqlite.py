@@ -18,12 +18,12 @@ SIZE_MB = 8
 FULL_DISK = """
 import asyncio, pathlib, sys
 from tests.fakes.research_job_store import MANY, PROGRESS, SqliteResearchJobStore, event, new_job
-from modules.llm_platform.domain.dtos.research_dtos import HeldSources, Source
+from modules.llm_platform.domain.dtos.research_dtos import StoredSources, Source
 from modules.llm_platform.domain.exceptions import StoreError
 
 async def store_one(file):
     store = SqliteResearchJobStore(file, 30.0)
-    held = HeldSources(sources=(Source(index=1, title="t", url="https://example.org/", text="words"),))
+    held = StoredSources(sources=(Source(index=1, title="t", url="https://example.org/", text="words"),))
     await store.record(new_job("a"), [event(1), event(2, "done", "{}")], held, 1.0)
     return store
 

@@ -15,15 +15,15 @@ from modules.llm_platform.infrastructure.stores.research_runs.entry_files import
     MAX_HEAD_BYTES,
     DamagedEntryError,
     EntryHeader,
+    EntryLocation,
     OtherFormatError,
-    Place,
     read_header,
     sealed,
     unsealed,
 )
 
 MADE = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
-HEAD = EntryHeader(Place("docs", "a-topic-0123456789", "k1"), "А topic, \"value\": {'x'}?", MADE.timestamp())
+HEAD = EntryHeader(EntryLocation("docs", "a-topic-0123456789", "k1"), "А topic, \"value\": {'x'}?", MADE.timestamp())
 VALUE = '{"text":"ünï","sha256":"no","list":[1,2]}'.encode()
 ENTRY = sealed(HEAD, VALUE)
 
@@ -55,10 +55,10 @@ def test_any_tool_can_read_it() -> None:
 )
 def test_any_question_and_value(query: str, value: dict[str, object], made_at: float) -> None:
     """Whatever stands in them, even what looks like our own marks."""
-    head = EntryHeader(Place("answers", "t", "k"), query, made_at)
+    head = EntryHeader(EntryLocation("answers", "t", "k"), query, made_at)
     data = sealed(head, json.dumps(value).encode())
     read, text = unsealed(data)
-    assert (read.place, read.query, json.loads(text)) == (head.place, query, value)
+    assert (read.location, read.query, json.loads(text)) == (head.location, query, value)
     assert read_header(data[:MAX_HEAD_BYTES]) == read
 
 

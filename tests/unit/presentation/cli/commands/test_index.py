@@ -42,9 +42,9 @@ class Platform(PlatformPart):
         self._outcome = outcome
 
     async def index(
-        self, paths: Sequence[Path], *, prune: bool = False, only: bool = False
+        self, paths: Sequence[Path], *, prune: bool = False, replaces_collection: bool = False
     ) -> AsyncGenerator[IndexProgress | IndexReport, None]:
-        self.requested = paths, prune, only
+        self.requested = paths, prune, replaces_collection
         for step in STEPS:
             yield step
         if isinstance(self._outcome, BaseException):

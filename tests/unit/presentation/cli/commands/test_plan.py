@@ -184,10 +184,10 @@ def test_any_input_ends_in_a_valid_plan(typed: str) -> None:
 
 
 @given(st.integers(1, 3), st.integers(1, 3))
-def test_moving_keeps_all_questions(place: int, target: int) -> None:
+def test_moving_keeps_all_questions(position: int, target: int) -> None:
     """The one that is moved stands where it was sent, the others in their order."""
-    accepted, _ = edited(f"m {place} {target}")
-    moved = PLAN.questions[place - 1]
+    accepted, _ = edited(f"m {position} {target}")
+    moved = PLAN.questions[position - 1]
     assert accepted[target - 1] == moved
     assert [question for question in accepted if question != moved] == [
         question for question in PLAN.questions if question != moved

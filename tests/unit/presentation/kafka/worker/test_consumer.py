@@ -31,7 +31,7 @@ def message(offset: int, partition: int = 0, error: KafkaError | None = None) ->
     return SimpleNamespace(**{name: lambda value=value: value for name, value in values.items()})
 
 
-def places(*numbers: int) -> list[TopicPartition]:
+def positions(*numbers: int) -> list[TopicPartition]:
     return [TopicPartition("in", number) for number in numbers]
 
 
@@ -166,7 +166,7 @@ def running(window: int = 4) -> Iterator[Rig]:
     rig = Rig(window)
     rig.start()
     try:
-        rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(0, 1)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(0, 1)))
         yield rig
     finally:
         rig.end()
@@ -239,8 +239,8 @@ def test_partition_end_moves_the_position() -> None:
         )
         until(lambda: [tracker.position for tracker in rig.thread.assignment().values()] == [5, 3])
         assert (len(rig.requests), rig.errors) == (1, [])
-        rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, places(1)))
-        rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(1)))
+        rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, positions(1)))
+        rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(1)))
         rig.consumer.incoming.append(message(8, 1, error=end))
         until(lambda: not rig.consumer.within_consume)
         rig.run_in_poll(lambda: None)  # what was read is noted
@@ -273,7 +273,7 @@ def test_partitions_assigned_to_a_full_window_are_paused() -> None:
     with running(1) as rig:
         rig.consumer.incoming.append(message(0))
         until(lambda: rig.consumer.paused == {0, 1})
-        rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(2)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(2)))
         until(lambda: rig.consumer.paused == {0, 1, 2})
 
 
@@ -284,11 +284,11 @@ def test_revoked_partition_is_resumed(how: str, monkeypatch: pytest.MonkeyPatch)
     with running(1) as rig:
         rig.consumer.incoming.append(message(0))
         until(lambda: rig.consumer.paused == {0, 1})
-        rig.run_in_poll(lambda: rig.consumer.callbacks[how](rig.consumer, places(1)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks[how](rig.consumer, positions(1)))
         until(lambda: rig.consumer.paused == {0})
         rig.finish(0)
         until(lambda: rig.consumer.paused == set())
-        rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(1)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(1)))
         rig.consumer.incoming.append(message(4, partition=1))
         until(lambda: len(rig.requests) == 2)
 
@@ -307,7 +307,7 @@ def test_revocation_waits_and_commits() -> None:
 
         helper = threading.Thread(target=later)
         helper.start()
-        rig.run_in_poll(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, places(0)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, positions(0)))
         helper.join()
         assert rig.consumer.commits[-1] == ({0: 2}, False)
         assert [cancel_running for _, cancel_running in rig.revoked] == [False, True]
@@ -320,7 +320,7 @@ def test_revocation_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
         rig.consumer.incoming.extend(message(offset) for offset in range(2))
         until(lambda: len(rig.requests) == 2)
         rig.finish(1)
-        rig.run_in_poll(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, places(0)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, positions(0)))
         assert rig.revoked[-1][1] is True
         assert rig.consumer.commits == []
 
@@ -337,7 +337,7 @@ def test_lost_partition_is_not_committed() -> None:
 
         def lose() -> None:
             commits.append(len(rig.consumer.commits))
-            rig.consumer.callbacks["on_lost"](rig.consumer, places(0, 1))
+            rig.consumer.callbacks["on_lost"](rig.consumer, positions(0, 1))
 
         rig.run_in_poll(lose)
         rig.finish(1)
@@ -351,8 +351,8 @@ def test_reassigned_partition_has_a_new_tracker() -> None:
     with running(10) as rig:
         rig.consumer.incoming.append(message(0))
         until(lambda: len(rig.requests) == 1)
-        rig.run_in_poll(lambda: rig.consumer.callbacks["on_lost"](rig.consumer, places(0)))
-        rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(0)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks["on_lost"](rig.consumer, positions(0)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(0)))
         rig.consumer.incoming.append(message(0))
         until(lambda: len(rig.requests) == 2)
         rig.requests[0].is_written = True
@@ -367,7 +367,7 @@ def test_reassigned_partition_has_a_new_tracker() -> None:
 def test_message_of_a_revoked_partition_is_dropped() -> None:
     """Also when the partition is revoked between two calls of the client: a commit would skip the new owner's requests."""
     with running(10) as rig:
-        rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, places(0)))
+        rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, positions(0)))
         rig.consumer.incoming.extend([message(5), message(6, partition=1)])
         until(lambda: len(rig.requests) == 1)
         assert rig.requests[0].record.partition == 1
@@ -380,8 +380,8 @@ def test_message_of_an_earlier_assignment_is_dropped() -> None:
     """The partition is read again from the committed offset."""
     with running(10) as rig:
         consumer = rig.consumer
-        consumer.within_consume.append(lambda: consumer.callbacks["on_revoke"](consumer, places(0)))
-        consumer.within_consume.append(lambda: consumer.callbacks["on_assign"](consumer, places(0)))
+        consumer.within_consume.append(lambda: consumer.callbacks["on_revoke"](consumer, positions(0)))
+        consumer.within_consume.append(lambda: consumer.callbacks["on_assign"](consumer, positions(0)))
         consumer.incoming.extend([message(6), message(9, partition=1)])
         until(lambda: len(rig.requests) == 1)
         assert rig.requests[0].record.partition == 1
@@ -419,7 +419,7 @@ def test_refused_commit_does_not_block_a_revocation() -> None:
         rig.consumer.incoming.append(message(0))
         until(lambda: len(rig.requests) == 1)
         rig.finish(0)
-        rig.run_in_poll(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, places(0)))
+        rig.run_in_poll(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, positions(0)))
         assert rig.revoked[-1][1] is True
 
 
@@ -439,7 +439,7 @@ def test_close_commits_finished_requests() -> None:
     """Before the client is closed."""
     rig = Rig()
     rig.start()
-    rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(0)))
+    rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(0)))
     rig.consumer.incoming.append(message(0))
     until(lambda: len(rig.requests) == 1)
     rig.finish(0)
@@ -454,7 +454,7 @@ def test_final_commit_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig()
     rig.consumer.answering = False
     rig.start()
-    rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(0)))
+    rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(0)))
     rig.consumer.incoming.append(message(0))
     until(lambda: len(rig.requests) == 1)
     rig.finish(0)

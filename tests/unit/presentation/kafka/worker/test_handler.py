@@ -280,8 +280,8 @@ class TestDuplicates:
         handler = handler_of(stages)
         tasks = [asyncio.ensure_future(handler.handle(record(SEARCH, offset=number))) for number in range(4)]
         assert await becomes_true(lambda: len(stages.requests) == 1, 1)
-        for place in (0, 2):
-            tasks[place].cancel()
+        for position in (0, 2):
+            tasks[position].cancel()
         assert await becomes_true(lambda: len(stages.requests) == 2, 1)
         assert stages.gate
         stages.gate.set()

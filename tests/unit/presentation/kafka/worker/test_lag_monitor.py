@@ -29,10 +29,10 @@ class Brokers:
     def poll(self, timeout: float) -> None:
         return None
 
-    def committed(self, places: Sequence[TopicPartition], timeout: float) -> list[SimpleNamespace]:
+    def committed(self, positions: Sequence[TopicPartition], timeout: float) -> list[SimpleNamespace]:
         if self.error is not None:
             raise KafkaException(self.error)
-        offsets = {(partition.topic, partition.partition): -1001 for partition in places} | self.committed_offsets
+        offsets = {(partition.topic, partition.partition): -1001 for partition in positions} | self.committed_offsets
         return [
             SimpleNamespace(
                 topic=partition.topic,
@@ -40,22 +40,22 @@ class Brokers:
                 error=None,
                 offset=offsets[partition.topic, partition.partition],
             )
-            for partition in places
+            for partition in positions
         ]
 
-    def get_watermark_offsets(self, place: TopicPartition, timeout: float, cached: bool) -> tuple[int, int]:
-        if (place.topic, place.partition) in self.without_leader:
+    def get_watermark_offsets(self, position: TopicPartition, timeout: float, cached: bool) -> tuple[int, int]:
+        if (position.topic, position.partition) in self.without_leader:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         assert not cached, "what the client read last says nothing of what it does not read"
-        return self.oldest, self.ends[place.topic, place.partition]
+        return self.oldest, self.ends[position.topic, position.partition]
 
 
 class Rig:
     """A worker with these partitions, and a scripted clock."""
 
-    def __init__(self, brokers: Brokers, *places: Partition) -> None:
+    def __init__(self, brokers: Brokers, *positions: Partition) -> None:
         self.brokers = brokers
-        self.trackers = {place: OffsetTracker(*place) for place in places}
+        self.trackers = {position: OffsetTracker(*position) for position in positions}
         self.now = 100.0
         self.full_at = 0.0
         self.monitor = LagMonitor(
@@ -128,8 +128,8 @@ def test_unread_partition_with_lag_stalls(caplog: pytest.LogCaptureFixture) -> N
 
 def test_reason_names_three_partitions() -> None:
     """The others are counted."""
-    places = [("in", number) for number in range(5)]
-    monitor = Rig(Brokers(dict.fromkeys(places, 1)), *places).query(10)
+    positions = [("in", number) for number in range(5)]
+    monitor = Rig(Brokers(dict.fromkeys(positions, 1)), *positions).query(10)
     assert "(in/0, in/1, in/2 and 2 more)" in str(monitor.not_ready())
 
 

@@ -18,7 +18,7 @@ from modules.llm_platform.presentation.kafka.worker.offsets import COMMIT_INTERV
 def histories(draw: st.DrawFn) -> tuple[list[int], list[int], set[int]]:
     """Draw rising offsets with gaps, the order in which some are settled, and which of those are abandoned."""
     steps = draw(st.lists(st.integers(1, 4), min_size=1, max_size=40))
-    offsets = [sum(steps[: place + 1]) for place in range(len(steps))]
+    offsets = [sum(steps[: position + 1]) for position in range(len(steps))]
     settled = draw(st.permutations(offsets))[: draw(st.integers(0, len(offsets)))]
     return offsets, settled, set(draw(st.lists(st.sampled_from(offsets), max_size=3)))
 
@@ -247,4 +247,4 @@ def test_commit_has_metadata() -> None:
     rig.committer.metadata = "store=abc"
     rig.finish()
     rig.cycle()
-    assert [place.metadata for place in rig.consumer.requested[0]] == ["store=abc"]
+    assert [position.metadata for position in rig.consumer.requested[0]] == ["store=abc"]

@@ -132,16 +132,16 @@ async def run_loop(iterations: int = 30) -> None:
 
 async def test_a_stage_that_ends_in_an_error_has_not_started() -> None:
     """Its request is among those that wait again, and is cancelled as they are; its place is free for the next one."""
-    places = asyncio.Semaphore(1)
-    slot = Slot(places)
+    positions = asyncio.Semaphore(1)
+    slot = Slot(positions)
     with pytest.raises(KeyError):
         async with slot:
             assert slot.has_started
             raise KeyError
     assert not slot.has_started
     async with slot:
-        assert places.locked()
-    assert (slot.has_started, places.locked()) == (True, False)
+        assert positions.locked()
+    assert (slot.has_started, positions.locked()) == (True, False)
 
 
 async def test_every_request_is_written_and_settled(rig: Rig) -> None:

@@ -227,7 +227,7 @@ HIDDEN = "169.254.169.254"
 
 
 @for_each(
-    ("fields", "place"),
+    ("fields", "position"),
     [
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": f"http://{HIDDEN}"}}]}]},
          "messages.0.content.0"),
@@ -251,7 +251,7 @@ HIDDEN = "169.254.169.254"
         ({"stop_sequences": ["x"] * 17}, "stop_sequences"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_forwarded_is_named_without_what_was_sent(fields: dict[str, Any], place: str) -> None:
+async def test_what_cannot_be_forwarded_is_named_without_what_was_sent(fields: dict[str, Any], position: str) -> None:
     """No address reaches a service, and a tool of the vendor's own is no function."""
     services = FakeServices()
     async with app_client(services) as client:
@@ -259,7 +259,7 @@ async def test_what_cannot_be_forwarded_is_named_without_what_was_sent(fields: d
         response = await client.post(MESSAGES, json=body)
     assert response.status_code == 400, response.text
     error = response.json()["error"]
-    assert (error["type"], error["message"].startswith(place)) == ("invalid_request_error", True), error
+    assert (error["type"], error["message"].startswith(position)) == ("invalid_request_error", True), error
     assert HIDDEN not in response.text
     assert services.requests == []
 

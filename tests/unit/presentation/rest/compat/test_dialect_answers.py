@@ -272,8 +272,8 @@ def part(kind: str, **fields: Any) -> dict[str, Any]:
     return {"type": f"response.{kind}", **fields}
 
 
-def text_part(kind: str, place: int, **fields: Any) -> dict[str, Any]:
-    return part(kind, item_id="msg_ID", output_index=place, content_index=0, **fields)
+def text_part(kind: str, position: int, **fields: Any) -> dict[str, Any]:
+    return part(kind, item_id="msg_ID", output_index=position, content_index=0, **fields)
 
 
 async def test_events_of_a_response() -> None:

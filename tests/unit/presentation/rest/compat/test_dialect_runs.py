@@ -48,7 +48,7 @@ async def test_pages_of_the_input_of_a_response() -> None:
         async def page(**query: Any) -> tuple[list[int], bool]:
             found = (await client.get(path, params={"order": "asc", **query})).json()
             assert (found["object"], found["first_id"], found["last_id"]) == (
-                "list", *((found["data"][place]["id"] if found["data"] else None) for place in (0, -1)))  # fmt: skip
+                "list", *((found["data"][position]["id"] if found["data"] else None) for position in (0, -1)))  # fmt: skip
             return [int(item["id"].rpartition("_")[2]) for item in found["data"]], found["has_more"]
 
         name = f"msg_{created['id']}_"
@@ -77,9 +77,15 @@ async def test_items_of_the_input_have_their_kind() -> None:
         found = (await client.get(f"/v1/responses/{created}/input_items", params={"order": "asc"})).json()["data"]
         [only] = (await client.get(f"/v1/responses/{plain}/input_items")).json()["data"]
 
-    def message(place: int, role: str, kind: str, text: str, **more: Any) -> dict[str, Any]:
+    def message(position: int, role: str, kind: str, text: str, **more: Any) -> dict[str, Any]:
         part = {"type": kind, "text": text, **more}
-        return {"id": f"msg_{created}_{place}", "type": "message", "role": role, "status": "completed", "content": [part]}
+        return {
+            "id": f"msg_{created}_{position}",
+            "type": "message",
+            "role": role,
+            "status": "completed",
+            "content": [part],
+        }
 
     assert found == [
         message(0, "user", "input_text", "Who wrote it?"), message(1, "assistant", "output_text", "Guido.", annotations=[]),
@@ -227,15 +233,17 @@ async def test_text_that_was_sent_is_declared_void(path: str, body: dict[str, An
     if "choices" in events[0]:
         deltas = [event["choices"][0]["delta"] for event in events if event["choices"]]
         text = "".join(delta.get("content") or "" for delta in deltas)
-        places = [annotation["url_citation"] for delta in deltas for annotation in delta.get("annotations", ())]
+        positions = [annotation["url_citation"] for delta in deltas for annotation in delta.get("annotations", ())]
     else:
         text = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
         content = events[-1]["response"]["output"][-1]["content"][0]
         assert content["text"] == text
-        places = content["annotations"]
+        positions = content["annotations"]
     assert text.startswith(whole)
-    assert {whole[place["start_index"] : place["end_index"]] for place in places} <= {"An event loop runs tasks."}
-    assert bool(places) is (path not in ("/perplexity/chat/completions", "/tavily/research"))
+    assert {whole[position["start_index"] : position["end_index"]] for position in positions} <= {
+        "An event loop runs tasks."
+    }
+    assert bool(positions) is (path not in ("/perplexity/chat/completions", "/tavily/research"))
 
 
 async def test_addresses_and_sites_are_cleaned() -> None:

@@ -207,12 +207,12 @@ async def test_message_says_what_is_allowed(client: httpx2.AsyncClient, values: 
     assert [error["msg"] for error in problem["errors"]] == [message]
 
 
-@pytest.mark.parametrize("place", ["query", "depth", "language", "sources", "domains", "time_range"])
-async def test_input_is_not_repeated_in_errors(client: httpx2.AsyncClient, place: str) -> None:
+@pytest.mark.parametrize("position", ["query", "depth", "language", "sources", "domains", "time_range"])
+async def test_input_is_not_repeated_in_errors(client: httpx2.AsyncClient, position: str) -> None:
     """Neither the message nor the location of an error contains the value."""
-    values: dict[str, Any] = {"query": "solar sails", place: f"{SENT_TEXT} {SENT_TEXT}" * 100}
-    if place in ("sources", "domains"):
-        values[place] = [values[place]]
+    values: dict[str, Any] = {"query": "solar sails", position: f"{SENT_TEXT} {SENT_TEXT}" * 100}
+    if position in ("sources", "domains"):
+        values[position] = [values[position]]
     assert_problem(await client.post("/research", json=values), 422)
 
 

@@ -186,15 +186,15 @@ class SearchState:
     late: int = 0
     fallback_scores: int = 0
     failures: list[AppException] = field(default_factory=list)
-    places: dict[str, dict[str, int]] = field(default_factory=dict)  # address -> sub-question -> rank in its results
+    positions: dict[str, dict[str, int]] = field(default_factory=dict)  # address -> sub-question -> rank in its results
 
     def add_results(self, items: Sequence[WebSearchResultItem], question: str, query: str) -> list[str]:
         """Add search results and return the new addresses. A known result gets the query added to its queries."""
         new: list[str] = []
-        for place, item in enumerate(items):
+        for position, item in enumerate(items):
             address = canonical_url(item.url)
-            places = self.places.setdefault(address, {})
-            places[question] = min(place, places.get(question, place))
+            positions = self.positions.setdefault(address, {})
+            positions[question] = min(position, positions.get(question, position))
             known = self.candidates.get(address)
             if known is None:
                 self.candidates[address] = Candidate(item=item, question=question, queries=(query,))
@@ -208,13 +208,13 @@ class SearchState:
         return [self._with_best_question(address, question, language) for address in self.scores]
 
     def _with_best_question(self, address: str, question: str, language: str) -> RankedCandidate:
-        candidate, score, places = self.candidates[address], self.scores[address], self.places[address]
-        question_found = min(places, key=places.__getitem__)
-        if score.by == "keywords" and len(places) > 1:
+        candidate, score, positions = self.candidates[address], self.scores[address], self.positions[address]
+        question_found = min(positions, key=positions.__getitem__)
+        if score.by == "keywords" and len(positions) > 1:
             item = candidate.item
             value, _, question_found = max(
-                (keyword_score(question, aim, item.title, item.text, language), -place, aim)
-                for aim, place in places.items()
+                (keyword_score(question, aim, item.title, item.text, language), -position, aim)
+                for aim, position in positions.items()
             )
             score = score.model_copy(update={"value": value})
         if question_found != candidate.question:

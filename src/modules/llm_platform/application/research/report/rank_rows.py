@@ -93,10 +93,10 @@ def _match_level(variants: str, title: str) -> int:
         return PREFIX
     if f" {shorter} " in f" {longer} ":
         return CONTAINS
-    return SIMILAR if _similar(variants, title) else NO_MATCH
+    return SIMILAR if _are_similar(variants, title) else NO_MATCH
 
 
-def _similar(variants: str, title: str) -> bool:
+def _are_similar(variants: str, title: str) -> bool:
     own = set(variants.split())
     shared = len(own.intersection(title.split()))
     return shared >= SIMILAR_WORDS and shared >= SIMILAR_FROM * len(own)

@@ -94,13 +94,13 @@ class ReadScheduler:
             if not done:
                 break
             for task in done:
-                place = running.pop(task)
+                position = running.pop(task)
                 if (page := task.result()) and page.sha256 not in seen:
                     seen.add(page.sha256)
-                    pages[place] = ReadPage(requests[place], page)
-                    self._summarise(pages[place])
-        self._cancel_late([requests[place] for place in running.values()])
-        return [pages[place] for place in sorted(pages)]
+                    pages[position] = ReadPage(requests[position], page)
+                    self._summarise(pages[position])
+        self._cancel_late([requests[position] for position in running.values()])
+        return [pages[position] for position in sorted(pages)]
 
     async def summaries(self, deadline: float) -> dict[str, Summary]:
         """The summaries that are finished at `deadline` (event loop time), by address."""

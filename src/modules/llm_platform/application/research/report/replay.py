@@ -307,9 +307,9 @@ def owner_entry_key(owner: str) -> str:
 
 async def store_owner(checkpoints: CheckpointStore, owner: str, key: str) -> None:
     """Store that this owner asked for the stored report with this `report_key`."""
-    place, owned = owner_entry_key(owner), OwnedReport(report=key)
-    if await checkpoints.get("answers", place, OwnedReport) != owned:
-        await checkpoints.put("answers", place, owned)
+    position, owned = owner_entry_key(owner), OwnedReport(report=key)
+    if await checkpoints.get("answers", position, OwnedReport) != owned:
+        await checkpoints.put("answers", position, owned)
 
 
 async def find_stored_report(

@@ -83,11 +83,11 @@ class AllowedHosts:
         """Whether an IP address may be allowed whose name is not."""
         return bool(self._networks)
 
-    def by_name(self, address: PageAddress) -> bool:
+    def allows_name(self, address: PageAddress) -> bool:
         """Whether the host is listed, with this port or without one."""
         return (address.host, None) in self._hosts or (address.host, address.port) in self._hosts
 
-    def by_network(self, ip: IPAddress) -> bool:
+    def allows_network(self, ip: IPAddress) -> bool:
         """Whether a listed network contains the IP address."""
         return any(ip in network for network in self._networks)
 
@@ -139,14 +139,14 @@ class Guard:
         """The address with its IP addresses. Raises PageRequestError where it must not be opened, PageConnectionError where the
         name does not resolve.
         """
-        named = self._allowed.by_name(address)
+        named = self._allowed.allows_name(address)
         usual_port = not address.is_local_name and address.port in PORTS
         if not named and not usual_port and (address.is_local_name or not self._allowed.has_networks):
             raise PageRequestError(NOT_PUBLIC if address.is_local_name else WRONG_PORT)
         ips = (address.ip,) if address.ip else await self._resolved(address)
         if named:
             return Checked(address, ips, private=True)
-        return Checked(address, ips, private=self._in_networks(ips, usual_port=usual_port))
+        return Checked(address, ips, private=self._is_in_networks(ips, usual_port=usual_port))
 
     def allows(self, url: str) -> bool:
         """Whether the host or a network of its literal IP address is listed. Resolves nothing."""
@@ -154,11 +154,11 @@ class Guard:
             address = parse_address(url)
         except PageRequestError:
             return False
-        return self._allowed.by_name(address) or bool(address.ip and self._allowed.by_network(address.ip))
+        return self._allowed.allows_name(address) or bool(address.ip and self._allowed.allows_network(address.ip))
 
-    def _in_networks(self, ips: tuple[IPAddress, ...], *, usual_port: bool) -> bool:
+    def _is_in_networks(self, ips: tuple[IPAddress, ...], *, usual_port: bool) -> bool:
         """Whether a listed network is needed to allow these addresses. Raises PageRequestError where they are not allowed."""
-        allowed = [self._allowed.by_network(ip) for ip in ips]
+        allowed = [self._allowed.allows_network(ip) for ip in ips]
         if usual_port and all(map(is_public, ips)):
             return any(allowed)
         if not usual_port and not all(allowed):

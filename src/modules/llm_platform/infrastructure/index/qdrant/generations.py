@@ -52,18 +52,18 @@ def _copy_file(source: Path, target: Path) -> None:
     with source.open("rb", buffering=0) as read, open(target, "wb", buffering=0, opener=private_files.private_opener) as write:
         size = os.fstat(read.fileno()).st_size
         write.truncate(size)
-        place = 0
-        while (start := _data_from(read.fileno(), place)) is not None:
-            place = os.lseek(read.fileno(), start, os.SEEK_HOLE)
+        position = 0
+        while (start := _data_from(read.fileno(), position)) is not None:
+            position = os.lseek(read.fileno(), start, os.SEEK_HOLE)
             read.seek(start)
             write.seek(start)
-            while start < place and (piece := read.read(min(CHUNK_BYTES, place - start))):
+            while start < position and (piece := read.read(min(CHUNK_BYTES, position - start))):
                 start += write.write(piece)
 
 
-def _data_from(file: int, place: int) -> int | None:
+def _data_from(file: int, position: int) -> int | None:
     try:
-        return os.lseek(file, place, os.SEEK_DATA)
+        return os.lseek(file, position, os.SEEK_DATA)
     except OSError as error:
         if error.errno == errno.ENXIO:  # nothing but a hole until the end
             return None
@@ -121,7 +121,7 @@ class Generations:
 
     @property
     def writing(self) -> bool:
-        return self._writer.held
+        return self._writer.is_held
 
     def stamp(self) -> Stamp | None:
         """Changes with each `publish`; None while there is no generation."""

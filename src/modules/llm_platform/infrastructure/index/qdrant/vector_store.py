@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BATCH_POINTS: Final = 200  # points of one request: about 2 MB of the 32 MB that a server accepts
 PAGE: Final = 1000  # records of one request
 TIMEOUT_S: Final = 60.0  # limit for one request; a server under load writes slowly
-FACTS_FOR_S: Final = 30.0  # lifetime of a collection's cached facts: another process may recreate it
+COLLECTION_INFO_TTL_S: Final = 30.0  # lifetime of a collection's cached facts: another process may recreate it
 NOT_INSTALLED: Final = 'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
 
 
@@ -56,12 +56,12 @@ class QdrantVectorStore(IVectorStore):
     async def describe(self, collection: str) -> dtos.Collection | None:
         with qdrant_server.translated(collection):
             async with asyncio.timeout(self._timeout):
-                return await self._read_facts(collection)
+                return await self._read_collection_info(collection)
 
     async def prepare(self, collection: dtos.Collection) -> None:
         with qdrant_server.translated(collection.name):
             async with asyncio.timeout(self._timeout):
-                there = await self._read_facts(collection.name)
+                there = await self._read_collection_info(collection.name)
                 if there is None:
                     await self._make(collection)
                 elif (there.embedder, there.dimension) != (collection.embedder, collection.dimension):
@@ -158,14 +158,14 @@ class QdrantVectorStore(IVectorStore):
     async def _known(self, collection: str) -> dtos.Collection:
         """The facts of a collection. Raises VectorStoreConfigError without one."""
         read_at, facts = self._facts.get(collection, (0.0, None))
-        if facts is None or time.monotonic() - read_at > FACTS_FOR_S:
+        if facts is None or time.monotonic() - read_at > COLLECTION_INFO_TTL_S:
             async with asyncio.timeout(self._timeout):
-                facts = await self._read_facts(collection)
+                facts = await self._read_collection_info(collection)
             if facts is None:
                 raise payloads.no_collection(collection)
         return facts
 
-    async def _read_facts(self, collection: str) -> dtos.Collection | None:
+    async def _read_collection_info(self, collection: str) -> dtos.Collection | None:
         if self._client is None:
             await asyncio.to_thread(_load_client)  # it takes a second or more, in which nothing else would be answered
         client = self._connected()

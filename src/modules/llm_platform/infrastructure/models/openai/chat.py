@@ -68,7 +68,7 @@ class OpenAIProvider(ILLMProvider):
         self.model: str = config.model
         self.kind = config.kind
         self.is_free = config.cost_usd(1, 1) == 0.0
-        is_fixed = config.temperature is not None or not config.traits.takes_temperature
+        is_fixed = config.temperature is not None or not config.traits.accepts_temperature
         self.ignored_fields = ("temperature",) if is_fixed else ()
         self._connection = config
         self._configuration_error = configuration_error(config)
@@ -147,7 +147,7 @@ class OpenAIProvider(ILLMProvider):
         }
         if request.max_tokens is not None:
             body[self._connection.max_tokens_field] = request.max_tokens
-        if request.temperature is not None and self._connection.traits.takes_temperature:
+        if request.temperature is not None and self._connection.traits.accepts_temperature:
             configured = self._connection.temperature
             body["temperature"] = request.temperature if configured is None else configured
         if request.json_schema is not None:

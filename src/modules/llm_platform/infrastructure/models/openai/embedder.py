@@ -30,19 +30,19 @@ def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[V
     number of vectors or several dimensions.
     """
     rows = [dict_of(row) for row in list_of(answer.get("data"))]
-    by_index = {_index(row, place): list_of(row.get("embedding")) for place, row in enumerate(rows)}
+    by_index = {_index(row, position): list_of(row.get("embedding")) for position, row in enumerate(rows)}
     if len(rows) != count or sorted(by_index) != list(range(count)):
         raise EmbeddingError(f"{name} answered with {len(rows)} vectors for {count} texts")
     lengths = {len(numbers) for numbers in by_index.values()}
     if len(lengths) > 1 or not 0 < max(lengths, default=0) <= MAX_DIMENSION:
         raise EmbeddingError(f"{name} answered with invalid vectors")
     dimension = lengths.pop()
-    return [mean_centered(_numbers(by_index[place]), (), dimension) for place in range(count)], dimension
+    return [mean_centered(_numbers(by_index[position]), (), dimension) for position in range(count)], dimension
 
 
-def _index(row: Mapping[str, Any], place: int) -> int:
+def _index(row: Mapping[str, Any], position: int) -> int:
     index = row.get("index")
-    return index if type(index) is int else place
+    return index if type(index) is int else position
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:
@@ -140,12 +140,12 @@ class OpenAIEmbedder(IEmbedder):
         prefixes = beginnings(texts, self.window_tokens)
         vectors: list[Vector | None] = [None] * len(texts)
 
-        async def embed_batch(places: Sequence[int]) -> None:
-            batch = await self._batch([prefixes[place] for place in places])
-            for place, vector in zip(places, batch, strict=True):
-                vectors[place] = vector
+        async def embed_batch(positions: Sequence[int]) -> None:
+            batch = await self._batch([prefixes[position] for position in positions])
+            for position, vector in zip(positions, batch, strict=True):
+                vectors[position] = vector
 
-        await gather_all(embed_batch(places) for places in _batches(prefixes))
+        await gather_all(embed_batch(positions) for positions in _batches(prefixes))
         return vectors
 
     async def _batch(self, texts: list[str]) -> list[Vector | None]:
@@ -178,12 +178,12 @@ def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
     """The places of the texts that are not blank, in batches that a service accepts."""
     batch: list[int] = []
     chars = 0
-    for place, text in enumerate(texts):
+    for position, text in enumerate(texts):
         if batch and (len(batch) == BATCH_TEXTS or chars + len(text) > BATCH_CHARS):
             yield batch
             batch, chars = [], 0
         if text:
-            batch.append(place)
+            batch.append(position)
             chars += len(text)
     if batch:
         yield batch

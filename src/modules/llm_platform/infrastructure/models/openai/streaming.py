@@ -156,13 +156,13 @@ def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
     if not isinstance(calls, list):
         return ()
     found = []
-    for place, call in enumerate(calls[: dtos.MAX_TOOLS]):
+    for position, call in enumerate(calls[: dtos.MAX_TOOLS]):
         if not isinstance(call, dict):
             continue
         function: dict[str, Any] = call["function"] if isinstance(call.get("function"), dict) else {}
         arguments = function.get("arguments")
         texts = {"name": function.get("name"), "arguments": json.dumps(arguments) if isinstance(arguments, dict) else arguments}
-        index = call["index"] if type(call.get("index")) is int and 0 <= call["index"] < dtos.MAX_TOOLS else place
+        index = call["index"] if type(call.get("index")) is int and 0 <= call["index"] < dtos.MAX_TOOLS else position
         head = {name: call[name] for name in ("id", "type") if isinstance(call.get(name), str) and call[name]}
         said = {name: text for name, text in texts.items() if isinstance(text, str)}
         found.append({"index": index, **head, "function": said})

@@ -103,7 +103,7 @@ class SearXNGAnswer:
         return bool(list_of(raw.get("unresponsive_engines"))) and not self.answered()
 
     @property
-    def none_called(self) -> bool:
+    def is_no_engine_called(self) -> bool:
         """Nothing was returned, nothing failed, and the header names no engine: no engine was called."""
         return "total;" in self.headers.get("server-timing", "") and not (
             self.rows
@@ -244,7 +244,7 @@ def engines_not_called(requested: Iterable[str], pages: Sequence[SearXNGAnswer])
     seen = {name for page in pages for name in page.engines_in_results()} | answered
     seen |= {failed.engine for page in pages for failed in page.failed()}
     missing = [engine for engine in requested if engine not in seen]
-    if answered or any(page.none_called for page in pages):
+    if answered or any(page.is_no_engine_called for page in pages):
         return missing
     return missing if seen and not seen.intersection(requested) else []
 

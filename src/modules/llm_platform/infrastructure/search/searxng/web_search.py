@@ -189,11 +189,11 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         not_called: list[Degraded] = []
         if request.engines and isinstance(request, dtos.VerbatimWebSearchRequest):
             return _Pages(form, [answer], self._degraded(failed), instance_chose=False)
-        if request.engines and answer.none_called:
+        if request.engines and answer.is_no_engine_called:
             raise no_engine_called(form)
-        instance_chose = not answer.rows and (answer.all_blocked or answer.none_called) and "engines" in form
+        instance_chose = not answer.rows and (answer.all_blocked or answer.is_no_engine_called) and "engines" in form
         if instance_chose:
-            if answer.none_called:
+            if answer.is_no_engine_called:
                 not_called.extend(self._not_called(form["engines"].split(","), form, [answer], every=False))
             form = {name: value for name, value in form.items() if name != "engines"}
             form["categories"] = categories_of(request)

@@ -147,7 +147,7 @@ class Database:
                     raise
 
         try:
-            return await self._within(call(), timeout_s)
+            return await self._is_within(call(), timeout_s)
         except PoolTimeout as error:
             await self._check_pool(pool)
             raise DatabaseError(BUSY) from error
@@ -176,7 +176,7 @@ class Database:
     async def _check_pool(self, pool: Pool) -> None:
         """Discard the pool if a new connection cannot be used, and raise DatabaseError with the reason."""
         try:
-            await self._within(self._try_connection(), CONNECT_TIMEOUT_S)
+            await self._is_within(self._try_connection(), CONNECT_TIMEOUT_S)
         except (TimeoutError, DatabaseError) as error:
             await self._discard(pool)
             raise DatabaseError(str(error) or NO_CONNECTION) from error
@@ -188,7 +188,7 @@ class Database:
             self._tasks.add(self._checking)
             self._checking.add_done_callback(self._forget)
 
-    async def _within(self, call: Awaitable[Result], timeout_s: float) -> Result:
+    async def _is_within(self, call: Awaitable[Result], timeout_s: float) -> Result:
         """The result of the call. Raises TimeoutError, and does not wait for a cancelled call: psycopg waits for a server that
         is stopped.
         """
@@ -224,7 +224,7 @@ class Database:
     async def _open(self) -> Pool:
         """The pool, after one connection has shown that the database can be used: the pool itself would not say why not."""
         try:
-            await self._within(self._try_connection(), CONNECT_TIMEOUT_S)
+            await self._is_within(self._try_connection(), CONNECT_TIMEOUT_S)
         except TimeoutError:
             self._failure = DatabaseError(NO_CONNECTION)
         except DatabaseError as error:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
-from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, StoredSources
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.infrastructure.stores.database.operations import (
     DAY_S,
@@ -121,7 +121,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
 
     @operation()
     def record(
-        self, job: dtos.NewResearchJob, events: Sequence[dtos.JobEvent], sources: HeldSources | None, took_s: float
+        self, job: dtos.NewResearchJob, events: Sequence[dtos.JobEvent], sources: StoredSources | None, took_s: float
     ) -> Operation[None]:
         yield from _delete(job.owner, job.id)
         [(number,)] = yield Statement(
@@ -271,7 +271,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         return dtos.EventPage(page, is_last=finished_at is not None and reached >= last_event)
 
     @operation(empty=None, is_read=True)
-    def sources(self, owner: str, job_id: str) -> Operation[HeldSources | None]:
+    def sources(self, owner: str, job_id: str) -> Operation[StoredSources | None]:
         rows = yield Statement(
             """
             SELECT data FROM llm_platform.research_job_sources WHERE job = (
@@ -280,7 +280,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             """,
             {"owner": owner, "id": job_id},
         )
-        return HeldSources.model_validate_json(rows[0][0]) if rows else None
+        return StoredSources.model_validate_json(rows[0][0]) if rows else None
 
     @operation(empty=None)
     def claim(self, token: str, lease_s: float, is_report: bool | None = None) -> Operation[dtos.ClaimedJob | None]:
@@ -301,7 +301,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         yield from _insert_events(job.number, events)
 
     @operation()
-    def put_sources(self, job: dtos.ClaimedJob, sources: HeldSources) -> Operation[None]:
+    def put_sources(self, job: dtos.ClaimedJob, sources: StoredSources) -> Operation[None]:
         yield from _update_leased(job, "lease = lease")
         yield Statement(_PUT_SOURCES, {"job": job.number, "data": sources.model_dump_json()})
 

@@ -44,7 +44,7 @@ class _JsonObject(BaseModel):
     """Any object of JSON."""
 
 
-def write_archive(file: Path, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
+def write_archive(file: Path, entries: Iterable[tuple[entry_files.EntryLocation, bytes]]) -> int:
     """Write the entries to a file atomically; returns their number. Raises StoreError for too many entries and for a file that
     cannot be written.
     """
@@ -59,7 +59,7 @@ def write_archive(file: Path, entries: Iterable[tuple[entry_files.Place, bytes]]
             draft.unlink()
 
 
-def _written(draft: Path, target: Path, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
+def _written(draft: Path, target: Path, entries: Iterable[tuple[entry_files.EntryLocation, bytes]]) -> int:
     with zipfile.ZipFile(draft, "x", zipfile.ZIP_DEFLATED) as archive:
         number = _fill(archive, entries)
     if draft.stat().st_size > MAX_FILE_BYTES:
@@ -68,13 +68,13 @@ def _written(draft: Path, target: Path, entries: Iterable[tuple[entry_files.Plac
     return number
 
 
-def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.Place, bytes]]) -> int:
+def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.EntryLocation, bytes]]) -> int:
     number = total = 0
-    for place, data in entries:
+    for location, data in entries:
         number, total = number + 1, total + len(data)
         if number > MAX_ENTRIES or total > MAX_UNPACKED_BYTES:
             raise StoreError(_TOO_LARGE)
-        archive.writestr(f"{place.stage}/{place.topic}/{place.key}{SUFFIX}", data, _method(data))
+        archive.writestr(f"{location.stage}/{location.topic}/{location.key}{SUFFIX}", data, _method(data))
     return number
 
 
@@ -90,8 +90,8 @@ def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
     """
     try:
         with _opened(file) as archive:
-            for info, place in _checked_members(archive):
-                yield _verified(place, _unpacked(archive, info))
+            for info, location in _checked_members(archive):
+                yield _verified(location, _unpacked(archive, info))
     except OSError as error:
         raise StoreError(f"that file cannot be read ({_reason(error)})") from error
     except _BROKEN as error:
@@ -129,20 +129,20 @@ def _check_size(raw: IO[bytes]) -> None:
         raise StoreError(_BOMB)
 
 
-def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.Place]]:
+def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.EntryLocation]]:
     """The members that are entries. Raises StoreError for other members and for exceeded limits."""
     infos = archive.infolist()
     members = [info for info in infos if not _is_folder(info)]
     if any(not _is_regular(info) for info in members):
         raise StoreError(_UNEXPECTED)
-    places = [_place(info.filename) for info in members]
-    if len(set(places)) != len(places):
+    locations = [_location(info.filename) for info in members]
+    if len(set(locations)) != len(locations):
         raise StoreError(_UNEXPECTED)
     packed, unpacked = sum(info.compress_size for info in infos), sum(info.file_size for info in infos)
     overlapping = archive.fp is not None and packed > archive.fp.seek(0, 2)
     if len(members) > MAX_ENTRIES or unpacked > MAX_UNPACKED_BYTES or overlapping or any(map(_swells, infos)):
         raise StoreError(_BOMB)
-    return list(zip(members, places, strict=True))
+    return list(zip(members, locations, strict=True))
 
 
 def _is_folder(info: zipfile.ZipInfo) -> bool:
@@ -165,7 +165,7 @@ def _swells(info: zipfile.ZipInfo) -> bool:
     return too_much or info.file_size > entry_files.MAX_ENTRY_BYTES
 
 
-def _place(name: str) -> entry_files.Place:
+def _location(name: str) -> entry_files.EntryLocation:
     folder, *rest = name.split("/")
     stage = next((stage for stage in STAGES if stage == folder), None)
     topic, key = rest if len(rest) == 2 else ("", "")
@@ -173,10 +173,10 @@ def _place(name: str) -> entry_files.Place:
         raise StoreError(_UNEXPECTED)
     if not is_entry_key(key.removesuffix(SUFFIX)):
         raise StoreError(_UNEXPECTED)
-    return entry_files.Place(stage, topic, key.removesuffix(SUFFIX))
+    return entry_files.EntryLocation(stage, topic, key.removesuffix(SUFFIX))
 
 
-def _verified(place: entry_files.Place, data: bytes) -> tuple[entry_files.EntryHeader, bytes]:
+def _verified(location: entry_files.EntryLocation, data: bytes) -> tuple[entry_files.EntryHeader, bytes]:
     """The header and value of an entry. Raises StoreError where the seal, the name or the topic of its query do not match."""
     try:
         header, value = entry_files.unsealed(data)
@@ -185,7 +185,7 @@ def _verified(place: entry_files.Place, data: bytes) -> tuple[entry_files.EntryH
         raise StoreError("that archive was written by another version of this program") from error
     except (entry_files.DamagedEntryError, ValidationError) as error:
         raise StoreError(_INVALID) from error
-    if header.place != place or topic_of(header.query).name != place.topic:
+    if header.location != location or topic_of(header.query).name != location.topic:
         raise StoreError(_UNEXPECTED)
     return header, value
 

@@ -82,21 +82,21 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         self._clock = clock
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
-        place = entry_files.Place(stage, topic.name, key)
-        is_large = self._size(place) > THREAD_BYTES
-        value = await asyncio.to_thread(self._read, place, kind) if is_large else self._read(place, kind)
+        location = entry_files.EntryLocation(stage, topic.name, key)
+        is_large = self._size(location) > THREAD_BYTES
+        value = await asyncio.to_thread(self._read, location, kind) if is_large else self._read(location, kind)
         self._counters.note(stage, hits=int(value is not None))
         return value
 
     async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
-        place = entry_files.Place(stage, topic.name, key)
-        header = entry_files.EntryHeader(place, topic.query, self._clock(), isinstance(value, dtos.EndsTopic))
+        location = entry_files.EntryLocation(stage, topic.name, key)
+        header = entry_files.EntryHeader(location, topic.query, self._clock(), isinstance(value, dtos.EndsTopic))
         try:
             data = entry_files.sealed_value(header, value)
             if len(data) > THREAD_BYTES:
-                await asyncio.to_thread(self._folder.write, place, data)
+                await asyncio.to_thread(self._folder.write, location, data)
             else:
-                self._folder.write(place, data)
+                self._folder.write(location, data)
         except OSError as error:
             raise _unusable(error) from error
         except entry_files.UnstorableError as error:
@@ -142,14 +142,14 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def _size(self, place: entry_files.Place) -> int:
+    def _size(self, location: entry_files.EntryLocation) -> int:
         try:
-            return self._folder.size(place) if place.is_valid else 0
+            return self._folder.size(location) if location.is_valid else 0
         except OSError:
             return 0
 
-    def _read(self, place: entry_files.Place, kind: type[Value]) -> Value | None:
-        entry = self._entry(place)
+    def _read(self, location: entry_files.EntryLocation, kind: type[Value]) -> Value | None:
+        entry = self._entry(location)
         return None if entry is None else entry_files.parsed_value(entry[1], kind)
 
     def _values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
@@ -157,7 +157,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
             files = list(self._folder.files(topic.name, stage)) if is_topic_name(topic.name) else []
         except OSError:  # unreadable entries count as missing
             files = []
-        values = tuple(value for file in files if (value := self._read(file.place, kind)) is not None)
+        values = tuple(value for file in files if (value := self._read(file.location, kind)) is not None)
         self._counters.note(stage, hits=len(values))
         return values
 
@@ -171,21 +171,23 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return files
 
     def _clear(self, name: str | None) -> int:
-        removed = sum(self._folder.remove(file.place) for file in self._listed(name))
+        removed = sum(self._folder.remove(file.location) for file in self._listed(name))
         if name is None:
             self._folder.sweep(self._clock())
         return removed
 
     def _clean(self) -> int:
-        removed = sum(self._folder.remove(file.place) for file in self._folder.files() if self._is_old(file.made_at))
+        removed = sum(self._folder.remove(file.location) for file in self._folder.files() if self._is_old(file.made_at))
         self._folder.sweep(self._clock() - self._ttl_s)
         return removed
 
     def _export(self, file: Path, name: str | None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        entries = ((file.place, self._entry(file.place)) for file in self._listed(name))
-        return write_archive(file, ((place, entry_files.sealed(*entry)) for place, entry in entries if entry is not None))
+        entries = ((file.location, self._entry(file.location)) for file in self._listed(name))
+        return write_archive(
+            file, ((location, entry_files.sealed(*entry)) for location, entry in entries if entry is not None)
+        )
 
     def _import(self, file: Path) -> dtos.Imported:
         """Import the entries of an archive that are newer than stored ones, all or none. Raises StoreError and OSError."""
@@ -194,13 +196,13 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         skipped = expired = 0
         with self._folder.staged_writes() as drafts:
             for head, value in read_archive(file):
-                own = self._entry(head.place)
+                own = self._entry(head.location)
                 if self._is_old(head.made_at):
                     expired += 1
                 elif own is not None and own[0].made_at >= head.made_at:
                     skipped += 1
                 else:
-                    drafts.append((self._folder.draft(head.place, self._dated(head, value)), head.place))
+                    drafts.append((self._folder.draft(head.location, self._dated(head, value)), head.location))
             added = len(drafts)
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
@@ -208,25 +210,25 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         """An imported entry. A time in the future becomes now, or the entry would outlive all others."""
         return entry_files.sealed(replace(head, made_at=min(head.made_at, self._clock())), value)
 
-    def _entry(self, place: entry_files.Place) -> tuple[entry_files.EntryHeader, bytes] | None:
+    def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
         """A valid entry: neither expired nor damaged."""
-        if not place.is_valid:
+        if not location.is_valid:
             return None
         try:
-            head, value = entry_files.unsealed(self._folder.read(place))
-            if head.place != place:
+            head, value = entry_files.unsealed(self._folder.read(location))
+            if head.location != location:
                 raise entry_files.DamagedEntryError
         except (OSError, entry_files.OtherFormatError):
             return None
         except entry_files.DamagedEntryError:
-            self._set_aside(place)
+            self._set_aside(location)
             return None
         return None if self._is_old(head.made_at) else (head, value)
 
-    def _set_aside(self, place: entry_files.Place) -> None:
-        log.warning("a damaged entry of the store was set aside", extra={"stage": place.stage})
+    def _set_aside(self, location: entry_files.EntryLocation) -> None:
+        log.warning("a damaged entry of the store was set aside", extra={"stage": location.stage})
         try:
-            self._folder.set_aside(place)
+            self._folder.set_aside(location)
         except OSError as error:  # it is not read in any case
             log.debug("a damaged entry could not be moved", extra={"error": type(error).__name__})
 

@@ -49,7 +49,7 @@ class OtherFormatError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EntryLocation:
     """The location of an entry; `topic` is the topic's name."""
 
     stage: StoreStage
@@ -66,7 +66,7 @@ class Place:
 class EntryHeader:
     """The header of an entry. `made_at` is in seconds since 1970; `ends_topic`: it is a finished report."""
 
-    place: Place
+    location: EntryLocation
     query: str
     made_at: float
     ends_topic: bool = False
@@ -80,9 +80,9 @@ def sealed(entry: EntryHeader, value: bytes) -> bytes:
     """The bytes of an entry. `value` is JSON."""
     header = {
         "format": _FORMAT,
-        "stage": entry.place.stage,
-        "key": entry.place.key,
-        "topic": entry.place.topic,
+        "stage": entry.location.stage,
+        "key": entry.location.key,
+        "topic": entry.location.topic,
         "query": entry.query,
         "made_at": entry.made.isoformat(),
         **({"ends_topic": True} if entry.ends_topic else {}),
@@ -98,7 +98,7 @@ def sealed_value(entry: EntryHeader, value: BaseModel) -> bytes:
     except PydanticSerializationError as error:
         raise UnstorableError(type(error).__name__) from error
     data = sealed(entry, written)
-    if not entry.place.is_valid or len(data) > MAX_ENTRY_BYTES or len(data) - len(written) > MAX_HEAD_BYTES:
+    if not entry.location.is_valid or len(data) > MAX_ENTRY_BYTES or len(data) - len(written) > MAX_HEAD_BYTES:
         raise UnstorableError("its name or size is invalid")
     return data
 
@@ -127,8 +127,8 @@ def _head(text: bytes) -> EntryHeader:
         made = datetime.fromisoformat(fields["made_at"])
         if made.tzinfo is None or made.year not in _YEARS:
             raise DamagedEntryError
-        place = Place(fields["stage"], fields["topic"], fields["key"])
-        return EntryHeader(place, str(fields["query"]), made.timestamp(), fields.get("ends_topic") is True)
+        location = EntryLocation(fields["stage"], fields["topic"], fields["key"])
+        return EntryHeader(location, str(fields["query"]), made.timestamp(), fields.get("ends_topic") is True)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DamagedEntryError from error
 

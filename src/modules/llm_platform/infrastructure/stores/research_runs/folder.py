@@ -35,7 +35,7 @@ _FOLDER_TRIES: Final = 5  # a folder may be cleaned up between its creation and 
 class StoredFile:
     """A file at an entry's path. `head` is None where it is no entry of this format."""
 
-    place: entry_files.Place
+    location: entry_files.EntryLocation
     size: int
     written_at: float  # seconds since 1970
     head: entry_files.EntryHeader | None
@@ -55,26 +55,26 @@ class StoreFolder:
         self._token = secrets.token_hex(8)
         self._drafts = count()
 
-    def size(self, place: entry_files.Place) -> int:
+    def size(self, location: entry_files.EntryLocation) -> int:
         """Bytes of the entry's file."""
-        return os.lstat(self._path(place)).st_size
+        return os.lstat(self._path(location)).st_size
 
-    def read(self, place: entry_files.Place) -> bytes:
+    def read(self, location: entry_files.EntryLocation) -> bytes:
         """The bytes of the entry's file. Raises DamagedEntryError when it is no regular file or too large."""
-        return entry_files.read_regular_file(self._path(place), entry_files.MAX_ENTRY_BYTES)
+        return entry_files.read_regular_file(self._path(location), entry_files.MAX_ENTRY_BYTES)
 
-    def write(self, place: entry_files.Place, data: bytes) -> None:
+    def write(self, location: entry_files.EntryLocation, data: bytes) -> None:
         """Write or replace the file atomically."""
-        draft = self.draft(place, data)
+        draft = self.draft(location, data)
         try:
-            self.commit(draft, place)
+            self.commit(draft, location)
         except OSError:
             self.discard(draft)
             raise
 
-    def draft(self, place: entry_files.Place, data: bytes) -> str:
+    def draft(self, location: entry_files.EntryLocation, data: bytes) -> str:
         """Write the file beside its place under a temporary name; returns its path."""
-        folder = f"{self._root}/{place.stage}/{place.topic}"
+        folder = f"{self._root}/{location.stage}/{location.topic}"
         # Containers may share process ids, forks share the token.
         draft = f"{folder}/.{self._token}-{os.getpid()}-{next(self._drafts)}{DRAFT}"
         for _ in range(_FOLDER_TRIES):
@@ -86,8 +86,8 @@ class StoreFolder:
                 return draft
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
-    def commit(self, draft: str, place: entry_files.Place) -> None:
-        os.replace(draft, self._path(place))
+    def commit(self, draft: str, location: entry_files.EntryLocation) -> None:
+        os.replace(draft, self._path(location))
 
     def discard(self, draft: str) -> None:
         """Remove a draft, and its folder if it is empty then."""
@@ -95,27 +95,27 @@ class StoreFolder:
         entry_files.remove_if_empty(os.path.dirname(draft))
 
     @contextmanager
-    def staged_writes(self) -> Iterator[list[tuple[str, entry_files.Place]]]:
+    def staged_writes(self) -> Iterator[list[tuple[str, entry_files.EntryLocation]]]:
         """Commit the drafts in the list at the end; after an error, none."""
-        drafts: list[tuple[str, entry_files.Place]] = []
+        drafts: list[tuple[str, entry_files.EntryLocation]] = []
         try:
             yield drafts
-            for draft, place in drafts:
-                self.commit(draft, place)
+            for draft, location in drafts:
+                self.commit(draft, location)
         finally:
             for draft, _ in drafts:
                 self.discard(draft)
 
-    def set_aside(self, place: entry_files.Place) -> None:
+    def set_aside(self, location: entry_files.EntryLocation) -> None:
         """Move a damaged file to the folder `damaged`."""
         aside = f"{self._root}/{_DAMAGED}"
         os.makedirs(aside, _PRIVATE_FOLDER, exist_ok=True)
-        os.replace(self._path(place), f"{aside}/{place.stage}-{place.key}-{secrets.token_hex(4)}{SUFFIX}")
+        os.replace(self._path(location), f"{aside}/{location.stage}-{location.key}-{secrets.token_hex(4)}{SUFFIX}")
 
-    def remove(self, place: entry_files.Place) -> bool:
+    def remove(self, location: entry_files.EntryLocation) -> bool:
         """Remove the entry, and its folder if it is empty then; returns whether it existed."""
-        existed = entry_files.unlink(self._path(place))
-        entry_files.remove_if_empty(f"{self._root}/{place.stage}/{place.topic}")
+        existed = entry_files.unlink(self._path(location))
+        entry_files.remove_if_empty(f"{self._root}/{location.stage}/{location.topic}")
         return existed
 
     def files(self, topic: str | None = None, stage: StoreStage | None = None) -> Iterator[StoredFile]:
@@ -143,8 +143,8 @@ class StoreFolder:
                 if entry_files.is_folder(folder):
                     entry_files.remove_older(folder, DRAFT, time.time() - DRAFT_TTL_S)
 
-    def _path(self, place: entry_files.Place) -> str:
-        return f"{self._root}/{place.stage}/{place.topic}/{place.key}{SUFFIX}"
+    def _path(self, location: entry_files.EntryLocation) -> str:
+        return f"{self._root}/{location.stage}/{location.topic}/{location.key}{SUFFIX}"
 
     def _make(self, folder: str) -> None:
         with suppress(FileExistsError):  # another process made it
@@ -167,7 +167,7 @@ def _files_in(folder: str, stage: StoreStage, topic: str) -> Iterator[StoredFile
         key = name.removesuffix(SUFFIX)
         if key == name or not is_entry_key(key):
             continue
-        place = entry_files.Place(stage, topic, key)
+        location = entry_files.EntryLocation(stage, topic, key)
         try:
             about = os.lstat(f"{folder}/{name}")
             if stat.S_ISDIR(about.st_mode):
@@ -176,10 +176,10 @@ def _files_in(folder: str, stage: StoreStage, topic: str) -> Iterator[StoredFile
         except FileNotFoundError:  # removed meanwhile
             continue
         except (entry_files.DamagedEntryError, entry_files.OtherFormatError):
-            yield StoredFile(place, about.st_size, about.st_mtime, None)
+            yield StoredFile(location, about.st_size, about.st_mtime, None)
         else:
-            yield StoredFile(place, about.st_size, about.st_mtime, head if head.place == place else None)
+            yield StoredFile(location, about.st_size, about.st_mtime, head if head.location == location else None)
 
 
 def _age(found: StoredFile) -> tuple[float, str]:
-    return (found.made_at, found.place.key)
+    return (found.made_at, found.location.key)

@@ -13,15 +13,15 @@ from modules.llm_platform.infrastructure.stores.research_runs.folder import STAG
 
 def topics_of(found: Iterable[StoredFile]) -> tuple[StoredTopic, ...]:
     """The topics, the most recently changed first."""
-    entries = sorted(_readable(found), key=lambda entry: (entry[0].place.topic, entry[0].made_at))
-    topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda entry: entry[0].place.topic)]
+    entries = sorted(_readable(found), key=lambda entry: (entry[0].location.topic, entry[0].made_at))
+    topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda entry: entry[0].location.topic)]
     return tuple(sorted(topics, key=lambda topic: topic.newest, reverse=True))
 
 
 def entries_of(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
     """The entries in the order of the stages, oldest first."""
     return tuple(
-        StoredEntry(stage=file.place.stage, key=file.place.key, made_at=head.made, bytes=file.size)
+        StoredEntry(stage=file.location.stage, key=file.location.key, made_at=head.made, bytes=file.size)
         for head, file in _readable(found)
     )
 
@@ -31,8 +31,8 @@ def stats_of(found: Iterable[StoredFile], counts: Mapping[StoreStage, tuple[int,
     entries = _readable(found)
     by_stage: dict[str, list[tuple[EntryHeader, int]]] = {stage: [] for stage in STAGES}
     for head, file in entries:
-        by_stage[file.place.stage].append((head, file.size))
-    topics = len({head.place.topic for head, _ in entries})
+        by_stage[file.location.stage].append((head, file.size))
+    topics = len({head.location.topic for head, _ in entries})
     stages = tuple(_stage(stage, by_stage[stage], counts.get(stage, (0, 0))) for stage in STAGES)
     return StoreStats(stages=stages, topics=topics, damaged=damaged)
 

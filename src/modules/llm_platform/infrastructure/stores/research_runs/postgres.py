@@ -76,14 +76,17 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         self._misses: Counter[dtos.StoreStage] = Counter()
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
-        entry = await self._entry(entry_files.Place(stage, topic.name, key))
+        entry = await self._entry(entry_files.EntryLocation(stage, topic.name, key))
         value = None if entry is None else entry_files.parsed_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
 
     async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:
         head = entry_files.EntryHeader(
-            entry_files.Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, dtos.EndsTopic)
+            entry_files.EntryLocation(stage, topic.name, key),
+            topic.query,
+            self._clock(),
+            isinstance(value, dtos.EndsTopic),
         )
         try:
             data = entry_files.sealed_value(head, value)
@@ -96,7 +99,9 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         rows = []
         if is_topic_name(topic.name):
             rows = await self._run(lambda connection: _fetch(connection, _VALUES, (topic.name, stage)))
-        entries = [await self._opened(entry_files.Place(stage, topic.name, key), bytes(data)) for key, data in rows]
+        entries = [
+            await self._opened(entry_files.EntryLocation(stage, topic.name, key), bytes(data)) for key, data in rows
+        ]
         parsed = [entry_files.parsed_value(entry[1], kind) for entry in entries if entry is not None]
         values = tuple(value for value in parsed if value is not None)
         self._count(stage, hits=len(values))
@@ -134,17 +139,17 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
     async def export(self, file: Path, name: str | None = None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        places = [file.place for file in await self._listed(name)]
+        locations = [file.location for file in await self._listed(name)]
         loop, cancelled = asyncio.get_running_loop(), threading.Event()
 
-        def entries() -> Iterator[tuple[entry_files.Place, bytes]]:
+        def entries() -> Iterator[tuple[entry_files.EntryLocation, bytes]]:
             """Yield one entry at a time, since all of them may not fit into memory. Runs in the thread."""
-            for place in places:
+            for location in locations:
                 if cancelled.is_set():
                     raise StoreError("the export was cancelled")
-                entry = asyncio.run_coroutine_threadsafe(self._entry(place), loop).result()
+                entry = asyncio.run_coroutine_threadsafe(self._entry(location), loop).result()
                 if entry is not None:
-                    yield place, entry_files.sealed(*entry)
+                    yield location, entry_files.sealed(*entry)
 
         try:
             return await asyncio.to_thread(write_archive, file, entries())
@@ -191,26 +196,32 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         found = [_listed_row(row) for row in rows if row[0] in STAGES]
         if name is not None and not found:
             raise TopicNotFoundError
-        return sorted(found, key=lambda file: (STAGES.index(file.place.stage), file.made_at, file.place.key))
+        return sorted(found, key=lambda file: (STAGES.index(file.location.stage), file.made_at, file.location.key))
 
-    async def _entry(self, place: entry_files.Place) -> tuple[entry_files.EntryHeader, bytes] | None:
+    async def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
         """A valid entry: neither expired nor damaged."""
-        if not place.is_valid:
+        if not location.is_valid:
             return None
-        rows = await self._run(lambda connection: _fetch(connection, _GET, (place.stage, place.topic, place.key)))
-        return await self._opened(place, bytes(rows[0][0])) if rows else None
+        rows = await self._run(
+            lambda connection: _fetch(connection, _GET, (location.stage, location.topic, location.key))
+        )
+        return await self._opened(location, bytes(rows[0][0])) if rows else None
 
-    async def _opened(self, place: entry_files.Place, data: bytes) -> tuple[entry_files.EntryHeader, bytes] | None:
+    async def _opened(
+        self, location: entry_files.EntryLocation, data: bytes
+    ) -> tuple[entry_files.EntryHeader, bytes] | None:
         try:
             head, value = entry_files.unsealed(data)
-            if head.place != place:
+            if head.location != location:
                 raise entry_files.DamagedEntryError
         except entry_files.OtherFormatError:
             return None
         except entry_files.DamagedEntryError:
-            log.warning("a damaged entry of the store was set aside", extra={"stage": place.stage})
+            log.warning("a damaged entry of the store was set aside", extra={"stage": location.stage})
             statement = f"UPDATE {_TABLE} SET damaged = true WHERE {_AT}"  # noqa: S608  constants
-            await self._run(lambda connection: _execute(connection, statement, (place.stage, place.topic, place.key)))
+            await self._run(
+                lambda connection: _execute(connection, statement, (location.stage, location.topic, location.key))
+            )
             return None
         return None if self._is_old(head) else (head, value)
 
@@ -248,17 +259,17 @@ async def _execute(connection: Connection, statement: str, parameters: Sequence[
 
 def _row(head: entry_files.EntryHeader, data: bytes) -> tuple[str, str, str, float, bytes]:
     """The values of _PUT. The time is that of the header, which is rounded to microseconds."""
-    return head.place.stage, head.place.topic, head.place.key, head.made.timestamp(), data
+    return head.location.stage, head.location.topic, head.location.key, head.made.timestamp(), data
 
 
 def _listed_row(row: Sequence[Any]) -> StoredFile:
     stage, topic, key, made_at, size, beginning = row
-    place = entry_files.Place(stage, topic, key)
+    location = entry_files.EntryLocation(stage, topic, key)
     try:
         head: entry_files.EntryHeader | None = entry_files.read_header(bytes(beginning))
     except (entry_files.DamagedEntryError, entry_files.OtherFormatError):
         head = None
-    return StoredFile(place, size, made_at, head if head is not None and head.place == place else None)
+    return StoredFile(location, size, made_at, head if head is not None and head.location == location else None)
 
 
 def _translated(error: DatabaseError) -> StoreError:

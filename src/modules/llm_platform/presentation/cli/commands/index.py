@@ -67,7 +67,7 @@ def index(
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove documents of these folders that are not there any more.")
     ] = False,
-    only: Annotated[
+    replaces_collection: Annotated[
         bool, typer.Option("--only", help="Remove what these paths do not hold, of all other folders too.")
     ] = False,
     offline: options.Offline = False,
@@ -78,11 +78,13 @@ def index(
     settings = configure(console, options.setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
     try:
         with _progress_bar(console) as show_progress:
-            report = run_with_platform(wiring, settings, partial(_index, settings, paths, prune, only, show_progress))
+            report = run_with_platform(
+                wiring, settings, partial(_index, settings, paths, prune, replaces_collection, show_progress)
+            )
     except KeyboardInterrupt:
         console.warn(INTERRUPTED)
         raise
-    for warning in _warnings(report, settings, only=only):
+    for warning in _warnings(report, settings, replaces_collection=replaces_collection):
         console.warn(warning)
     print_result(console, report, _report_lines(report), as_json=as_json)
     if not report.documents:
@@ -93,12 +95,12 @@ async def _index(
     settings: Settings,
     paths: Sequence[Path],
     prune: bool,
-    only: bool,
+    replaces_collection: bool,
     show_progress: ShowProgress,
     platform: LLMPlatform,
 ) -> IndexReport:
     report = IndexReport(collection=settings.QDRANT_COLLECTION, embedder=settings.EMBEDDER)
-    async with aclosing(platform.indexing.index(paths, prune=prune, only=only)) as steps:
+    async with aclosing(platform.indexing.index(paths, prune=prune, replaces_collection=replaces_collection)) as steps:
         async for step in steps:
             if isinstance(step, IndexReport):
                 report = step
@@ -127,12 +129,12 @@ def _progress_bar(console: Console) -> Iterator[ShowProgress]:
         yield show_progress
 
 
-def _warnings(report: IndexReport, settings: Settings, *, only: bool) -> Iterator[str]:
+def _warnings(report: IndexReport, settings: Settings, *, replaces_collection: bool) -> Iterator[str]:
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
         yield f"{problem.where}: {problem.reason}"
     if report.problem_count > MAX_PROBLEMS_SHOWN:
         yield f"and {report.problem_count - MAX_PROBLEMS_SHOWN} more"
-    if report.displaced and not only:
+    if report.displaced and not replaces_collection:
         yield DISPLACED.format(report.displaced)
     if report.removed_elsewhere:
         yield REMOVED_ELSEWHERE.format(report.removed_elsewhere)

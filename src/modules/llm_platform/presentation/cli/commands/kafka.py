@@ -69,9 +69,9 @@ def send(
             console.warn(f"sent to {send_request(cluster, cluster.topics.requests[stage], message, key, {})}")
             return
         with closing(OutcomeTail(cluster, from_start=False)) as tail:
-            place = send_request(cluster, cluster.topics.requests[stage], message, key, {})
-            console.print_progress(f"sent to {place}")
-            outcome_id = sent_id or place.fallback_request_id
+            position = send_request(cluster, cluster.topics.requests[stage], message, key, {})
+            console.print_progress(f"sent to {position}")
+            outcome_id = sent_id or position.fallback_request_id
             for outcome in tail.outcomes(wait):
                 if is_outcome_of(outcome, cluster.topics, stage, outcome_id):
                     console.print_verbatim(printable(_text(outcome)))

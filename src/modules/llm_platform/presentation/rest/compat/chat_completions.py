@@ -111,16 +111,18 @@ def research_request(
         for number, turn in enumerate(messages):
             require_text(turn.content, field, number, "content")
     messages = messages[: length_up_to_question([message.role for message in messages])]
-    place = (field, len(messages) - 1, "content") if isinstance(field, str) else field
+    position = (field, len(messages) - 1, "content") if isinstance(field, str) else field
     last, text = messages[-1], messages[-1].text.strip()
     if last.role != "user":
-        raise InvalidRequestError.at(("body", place[0]), NO_QUESTION)
+        raise InvalidRequestError.at(("body", position[0]), NO_QUESTION)
     if len(text) > MAX_MESSAGE_CHARS:
         limit = f"must have at most {MAX_MESSAGE_CHARS} characters"
-        raise InvalidRequestError.at(("body", *place), limit, "string_too_long")
+        raise InvalidRequestError.at(("body", *position), limit, "string_too_long")
     is_short = len(text) < dtos.MIN_QUESTION_CHARS
     if is_short and (fields.get("output_schema") is not None or in_background):
-        raise InvalidRequestError.at(("body", *place), IN_BACKGROUND if in_background else NO_VALUES, "string_too_short")
+        raise InvalidRequestError.at(
+            ("body", *position), IN_BACKGROUND if in_background else NO_VALUES, "string_too_short"
+        )
     question, message = split_message(text)
     wishes = "\n".join(message.text for message in messages if message.role in ("system", "developer")).strip()
     instructions, more = _split_instructions(wishes)
@@ -137,7 +139,7 @@ def research_request(
     except InvalidRequestError as error:
         for problem in error.errors:
             if problem["loc"][1] == "query":
-                problem["loc"][1:2] = place
+                problem["loc"][1:2] = position
         raise
 
 
@@ -152,7 +154,7 @@ def length_up_to_question(roles: Sequence[str]) -> int:
     """Return how many turns end with the question: where calls of tools are the last ones, those up to the last of the user."""
     if not roles or roles[-1] != TOOL:
         return len(roles)
-    return next((place + 1 for place in reversed(range(len(roles))) if roles[place] == "user"), len(roles))
+    return next((position + 1 for position in reversed(range(len(roles))) if roles[position] == "user"), len(roles))
 
 
 def _split_instructions(text: str) -> tuple[str, str]:
@@ -160,7 +162,10 @@ def _split_instructions(text: str) -> tuple[str, str]:
     if len(text) <= dtos.MAX_INSTRUCTION_CHARS:
         return text, ""
     head = text[: dtos.MAX_INSTRUCTION_CHARS]
-    end = next((place for mark in ("\n", " ") if (place := head.rfind(mark)) > dtos.MAX_INSTRUCTION_CHARS // 2), len(head))
+    end = next(
+        (position for mark in ("\n", " ") if (position := head.rfind(mark)) > dtos.MAX_INSTRUCTION_CHARS // 2),
+        len(head),
+    )
     return text[:end].rstrip(), text[end:].lstrip()
 
 

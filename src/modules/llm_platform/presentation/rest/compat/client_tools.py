@@ -41,11 +41,11 @@ def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: ob
     functions = dict(_functions(tools))
     mode, allowed = _mode_of(choice)
     if mode == "named":
-        found = [place for place, name in functions.items() if name in allowed]
+        found = [position for position, name in functions.items() if name in allowed]
         if not found:
             raise _refused(UNKNOWN)
     elif mode in REQUIRED:
-        found = [place for place, name in functions.items() if not allowed or name in allowed]
+        found = [position for position, name in functions.items() if not allowed or name in allowed]
         if not functions and len(tools):
             return None  # tools of the service's own: a research run searches in any case
         if len(found) != 1:
@@ -54,19 +54,19 @@ def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: ob
         return None
     if not services(request).llm.models:
         raise _refused(NO_MODEL)
-    place = found[0]
-    name = functions[place]
+    position = found[0]
+    name = functions[position]
     if not 0 < len(name) <= MAX_NAME_CHARS:
-        raise InvalidRequestError.at(("body", "tools", place), UNNAMED)
-    return ForcedTool(name, structured.checked_schema(_parameters(tools[place]), "tools", place))
+        raise InvalidRequestError.at(("body", "tools", position), UNNAMED)
+    return ForcedTool(name, structured.checked_schema(_parameters(tools[position]), "tools", position))
 
 
 def _functions(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
     """Yield the place and the name of each function."""
-    for place, tool in enumerate(tools):
+    for position, tool in enumerate(tools):
         if tool.get("type", "function") in ("function", "custom", None):
             name = _inner(tool).get("name")
-            yield place, name if isinstance(name, str) else ""
+            yield position, name if isinstance(name, str) else ""
 
 
 def _inner(value: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -58,14 +58,14 @@ def for_chat(answer_format: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, **described}}
 
 
-def checked_schema(schema: object, *place: str | int) -> dict[str, Any]:
+def checked_schema(schema: object, *position: str | int) -> dict[str, Any]:
     """Return the schema. Raises InvalidRequestError that names the place in the body."""
     if not isinstance(schema, dict):
-        raise InvalidRequestError.at(("body", *place), NO_SCHEMA)
+        raise InvalidRequestError.at(("body", *position), NO_SCHEMA)
     try:
         check_output_schema(schema)
     except InvalidSchemaError as error:
-        raise InvalidRequestError.at(("body", *place), f"its schema {error}") from None
+        raise InvalidRequestError.at(("body", *position), f"its schema {error}") from None
     return schema
 
 
@@ -82,5 +82,5 @@ def marker_annotations(text: str, response: ResearchResponse) -> Iterator[dict[s
     for string in _STRING.finditer(text):
         for start, end, number in render_markers(string[0]):
             if source := sources.get(number):
-                place = {"start_index": string.start() + start, "end_index": string.start() + end}
-                yield {"type": "url_citation", **place, "title": source.title, "url": source.url}
+                position = {"start_index": string.start() + start, "end_index": string.start() + end}
+                yield {"type": "url_citation", **position, "title": source.title, "url": source.url}

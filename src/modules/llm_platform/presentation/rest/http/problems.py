@@ -112,9 +112,9 @@ class InvalidRequestError(RestError, code="invalid_request", status_code=422):
         super().__init__(f"The request is invalid (body: {whole_body})." if whole_body else None)
 
     @classmethod
-    def at(cls, place: Sequence[str | int], message: str, kind: str = "unsupported") -> Self:
+    def at(cls, position: Sequence[str | int], message: str, kind: str = "unsupported") -> Self:
         """Return the error for one invalid field."""
-        return cls([{"loc": list(place), "msg": message, "type": kind}])
+        return cls([{"loc": list(position), "msg": message, "type": kind}])
 
 
 class RateLimitedError(RestError, code="rate_limited", status_code=429, retryable=True):

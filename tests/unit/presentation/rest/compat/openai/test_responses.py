@@ -103,8 +103,8 @@ async def test_offsets_point_into_the_text_that_was_sent(
     deltas = [chunk.choices[0].delta async for chunk in chunks]
     text = "".join(delta.content or "" for delta in deltas)
     [citation] = deltas[-1].annotations  # type: ignore[attr-defined]
-    place = citation["url_citation"]
-    assert text[place["start_index"] : place["end_index"]] == "An event loop runs tasks."
+    position = citation["url_citation"]
+    assert text[position["start_index"] : position["end_index"]] == "An event loop runs tasks."
 
 
 async def test_error_in_a_stream_is_a_failed_response(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:

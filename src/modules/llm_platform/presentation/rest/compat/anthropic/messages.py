@@ -119,11 +119,11 @@ def _question(
 ) -> ResearchRequest:
     conversation = body.conversation
     asked = chat_completions.length_up_to_question([turn.role for turn in conversation])
-    place = ("messages", asked - 1 - (len(conversation) - len(body.messages)), "content")
+    position = ("messages", asked - 1 - (len(conversation) - len(body.messages)), "content")
     return chat_completions.research_request(
         conversation,
         depth,
-        field=place,
+        field=position,
         domains=body.domains,
         omit_raw=True,
         output_schema=tool.schema if tool else structured.schema_of(request, *body.answer_format),

@@ -61,8 +61,8 @@ def prompt_tokens(prompt: LLMRequest) -> int:
 def _turns(body: AnthropicTokensRequest) -> Iterator[Turn]:
     if body.system:
         yield {"role": "system", "content": _text(body.system, "system")}
-    for place, turn in enumerate(body.messages):
-        field = f"messages.{place}.content"
+    for position, turn in enumerate(body.messages):
+        field = f"messages.{position}.content"
         if turn.role == "system":
             yield {"role": "system", "content": _text(turn.content, field)}
         elif isinstance(turn.content, str):
@@ -76,9 +76,9 @@ def _turns(body: AnthropicTokensRequest) -> Iterator[Turn]:
 def _text(content: str | Sequence[ContentBlock], field: str) -> str:
     if isinstance(content, str):
         return content
-    for place, block in enumerate(content):
+    for position, block in enumerate(content):
         if block.type != "text":
-            raise chat_completions.refused(f"{field}.{place}", NO_BLOCK)
+            raise chat_completions.refused(f"{field}.{position}", NO_BLOCK)
     return "\n".join(block.text or "" for block in content)
 
 
@@ -104,13 +104,13 @@ def _said(blocks: Sequence[ContentBlock]) -> Turn:
 def _asked(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
     """The results of tools, each a turn of its own right behind the calls, then what the user says and shows."""
     parts: list[Turn] = []
-    for place, block in enumerate(blocks):
+    for position, block in enumerate(blocks):
         if block.type != "tool_result":
-            parts.append(_part(block, f"{field}.{place}"))
+            parts.append(_part(block, f"{field}.{position}"))
             continue
         content = _more(block).get("content")
         inner = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-        shown = [_part(found, f"{field}.{place}.content") for found in map(_block, inner)]
+        shown = [_part(found, f"{field}.{position}.content") for found in map(_block, inner)]
         texts = [part["text"] for part in shown if part["type"] == "text"]
         yield {"role": "tool", "content": "\n".join(texts), "tool_call_id": _string(block, "tool_use_id")}
         parts.extend(part for part in shown if part["type"] != "text")  # services take texts alone from a tool
@@ -160,7 +160,7 @@ def _string(block: ContentBlock, name: str) -> str:
 
 def _extra_fields(body: AnthropicTokensRequest) -> Iterator[tuple[str, Any]]:
     """Yield the fields that the service gets, in the form of chat completions."""
-    functions = [_function(tool, place) for place, tool in enumerate(body.tools or ())]
+    functions = [_function(tool, position) for position, tool in enumerate(body.tools or ())]
     if functions:
         yield "tools", functions
     if not isinstance(body, AnthropicMessagesRequest):
@@ -180,10 +180,10 @@ def _extra_fields(body: AnthropicTokensRequest) -> Iterator[tuple[str, Any]]:
         yield "response_format", structured.for_chat(answer_format) if is_schema else answer_format
 
 
-def _function(tool: Any, place: int) -> Turn:
+def _function(tool: Any, position: int) -> Turn:
     more: Mapping[str, Any] = getattr(tool, "model_extra", None) or {}
     if not isinstance(tool, AnthropicTool) or tool.type not in (None, "custom") or not tool.name:
-        raise chat_completions.refused(f"tools.{place}", NO_TOOL)
+        raise chat_completions.refused(f"tools.{position}", NO_TOOL)
     described = {"description": more["description"]} if isinstance(more.get("description"), str) else {}
     parameters = more.get("input_schema")
     return {

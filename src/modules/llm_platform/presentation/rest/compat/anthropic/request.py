@@ -112,7 +112,9 @@ class AnthropicTokensRequest(dialect.DialectBody, frozen=True):
     @property
     def conversation(self) -> tuple[chat_completions.CompletionMessage, ...]:
         """The conversation with the system prompt before it."""
-        turns = tuple(turn.completion_message(f"messages.{place}.content") for place, turn in enumerate(self.messages))
+        turns = tuple(
+            turn.completion_message(f"messages.{position}.content") for position, turn in enumerate(self.messages)
+        )
         if not self.system:
             return turns
         return (AnthropicTurn(role="system", content=self.system).completion_message("system"), *turns)

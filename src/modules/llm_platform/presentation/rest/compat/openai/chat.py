@@ -390,24 +390,24 @@ async def embed(request: Request) -> Response:
         raise models.ModelNotFoundError(f"The model of embeddings is {embeddings.name}.")
     texts = (body.input,) if isinstance(body.input, str) else body.input
     sizes = [count_tokens(text) for text in texts]
-    for place, size in enumerate(sizes):
+    for position, size in enumerate(sizes):
         if size > embeddings.window_tokens:
             message = f"is longer than {embeddings.window_tokens} tokens: embed its parts"
-            raise InvalidRequestError.at(("body", "input", place), message, "too_long")
+            raise InvalidRequestError.at(("body", "input", position), message, "too_long")
     async with CancelOnDisconnect(request.receive):
         vectors = await embeddings.embed(texts)
     data = [
-        {"object": "embedding", "index": place, "embedding": _encoded(body, _valid(vector, place))}
-        for place, vector in enumerate(vectors)
+        {"object": "embedding", "index": position, "embedding": _encoded(body, _valid(vector, position))}
+        for position, vector in enumerate(vectors)
     ]
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     answer = {"object": "list", "model": embeddings.name, "data": data, "usage": usage}
     return dialect.json_answer(answer, body)
 
 
-def _valid(vector: Vector | None, place: int) -> Vector:
+def _valid(vector: Vector | None, position: int) -> Vector:
     if vector is None:
-        raise InvalidRequestError.at(("body", "input", place), "has no words that can be embedded", "empty")
+        raise InvalidRequestError.at(("body", "input", position), "has no words that can be embedded", "empty")
     return vector
 
 

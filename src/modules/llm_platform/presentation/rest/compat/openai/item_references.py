@@ -23,20 +23,20 @@ async def resolve(request: Request, sent: str | Sequence[inputs.AnyItem]) -> str
     """
     if isinstance(sent, str):
         return sent
-    return tuple([await _resolved(request, item, place) for place, item in enumerate(sent)])
+    return tuple([await _resolved(request, item, position) for position, item in enumerate(sent)])
 
 
-async def _resolved(request: Request, item: inputs.AnyItem, place: int) -> inputs.AnyItem:
+async def _resolved(request: Request, item: inputs.AnyItem, position: int) -> inputs.AnyItem:
     if not isinstance(item, inputs.ItemReference):
         return item
     if item.id.startswith(STEPS):
         return NO_TEXT
     if not item.id.startswith(MESSAGE_ID):
-        raise inputs.not_stored(place)
+        raise inputs.not_stored(position)
     try:
         text = await _answer(request, item.id.removeprefix(MESSAGE_ID))
     except PreviousResearchNotFoundError:
-        raise inputs.not_stored(place) from None
+        raise inputs.not_stored(position) from None
     return CompletionMessage(role="assistant", content=text) if text else NO_TEXT
 
 
@@ -48,7 +48,7 @@ async def _answer(request: Request, response_id: str) -> str:
     try:
         job = await services(request).research_jobs.get(response_id, owner=caller_id(request))
     except ResearchNotFoundError:
-        return await services(request).research.kept_answer(response_id, owner=caller_id(request))
+        return await services(request).research.stored_answer(response_id, owner=caller_id(request))
     if job.response is None:
         raise PreviousResearchNotFoundError
     return job.response.synthesis

@@ -88,9 +88,9 @@ def _turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]]:
     if isinstance(sent, str):
         yield {"role": "user", "content": sent}
         return
-    for place, item in enumerate(sent):
+    for position, item in enumerate(sent):
         if isinstance(item, inputs.ItemReference):
-            raise inputs.not_stored(place)
+            raise inputs.not_stored(position)
         if not isinstance(item, inputs.OwnItem):
             yield _turn(item)
 
@@ -122,7 +122,7 @@ def _joined_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a chat completion that its service gets as they are."""
     if body.tools:
-        yield "tools", [_tool(tool, place) for place, tool in enumerate(body.tools)]
+        yield "tools", [_tool(tool, position) for position, tool in enumerate(body.tools)]
     if body.tool_choice is not None:
         yield "tool_choice", _tool_choice(body.tool_choice)
     for name in ("parallel_tool_calls", "top_p"):
@@ -137,9 +137,9 @@ def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
         yield "response_format", text_format
 
 
-def _tool(tool: Mapping[str, Any], place: int) -> Mapping[str, Any]:
+def _tool(tool: Mapping[str, Any], position: int) -> Mapping[str, Any]:
     if tool.get("type") != "function":
-        raise chat_completions.refused(f"tools.{place}", NO_TOOL)
+        raise chat_completions.refused(f"tools.{position}", NO_TOOL)
     if isinstance(tool.get("function"), Mapping):
         return tool  # as chat completions have it
     return {"type": "function", "function": _without(tool, "type")}

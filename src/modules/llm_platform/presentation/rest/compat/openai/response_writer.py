@@ -77,11 +77,11 @@ class OpenaiResponseWriter(ResponseWriter):
 
     def _search(self, event: Searched) -> Iterator[Object]:
         item = self._search_call(event)
-        place = self._add_item(item)
-        yield self._part("output_item.added", output_index=place, item={**item, "status": "in_progress"})
+        position = self._add_item(item)
+        yield self._part("output_item.added", output_index=position, item={**item, "status": "in_progress"})
         for step in ("in_progress", "searching", "completed"):
-            yield self._part(f"web_search_call.{step}", output_index=place, item_id=item["id"])
-        yield self._part("output_item.done", output_index=place, item=item)
+            yield self._part(f"web_search_call.{step}", output_index=position, item_id=item["id"])
+        yield self._part("output_item.done", output_index=position, item=item)
 
     def _is_known(self, query: str) -> bool:
         """Whether the search has an item: a run that was interrupted repeats its steps."""
@@ -96,8 +96,8 @@ class OpenaiResponseWriter(ResponseWriter):
 
     def _open_text(self) -> Iterator[Object]:
         item = self.message("in_progress")
-        self._place = self._add_item(item)
-        yield self._part("output_item.added", output_index=self._place, item=item)
+        self._position = self._add_item(item)
+        yield self._part("output_item.added", output_index=self._position, item=item)
         yield self._text_part("content_part.added", part=self.part(""))
 
     def _delta(self, text: str) -> Iterator[Object]:
@@ -107,8 +107,8 @@ class OpenaiResponseWriter(ResponseWriter):
     def _call_part(self, part: Mapping[str, Any]) -> Iterator[Object]:
         """Yield the events of a part of a call, in the form of chat completions."""
         function = part.get("function") or {}
-        place = self._calls.get(part["index"])
-        if place is None:
+        position = self._calls.get(part["index"])
+        if position is None:
             item = {
                 "id": f"fc_{self.id}_{part['index']}",
                 "type": "function_call",
@@ -117,12 +117,14 @@ class OpenaiResponseWriter(ResponseWriter):
                 "name": function.get("name") or "",
                 "arguments": "",
             }
-            place = self._calls[part["index"]] = self._add_item(item)
-            yield self._part("output_item.added", output_index=place, item=dict(item))
+            position = self._calls[part["index"]] = self._add_item(item)
+            yield self._part("output_item.added", output_index=position, item=dict(item))
         if arguments := function.get("arguments"):
-            item = self.output[place]
+            item = self.output[position]
             item["arguments"] += arguments
-            yield self._part("function_call_arguments.delta", output_index=place, item_id=item["id"], delta=arguments)
+            yield self._part(
+                "function_call_arguments.delta", output_index=position, item_id=item["id"], delta=arguments
+            )
 
     def _finish_call(self, arguments: str, answer: ResearchResponse) -> Iterator[Object]:
         yield from self._call_part({"index": 0, "function": {"name": self.envelope.tool, "arguments": arguments}})
@@ -141,21 +143,21 @@ class OpenaiResponseWriter(ResponseWriter):
         annotations = self._annotations(answer) if isinstance(answer, ResearchResponse) else []
         part = self.part(text, annotations)
         item = self.message(status, part)
-        self.output[self._place or 0] = item
+        self.output[self._position or 0] = item
         for number, annotation in enumerate(annotations):
             yield self._text_part("output_text.annotation.added", annotation_index=number, annotation=annotation)
         yield self._text_part("output_text.done", text=text, logprobs=[])
         yield self._text_part("content_part.done", part=part)
-        yield self._part("output_item.done", output_index=self._place, item=item)
+        yield self._part("output_item.done", output_index=self._position, item=item)
         yield from self._end(answer)
 
     def _end(self, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         status, reason = _status(answer)
-        for place in self._calls.values():
-            item = self.output[place] = {**self.output[place], "status": "completed"}
+        for position in self._calls.values():
+            item = self.output[position] = {**self.output[position], "status": "completed"}
             whole = {name: item[name] for name in ("name", "arguments")}
-            yield self._part("function_call_arguments.done", output_index=place, item_id=item["id"], **whole)
-            yield self._part("output_item.done", output_index=place, item=item)
+            yield self._part("function_call_arguments.done", output_index=position, item_id=item["id"], **whole)
+            yield self._part("output_item.done", output_index=position, item=item)
         ended_at = self._ended_at(answer) if status == "completed" else None
         self.final = self.response(
             status,

@@ -68,7 +68,7 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
     question = chat_completions.research_request(
         conversation.messages,
         depth,
-        field=conversation.place,
+        field=conversation.position,
         in_background=body.background,
         domains=body.domains,
         omit_raw=True,

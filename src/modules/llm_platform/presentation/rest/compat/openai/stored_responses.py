@@ -105,7 +105,7 @@ async def list_input_items(
     items = list(_input_items(job.id, Envelope.model_validate(job.client_request).input))
     if order == "desc":
         items.reverse()
-    start = next((place + 1 for place, item in enumerate(items) if item["id"] == after), 0)
+    start = next((position + 1 for position, item in enumerate(items) if item["id"] == after), 0)
     page = items[start : start + limit]
     names = [item["id"] for item in page] or [None]
     return dialect.json_content(
@@ -121,12 +121,12 @@ async def list_input_items(
 
 def _input_items(response_id: str, sent: Any) -> Iterator[Object]:
     messages = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent or []
-    for place, message in enumerate(messages):
+    for position, message in enumerate(messages):
         if message.get("type") in FUNCTION_ITEMS:
-            yield {"id": f"fc_{response_id}_{place}", "status": "completed", **message}
+            yield {"id": f"fc_{response_id}_{position}", "status": "completed", **message}
             continue
         text = chat_completions.CompletionMessage.model_validate(message).text
         is_answer = message["role"] == "assistant"
         part = {"type": "output_text", "text": text, "annotations": []} if is_answer else {"type": "input_text", "text": text}
-        name = f"msg_{response_id}_{place}"
+        name = f"msg_{response_id}_{position}"
         yield {"id": name, "type": "message", "role": message["role"], "status": "completed", "content": [part]}

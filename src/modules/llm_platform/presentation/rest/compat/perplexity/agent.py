@@ -213,7 +213,7 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
     return chat_completions.research_request(
         body.conversation.messages,
         depth,
-        field=body.conversation.place,
+        field=body.conversation.position,
         in_background=body.background,
         domains=tuple(domain for tool_filter in filters for domain in tool_filter.search_domain_filter or ())[
             :MAX_SITES

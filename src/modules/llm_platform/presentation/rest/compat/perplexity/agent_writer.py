@@ -68,15 +68,15 @@ class AgentResponseWriter(ResponseWriter):
     def _open_text(self) -> Iterator[Object]:
         yield from self._stop_reasoning()
         item = self.message("in_progress")
-        self._place = self._add_item(item)
-        yield self._part("output_item.added", output_index=self._place, item=item)
+        self._position = self._add_item(item)
+        yield self._part("output_item.added", output_index=self._position, item=item)
 
     def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         assert isinstance(answer, ResearchResponse)  # noqa: S101  a language model answers no request of this API
         item = self.message("completed", self.part(text, self._annotations(answer)))
-        self.output[self._place or 0] = item
+        self.output[self._position or 0] = item
         yield self._text_part("output_text.done", text=text)
-        yield self._part("output_item.done", output_index=self._place, item=item)
+        yield self._part("output_item.done", output_index=self._position, item=item)
         yield from self._end(answer)
 
     def _end(self, answer: ResearchResponse) -> Iterator[Object]:
@@ -98,16 +98,16 @@ class AgentResponseWriter(ResponseWriter):
             yield {"type": "fetch_url_results", "contents": [self._content(url) for url in self._read]}
 
     def _update(self, item: Object) -> Iterator[Object]:
-        for place, known in enumerate(self.output):
+        for position, known in enumerate(self.output):
             if known["type"] == item["type"]:
-                self.output[place] = item
+                self.output[position] = item
                 return
         yield from self._whole_item(item)
 
     def _whole_item(self, item: Object) -> Iterator[Object]:
-        place = self._add_item(item)
-        yield self._part("output_item.added", output_index=place, item=item)
-        yield self._part("output_item.done", output_index=place, item=item)
+        position = self._add_item(item)
+        yield self._part("output_item.added", output_index=position, item=item)
+        yield self._part("output_item.done", output_index=position, item=item)
 
     def _results(self) -> list[Object]:
         return [self._result(source) for source in self._sources]

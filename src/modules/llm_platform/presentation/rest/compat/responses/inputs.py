@@ -113,7 +113,7 @@ class Conversation(NamedTuple):
     """The messages of a research run, the question last, and where the client sent the question."""
 
     messages: tuple[CompletionMessage, ...]
-    place: tuple[str | int, ...]
+    position: tuple[str | int, ...]
 
 
 def conversation_of(value: str | Sequence[AnyItem], instructions: str | None) -> Conversation:
@@ -125,23 +125,23 @@ def conversation_of(value: str | Sequence[AnyItem], instructions: str | None) ->
     if isinstance(value, str):
         return Conversation((*before, CompletionMessage(role="user", content=value)), ("input",))
     turns: list[tuple[int, CompletionMessage | FunctionCall | FunctionCallOutput]] = []
-    for place, item in enumerate(value):
+    for position, item in enumerate(value):
         if isinstance(item, ItemReference):
-            raise not_stored(place)
+            raise not_stored(position)
         if isinstance(item, CompletionMessage):
-            require_text(item.content, "input", place, "content")
+            require_text(item.content, "input", position, "content")
         if not isinstance(item, OwnItem):
-            turns.append((place, item))
+            turns.append((position, item))
     last = length_up_to_question([item.role for _, item in turns])
-    messages = {place: item for place, item in turns[:last] if isinstance(item, CompletionMessage)}
+    messages = {position: item for position, item in turns[:last] if isinstance(item, CompletionMessage)}
     if not messages:
         raise InvalidRequestError.at(("body", "input"), NO_QUESTION)
     return Conversation((*before, *messages.values()), ("input", max(messages), "content"))
 
 
-def not_stored(place: int) -> InvalidRequestError:
+def not_stored(position: int) -> InvalidRequestError:
     """Return the error for a reference to an item that cannot be found."""
-    return InvalidRequestError.at(("body", "input", place), NOT_STORED)
+    return InvalidRequestError.at(("body", "input", position), NOT_STORED)
 
 
 def dumped(value: str | Sequence[AnyItem]) -> Any:
@@ -159,18 +159,18 @@ def served_tools(
     """Yield the tools of the types `known` as their models. Raises InvalidRequestError for others that are not `ignored`, and
     no functions.
     """
-    for place, tool in enumerate(tools):
+    for position, tool in enumerate(tools):
         kind = tool.get("type")
         if isinstance(kind, str) and kind in known:
-            yield _validated(known[kind], tool, place)
+            yield _validated(known[kind], tool, position)
         elif not isinstance(kind, str) or kind not in ignored | FUNCTIONS:
-            raise InvalidRequestError.at(("body", "tools", place), NOT_SUPPORTED)
+            raise InvalidRequestError.at(("body", "tools", position), NOT_SUPPORTED)
 
 
-def _validated(model: type[BaseModel], tool: Mapping[str, Any], place: int) -> BaseModel:
+def _validated(model: type[BaseModel], tool: Mapping[str, Any], position: int) -> BaseModel:
     try:
         return validate(model, tool, "body")
     except InvalidRequestError as error:
         for problem in error.errors:
-            problem["loc"][1:1] = ["tools", place]
+            problem["loc"][1:1] = ["tools", position]
         raise

@@ -70,7 +70,7 @@ class ResponseWriter(ABC):
         self.ended_at: int | None = None  # seconds since 1970, of a background run
         self._text = ""
         self._void = ""  # the text up to the end of the last notice that the answer begins anew
-        self._place: int | None = None  # index of the message in the output
+        self._position: int | None = None  # index of the message in the output
         self._is_created = self._is_started = False
 
     @property
@@ -161,7 +161,7 @@ class ResponseWriter(ABC):
 
     @abstractmethod
     def _open_text(self) -> Iterator[Object]:
-        """Yield what is sent before the text; `_place` is set."""
+        """Yield what is sent before the text; `_position` is set."""
 
     @abstractmethod
     def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
@@ -207,7 +207,7 @@ class ResponseWriter(ABC):
         yield self._text_part("output_text.delta", delta=text)
 
     def _opened(self) -> Iterator[Object]:
-        if self._place is None:
+        if self._position is None:
             yield from self._open_text()
 
     def _add_item(self, item: Object) -> int:
@@ -221,7 +221,7 @@ class ResponseWriter(ABC):
         return list(chat_completions.url_citations(answer, len(self._void)))
 
     def _text_part(self, kind: str, **fields: Any) -> Object:
-        return self._part(kind, item_id=self.message_id, output_index=self._place, content_index=0, **fields)
+        return self._part(kind, item_id=self.message_id, output_index=self._position, content_index=0, **fields)
 
     @staticmethod
     def _part(kind: str, **fields: Any) -> Object:

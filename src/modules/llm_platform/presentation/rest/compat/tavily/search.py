@@ -116,7 +116,7 @@ async def search(request: Request) -> Response:
         "follow_up_questions": None,
         "answer": answer,
         "images": [],
-        "results": [{**result, "score": round(1 / place, 4)} for place, result in enumerate(results, 1)],
+        "results": [{**result, "score": round(1 / position, 4)} for position, result in enumerate(results, 1)],
         **footer(request, began),
     }
     partly_served = ("topic",) if body.topic == "finance" else ()
