@@ -36,9 +36,10 @@ async def no_titles(limit: int) -> tuple[str, ...]:
 class LLMPlatform:
     """The services, wired. Use as `async with build_platform() as platform`, or call `aclose` when done.
 
-    `pages` reads pages of the web, `result_pages` also the documents that a search finds. `source_kinds` are the kinds of
-    sources that can be searched with these settings, `document_titles(limit)` some titles of the documents among them.
-    `icons` reads the icons of sites; None: they are not asked for.
+    - `pages` reads pages of the web, `result_pages` also the documents that a search finds.
+    - `source_kinds` are the kinds of sources that can be searched with these settings, `document_titles(limit)` some
+      titles of the documents among them.
+    - `icons` reads the icons of sites; None: they are not asked for.
     """
 
     web_search: WebSearchService

@@ -17,8 +17,9 @@ EmitEvent = Callable[[ResearchEvent], None]
 class FollowUp:
     """How a question was understood in its conversation.
 
-    `asked` is the question as it was asked, `query` stands by itself. `questions` are the searches that the same model call
-    planned. `sources` are those of the earlier research, if it searched where this one does.
+    - `asked` is the question as it was asked, `query` stands by itself.
+    - `questions` are the searches that the same model call planned.
+    - `sources` are those of the earlier research, if it searched where this one does.
     """
 
     asked: str
@@ -35,8 +36,11 @@ class FollowUp:
 class ResearchContext:
     """One research run. `began` is event loop time; `detected` is the language of the question, None if unknown.
 
-    The query of `request` stands by itself, also for a follow-up question. `store_sources` stores the texts that quotes point
-    into. `streamed`: the caller reads tokens. `owner`: who asked; empty if no API key is required.
+    The query of `request` stands by itself, also for a follow-up question.
+
+    - `store_sources` stores the texts that quotes point into.
+    - `streamed`: the caller reads tokens.
+    - `owner`: who asked; empty if no API key is required.
     """
 
     request: ResearchRequest

@@ -87,8 +87,9 @@ class _QuickRun:
 class QuickResearch:
     """Answers from search results and the best of their pages: one search if shallow, three concurrent ones if deep.
 
-    `plans` caches the questions of deep research runs; None disables the cache. `models` names those that plan, for its keys.
-    `reader` reads pages; None reads none.
+    - `plans` caches the questions of deep research runs; None disables the cache.
+    - `models` names those that plan, for its keys.
+    - `reader` reads pages; None reads none.
     """
 
     def __init__(

@@ -54,9 +54,10 @@ OnChecked = Callable[[tuple[Citation, ...], int], None]
 class Verification:
     """The judge of the citations of an answer, and its deadline (event loop time).
 
-    `doubted_only`: without those that the words support. `max_wait_share`: of the time that the answer took, how long its
-    reader waits for verdicts once the text is complete; None waits until the deadline. `cancelled`: the questions and claims
-    of calls that came too late, which the next answers do not ask again.
+    - `doubted_only`: without those that the words support.
+    - `max_wait_share`: of the time that the answer took, how long its reader waits for verdicts once the text is
+      complete; None waits until the deadline.
+    - `cancelled`: the questions and claims of calls that came too late, which the next answers do not ask again.
     """
 
     judge: ICitationJudge

@@ -55,10 +55,13 @@ class WritingRequest:
     """What to write and with which writers. At `deadline` (event loop time) a writer is stopped: the finished sentences of its
     text stay, the fallback replaces a text without any.
 
-    `by_model`: the writer calls a language model, so a late one has cost a call. `questions` are the sub-questions of a
-    report. `offer_deep`: an answer without citations suggests a deep research run. `verification` judges the citations after
-    the comparison of words; None skips it. `excerpts` is what the writer reads of the sources, where that is less than what
-    its citations are checked against. `reading` has the sources whose pages are read while the text is written.
+    - `by_model`: the writer calls a language model, so a late one has cost a call.
+    - `questions` are the sub-questions of a report.
+    - `offer_deep`: an answer without citations suggests a deep research run.
+    - `verification` judges the citations after the comparison of words; None skips it.
+    - `excerpts` is what the writer reads of the sources, where that is less than what its citations are checked
+      against.
+    - `reading` has the sources whose pages are read while the text is written.
     """
 
     question: str

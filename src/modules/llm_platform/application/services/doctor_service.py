@@ -47,9 +47,11 @@ NO_INDEX = "no index yet: `llm-platform index PATH` creates it"
 class SearchProviderCheck:
     """A search provider to check.
 
-    `paid`: a search costs money. `expects_results`: no result for the probe query is a warning. `configured`: the operator
-    chose it; a failure of another one is a warning. `sources`: the kinds to search, so that the engines of each are tried.
-    `config_error`: the reason why it cannot be searched.
+    - `paid`: a search costs money.
+    - `expects_results`: no result for the probe query is a warning.
+    - `configured`: the operator chose it; a failure of another one is a warning.
+    - `sources`: the kinds to search, so that the engines of each are tried.
+    - `config_error`: the reason why it cannot be searched.
     """
 
     provider: IWebSearchProvider

@@ -25,9 +25,10 @@ Providers = Mapping[str, object]  # keyed by name
 class HealthService:
     """One report for all callers within ten seconds. `search` and `llms` are the configured providers by name.
 
-    `stores` are shared services such as Redis: the platform answers without them, so a failing one only makes it degraded.
-    Only an IHealthProbe is checked; any other provider counts as able to answer. `searxng` and `kimi` are the names behind
-    the two flags of the report. `circuits` by kind (search, llm) and name: a provider whose circuit is open cannot answer.
+    - `stores` are shared services such as Redis: the platform answers without them, so a failing one only makes it
+      degraded. Only an IHealthProbe is checked; any other provider counts as able to answer.
+    - `searxng` and `kimi` are the names behind the two flags of the report.
+    - `circuits` by kind (search, llm) and name: a provider whose circuit is open cannot answer.
     """
 
     def __init__(

@@ -40,10 +40,12 @@ class LeftOut:
 class FoundDocument:
     """A document that was found and not read yet. `digest` changes with the content; `where` names it to people.
 
-    `read` blocks. `position` is how many bytes have been gone through when this one is done. `origin` is the folder or source
-    that it comes from, as a digest. `unchanged`: the source knows that the collection holds it as it is. `qualified` gives the
-    document under another id, for a collection that holds another origin's document under `doc_id`; None where ids are the
-    documents' own, so that the newer one replaces the older.
+    - `read` blocks.
+    - `position` is how many bytes have been gone through when this one is done.
+    - `origin` is the folder or source that it comes from, as a digest.
+    - `unchanged`: the source knows that the collection holds it as it is.
+    - `qualified` gives the document under another id, for a collection that holds another origin's document under
+      `doc_id`; None where ids are the documents' own, so that the newer one replaces the older.
     """
 
     doc_id: str
@@ -73,8 +75,12 @@ class IndexProgress(BaseModel, frozen=True):
 
 
 class IndexReport(BaseModel, frozen=True):
-    """What an indexing did. `unchanged` documents cost nothing, `failed` ones were left out, `removed` ones were pruned;
-    `passages` were written. `problems` tells the first of them, `problem_count` is the number of all.
+    """What an indexing did.
+
+    - `unchanged` documents cost nothing, `failed` ones were left out, `removed` ones were pruned; `passages` were
+      written.
+    - `problems` tells the first of them.
+    - `problem_count` is the number of all.
 
     `displaced` of the changed ones replaced a document of another folder that had the same id, and `removed_elsewhere` of the
     removed ones came from a folder that this indexing was not given.

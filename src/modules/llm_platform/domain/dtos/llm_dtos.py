@@ -101,11 +101,14 @@ def _brings_data(part: Mapping[str, Any]) -> bool:
 class LLMRequest(BaseModel, frozen=True):
     """A prompt. `provider` and `model` select a configured model; they cannot name an address or a key.
 
-    `max_tries` limits the calls, with retries and failover. `temperature` None: that of the service; LLM_TEMPERATURE replaces
-    any other. `data_kind` is the kind of data for the egress log. `json_schema` is that of the answer, for services that write
-    by one; others answer as the prompt says. `is_callers_schema`: it is none of ours, so a service that refuses it may take
-    others. `extra` are EXTRA_FIELDS of a caller for the service, which gets them as they are. `as_it_comes`: the caller is a
-    program that reads the answer as the service writes it, with its reasoning, and an empty one too.
+    - `max_tries` limits the calls, with retries and failover.
+    - `temperature` None: that of the service; LLM_TEMPERATURE replaces any other.
+    - `data_kind` is the kind of data for the egress log.
+    - `json_schema` is that of the answer, for services that write by one; others answer as the prompt says.
+    - `is_callers_schema`: it is none of ours, so a service that refuses it may take others.
+    - `extra` are EXTRA_FIELDS of a caller for the service, which gets them as they are.
+    - `as_it_comes`: the caller is a program that reads the answer as the service writes it, with its reasoning, and an
+      empty one too.
     """
 
     messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)

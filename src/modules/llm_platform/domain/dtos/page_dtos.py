@@ -8,10 +8,13 @@ from pydantic import BaseModel
 class Page(BaseModel, frozen=True):
     """The text of a page, and where it comes from.
 
-    `url` is the address after redirects. `text` is Markdown or plain text without what a reader of the page would not see;
-    quotes point into it, and `sha256` is the hash of its UTF-8 bytes. `reader` names who read it, `published` is the
-    date as the page states it, `warning` says what is missing or was guessed. `extraction` is the share of the page's visible
-    text that `text` has, 0 to 1, where the reader knows it.
+    - `url` is the address after redirects.
+    - `text` is Markdown or plain text without what a reader of the page would not see; quotes point into it, and
+      `sha256` is the hash of its UTF-8 bytes.
+    - `reader` names who read it.
+    - `published` is the date as the page states it.
+    - `warning` says what is missing or was guessed.
+    - `extraction` is the share of the page's visible text that `text` has, 0 to 1, where the reader knows it.
     """
 
     url: str

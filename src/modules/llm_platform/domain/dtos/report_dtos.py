@@ -32,8 +32,11 @@ class PlanRequest(BaseModel):
 
 
 class ResearchPlan(BaseModel, frozen=True):
-    """Up to three sub-questions in the language of the question. `planner` is the model, or "decomposition"; `spent` is the
-    cost of this plan, nothing for a cached one. `standalone_query` is how a follow-up question was understood, else None.
+    """Up to three sub-questions in the language of the question.
+
+    - `planner` is the model, or "decomposition".
+    - `spent` is the cost of this plan, nothing for a cached one.
+    - `standalone_query` is how a follow-up question was understood, else None.
     """
 
     query: str

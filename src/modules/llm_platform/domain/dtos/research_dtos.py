@@ -117,9 +117,10 @@ class ResearchRequest(BaseModel):
     `freshness` is a limit on the age of what the web says: oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range
     of dates (2026-03-01..2026-03-31). It overrides `time_range`.
 
-    `instructions` are wishes for the text, for a model to follow. `previous_id` is the `metadata.request_id` of an earlier
-    research of the same caller, `history` a conversation, oldest turn first: the question is understood in their context.
-    With both, `history` is used where the earlier research is no longer stored.
+    - `instructions` are wishes for the text, for a model to follow.
+    - `previous_id` is the `metadata.request_id` of an earlier research of the same caller.
+    - `history`: a conversation, oldest turn first: the question is understood in their context. With both, `history` is
+      used where the earlier research is no longer stored.
 
     `files` are read for this answer and searched beside the `sources` that are given; without `sources` they are all that is
     searched. Nothing of them is stored, except what the answer shows where the caller stores it.
@@ -357,14 +358,18 @@ class TextSpan(BaseModel, frozen=True):
 class ResearchMetadata(BaseModel, frozen=True):
     """What the answer took. `searches` counts requests to providers; `cost_usd` is None when a price is not known.
 
-    `sent_to` is the ledger of what left this process, `cached_sent_to` that of the time when the parts of the answer were made
-    that come from a cache or from the store. `standalone_query` is how a question was understood that is a follow-up or was
-    taken from a longer text, None for every other one. `pages_read`, `pages_failed` and `pages_late` count the pages that
-    were read before and during the writing, those that could not be read, and those that were not read in time; `pages_cited`
-    counts those read that the text cites.
-    `verdicts_changed` counts the citations on which a model decided otherwise than the words. `uncited` are the statements of
-    the text that cite no source, counted by `uncited_sentences`. `related_questions` are up to five that engines suggest or
-    that the plan searched, and that were not asked. `files` are the names of the files of the request, which are not stored.
+    - `sent_to` is the ledger of what left this process.
+    - `cached_sent_to`: that of the time when the parts of the answer were made that come from a cache or from the
+      store.
+    - `standalone_query` is how a question was understood that is a follow-up or was taken from a longer text, None for
+      every other one.
+    - `pages_read`, `pages_failed` and `pages_late` count the pages that were read before and during the writing, those
+      that could not be read, and those that were not read in time.
+    - `pages_cited` counts those read that the text cites.
+    - `verdicts_changed` counts the citations on which a model decided otherwise than the words.
+    - `uncited` are the statements of the text that cite no source, counted by `uncited_sentences`.
+    - `related_questions` are up to five that engines suggest or that the plan searched, and that were not asked.
+    - `files` are the names of the files of the request, which are not stored.
 
     Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
     was finished where it came from there.

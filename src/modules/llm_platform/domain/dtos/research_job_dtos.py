@@ -82,8 +82,11 @@ class ResearchJobPage(BaseModel, frozen=True):
 
 
 class ResearchThread(BaseModel, frozen=True):
-    """A question with its follow-up questions. `title` is the first question unless it was renamed, `status` that of the newest
-    run, `running` the number of runs that have not ended.
+    """A question with its follow-up questions.
+
+    - `title` is the first question unless it was renamed.
+    - `status`: that of the newest run.
+    - `running`: the number of runs that have not ended.
     """
 
     id: str

@@ -16,8 +16,11 @@ RagStage = Literal["search", "answer"]
 
 
 class Passage(BaseModel, frozen=True):
-    """A stretch of a document. `id` is a UUID that stays the same while document and text do; `start` is its place in the
-    document in code points. `fields` are what can be filtered by: every scalar or list field of the document, as text.
+    """A stretch of a document.
+
+    - `id` is a UUID that stays the same while document and text do.
+    - `start` is its place in the document in code points.
+    - `fields` are what can be filtered by: every scalar or list field of the document, as text.
 
     `label` are the title and the headings that lead to it, as far as its beginning does not say them. They count as its
     words, and its vector is that of both.
@@ -56,9 +59,11 @@ class FoundPassage(BaseModel, frozen=True):
 
 
 class IndexedDocument(BaseModel, frozen=True):
-    """What a collection knows of a document: enough to see whether it changed, and to cite it. `origin` is the folder
-    that it came from, see `FoundDocument`. `embedded` is false while its passages wait for their vectors.
-    `form` is the version of the rules that made its passages; empty where an older version stored it.
+    """What a collection knows of a document: enough to see whether it changed, and to cite it.
+
+    - `origin` is the folder that it came from, see `FoundDocument`.
+    - `embedded` is false while its passages wait for their vectors.
+    - `form` is the version of the rules that made its passages; empty where an older version stored it.
     """
 
     doc_id: str

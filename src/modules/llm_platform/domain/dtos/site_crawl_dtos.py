@@ -52,9 +52,11 @@ class LinkedPage(BaseModel, frozen=True):
 class SiteCrawlRequest(BaseModel, frozen=True):
     """A site is the host of `url`, its subdomains, and the same host with or without `www.`.
 
-    `max_depth`: links from `url` to a page; `max_breadth`: new links that are followed from one page; `limit`: pages in all.
-    The patterns of paths and hosts are those of `UrlPattern`. `allow_external`: pages of other hosts that the site links to
-    are read too, and their links are not followed. `instructions`: links whose text or address has words of it come first.
+    - `max_depth`: links from `url` to a page.
+    - `max_breadth`: new links that are followed from one page.
+    - `limit`: pages in all. The patterns of paths and hosts are those of `UrlPattern`.
+    - `allow_external`: pages of other hosts that the site links to are read too, and their links are not followed.
+    - `instructions`: links whose text or address has words of it come first.
     """
 
     url: StartUrl

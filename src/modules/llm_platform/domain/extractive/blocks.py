@@ -42,7 +42,9 @@ _CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 class Block:
     """A run of lines that belong together.
 
-    `heading` is the nearest one above, `syntax` the language that a fence names, `term` what the text explains.
+    - `heading` is the nearest one above.
+    - `syntax`: the language that a fence names.
+    - `term`: what the text explains.
     """
 
     kind: BlockKind

@@ -193,10 +193,13 @@ PREFIX_CHARS = 4  # compared beginning of a term, for the relevance of paragraph
 class Candidate:
     """A sentence, its words, and how well it matches each term of the question (`met`, 0 to 1).
 
-    `lead` is repeated before it, `above` is the code right above that it refers to (`This command …`), `attached` are the
-    blocks that it announces. `has_own_term`: the sentence with its lead has a term itself; `met` also counts its heading,
-    its source and the sentence before it. `fit` is False for a sentence that cannot be part of an answer by its form.
-    `passage` is how well its whole source matches (0 to 1).
+    - `lead` is repeated before it.
+    - `above` is the code right above that it refers to (`This command …`).
+    - `attached` are the blocks that it announces.
+    - `has_own_term`: the sentence with its lead has a term itself; `met` also counts its heading, its source and the
+      sentence before it.
+    - `fit` is False for a sentence that cannot be part of an answer by its form.
+    - `passage` is how well its whole source matches (0 to 1).
     """
 
     sentence: Sentence

@@ -19,8 +19,9 @@ SHARPNESS = 1.5  # exponent on the share of terms
 class Weights:
     """The weight of each term; one that no source has is the rarest.
 
-    `ranking` is by rarity alone and ranks sentences. `subject` raises names and decides whether the sources are about the
-    question at all; `names` are the names of the question that some source has.
+    - `ranking` is by rarity alone and ranks sentences.
+    - `subject` raises names and decides whether the sources are about the question at all.
+    - `names` are the names of the question that some source has.
     """
 
     ranking: list[float]

@@ -10,8 +10,9 @@ from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
 class EngineListCheck:
     """The operator's engine list for one kind of source, compared with the engines of the service.
 
-    `missing`: engines that the service does not have; `off`: engines that it uses only when named; `on`: enabled engines of
-    the kind, those of the list first.
+    - `missing`: engines that the service does not have.
+    - `off`: engines that it uses only when named.
+    - `on`: enabled engines of the kind, those of the list first.
     """
 
     kind: SourceKind

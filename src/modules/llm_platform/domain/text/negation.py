@@ -32,9 +32,10 @@ _PARTICLES = "はがをもにでとのへや、"
 class NegationWords:
     """Word lists of many languages, folded.
 
-    `soft` words deny without telling exactly what ("except", "fails"). `ambiguous` ones may stand for a negation ("drops
-    support"). `evidence` words extend a negation to what follows them ("no evidence that"). `opposites` gives for a word
-    the pairs of opposites that it belongs to, as number and side.
+    - `soft` words deny without telling exactly what ("except", "fails").
+    - `ambiguous` ones may stand for a negation ("drops support").
+    - `evidence` words extend a negation to what follows them ("no evidence that").
+    - `opposites` gives for a word the pairs of opposites that it belongs to, as number and side.
     """
 
     negators: frozenset[str]

@@ -45,8 +45,9 @@ class FolderView:
 class FolderState:
     """`files` and `digests` of their content by path; `bad` and `notes` by place (`a.pdf`, or `b.jsonl:12`).
 
-    `pending`: some documents are found by keywords only until their vectors are made. `is_pruned`: the index holds no other
-    documents of the folder; `documents` is their number then.
+    - `pending`: some documents are found by keywords only until their vectors are made.
+    - `is_pruned`: the index holds no other documents of the folder.
+    - `documents` is their number then.
     """
 
     files: Mapping[str, Stamp] = field(default_factory=dict)

@@ -15,8 +15,10 @@ Result = TypeVar("Result")
 class Call:
     """One call from the only user of a process, over stdio. HTTP overrides what differs there.
 
-    `owner` identifies the caller, `request_id` the request. `closed` is set when the client has left; None: the process ends
-    then. `owns_all_reports`: there is a single caller, who may read every stored report.
+    - `owner` identifies the caller.
+    - `request_id`: the request.
+    - `closed` is set when the client has left; None: the process ends then.
+    - `owns_all_reports`: there is a single caller, who may read every stored report.
     """
 
     owner: str = ""

@@ -154,8 +154,10 @@ class Choices:
 class ToolSpec:
     """One tool. `parameters` are the fields of `request` that clients may set, with their descriptions.
 
-    `hidden` are the fields of `result` that are not sent. `read_only`: the tool changes nothing. `researches`: it makes
-    research runs. `works` tells whether it can work on a platform.
+    - `hidden` are the fields of `result` that are not sent.
+    - `read_only`: the tool changes nothing.
+    - `researches`: it makes research runs.
+    - `works` tells whether it can work on a platform.
     """
 
     name: str

@@ -181,7 +181,12 @@ CHAT_EVENTS: Final = _events(
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Example of a route. `parameters`: name to value; `events`: the response as an event stream; `accepted`: that with 202."""
+    """Example of a route.
+
+    - `parameters`: name to value.
+    - `events`: the response as an event stream.
+    - `accepted`: that with 202.
+    """
 
     response: Any
     request: Mapping[str, Any] | None = None

@@ -173,8 +173,9 @@ def parse_ranking(text: str, titles: Sequence[str]) -> list[tuple[float, ...] | 
 class SearchState:
     """What a running exploration has found, by canonical address.
 
-    `searches` counts requests to providers, `late` those that timed out, `fallback_scores` the results that the model did
-    not score.
+    - `searches` counts requests to providers.
+    - `late`: those that timed out.
+    - `fallback_scores`: the results that the model did not score.
     """
 
     questions: list[str] = field(default_factory=list)

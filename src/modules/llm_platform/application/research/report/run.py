@@ -45,10 +45,12 @@ class ReportOptions:
 class ReportTools:
     """The parts that every report uses.
 
-    `llms` has a model for every stage, or is empty. `writer` builds a writer for a model (or None) and a context size in
-    tokens. `judge` builds a citation judge for a model; None: citations are verified lexically only. `labels` name the
-    provider of "search", "read" and each stage in store keys. `price` gives the US dollars of a call by its prompt and
-    completion tokens; None: prices are unknown. `lock` lets one of several processes with the same store make a report.
+    - `llms` has a model for every stage, or is empty.
+    - `writer` builds a writer for a model (or None) and a context size in tokens.
+    - `judge` builds a citation judge for a model; None: citations are verified lexically only.
+    - `labels` name the provider of "search", "read" and each stage in store keys.
+    - `price` gives the US dollars of a call by its prompt and completion tokens; None: prices are unknown.
+    - `lock` lets one of several processes with the same store make a report.
     """
 
     search: IWebSearchProvider

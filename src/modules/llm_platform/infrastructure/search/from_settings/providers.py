@@ -46,13 +46,17 @@ class SearchParts:
 class SearchProviderSpec:
     """All facts about one search provider.
 
-    `build` yields one adapter, or one per configured instance; an adapter without its settings raises an error when it is
-    called. `configured`: whether its settings exist; `auto` uses it then, unless `named_only`: its settings serve something
-    else too. `paid`: whether a search costs money; `doctor` searches only with --yes then. `source_kinds`: the sources that it
-    supports; for others it searches the web and reports that in `degraded`.
-    `settings`: its settings, first the one that configures it. `addresses`: its URLs, which are part of the keys of stored
-    reports. `rpm_setting`: the one for the maximum of searches per minute, None: no limit; `report_rpm`: of all reports if it
-    is not set. `fallback`: whether it is used if no provider is configured.
+    - `build` yields one adapter, or one per configured instance; an adapter without its settings raises an error when
+      it is called.
+    - `configured`: whether its settings exist; `auto` uses it then, unless `named_only`: its settings serve something
+      else too.
+    - `paid`: whether a search costs money; `doctor` searches only with --yes then.
+    - `source_kinds`: the sources that it supports; for others it searches the web and reports that in `degraded`.
+    - `settings`: its settings, first the one that configures it.
+    - `addresses`: its URLs, which are part of the keys of stored reports.
+    - `rpm_setting`: the one for the maximum of searches per minute, None: no limit.
+    - `report_rpm`: of all reports if it is not set.
+    - `fallback`: whether it is used if no provider is configured.
     """
 
     name: str

@@ -58,8 +58,11 @@ FAILED_DEPENDENCIES: Final[tuple[tuple[tuple[type[AppException], ...], Dependenc
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The content of a failed outcome. `recoverable`: the same request may succeed under a new id. `dependency`: the
-    dependency that failed; `needs_operator`: by a cause that only the operator can repair.
+    """The content of a failed outcome.
+
+    - `recoverable`: the same request may succeed under a new id.
+    - `dependency`: the dependency that failed.
+    - `needs_operator`: by a cause that only the operator can repair.
     """
 
     code: ErrorCode

@@ -39,8 +39,9 @@ class LagMonitor:
     """Queries the brokers every QUERY_INTERVAL_S, on its own thread and with its own client: a call to the worker's consumer
     would wait behind its poll. `client` is that of `make_group_reader`.
 
-    `assignment` returns the worker's partitions. `full_at` returns when the window was last full, by `clock`: a partition that
-    waits for room does not stall. `stall_s`: seconds after which an unread partition with a lag stalls.
+    - `assignment` returns the worker's partitions.
+    - `full_at` returns when the window was last full, by `clock`: a partition that waits for room does not stall.
+    - `stall_s`: seconds after which an unread partition with a lag stalls.
     """
 
     def __init__(

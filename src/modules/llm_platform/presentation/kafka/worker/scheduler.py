@@ -78,8 +78,12 @@ class KeyTurn:
 
 @dataclass(slots=True, eq=False)
 class InFlightRequest:
-    """A consumed request. `tracker` is that of the assignment under which it was read. `is_written`: its outcome is written;
-    `is_oversized`: the brokers refused its outcome as too large; `slot` is set while the handler has the request.
+    """A consumed request.
+
+    - `tracker` is that of the assignment under which it was read.
+    - `is_written`: its outcome is written.
+    - `is_oversized`: the brokers refused its outcome as too large.
+    - `slot` is set while the handler has the request.
     """
 
     record: IncomingRecord

@@ -42,8 +42,12 @@ NOT_JOINED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What a worker is built from, besides Kafka's clients. `outcomes`: the store of the handler; `notes`: one line each for
-    the operator; `dependencies`: those of the handler; `metrics`: of upstreams and caches.
+    """What a worker is built from, besides Kafka's clients.
+
+    - `outcomes`: the store of the handler.
+    - `notes`: one line each for the operator.
+    - `dependencies`: those of the handler.
+    - `metrics`: of upstreams and caches.
     """
 
     handler: RagHandler

@@ -92,10 +92,12 @@ class WrittenBody(DialectBody, frozen=True):
 class Dialect:
     """The API of another system below `prefix`.
 
-    `format_error` returns the status and the JSON body that the clients of the system read. `key_header` is the header, in
-    small letters, in which they send the API key, if it is neither `Authorization: Bearer` nor `X-API-Key`. `find_key` returns
-    a key that they send elsewhere, or b"", and a `receive` that still has the body. `request_id_header` is the header, in small
-    letters, in which they read the request id, if it is not `X-Request-ID`.
+    - `format_error` returns the status and the JSON body that the clients of the system read.
+    - `key_header` is the header, in small letters, in which they send the API key, if it is neither `Authorization:
+      Bearer` nor `X-API-Key`.
+    - `find_key` returns a key that they send elsewhere, or b"", and a `receive` that still has the body.
+    - `request_id_header` is the header, in small letters, in which they read the request id, if it is not
+      `X-Request-ID`.
     """
 
     prefix: str
