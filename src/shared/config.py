@@ -548,7 +548,13 @@ class Settings(BaseSettings):
         Raises ValidationError without the input, also for an unknown name: an unknown environment variable may belong to
         another program, an unknown argument is a mistake.
         """
-        _refuse_unknown(values)
+        # Raise ValidationError for unknown arguments; `_env_file` and the like belong to pydantic-settings.
+        known = known_names()
+        unknown = [name for name in values if name not in known and not name.startswith("_")]
+        if unknown:
+            message = setting_names.unknown_message
+            details = [setting_names.error_detail("unknown_setting", name, message(name, known)) for name in unknown]
+            raise ValidationError.from_exception_data(Settings.__name__, details, hide_input=True)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -666,16 +672,6 @@ def _secrets_of(value: Any) -> Iterator[str]:
     elif isinstance(value, tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _secrets_of(item)
-
-
-def _refuse_unknown(arguments: Mapping[str, Any]) -> None:
-    """Raise ValidationError for unknown arguments; `_env_file` and the like belong to pydantic-settings."""
-    known = known_names()
-    unknown = [name for name in arguments if name not in known and not name.startswith("_")]
-    if unknown:
-        message = setting_names.unknown_message
-        details = [setting_names.error_detail("unknown_setting", name, message(name, known)) for name in unknown]
-        raise ValidationError.from_exception_data(Settings.__name__, details, hide_input=True)
 
 
 known_names = partial(setting_names.known_names, Settings.model_fields)

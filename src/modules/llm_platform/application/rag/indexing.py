@@ -93,7 +93,8 @@ class IndexingService:
         if progress.upgraded:
             progress.add_problem(self.collection, UPGRADED.format(progress.upgraded))
         report = progress.report(self.collection, self._embedder.name)
-        self._log(report, began)
+        counts = report.model_dump(exclude={"problems"})
+        log.info("indexed", extra={**counts, "duration_ms": round((self._clock() - began) * 1000, 1)})
         yield report
 
     async def add_vectors(self) -> AsyncGenerator[tuple[int, int], None]:
@@ -210,10 +211,6 @@ class IndexingService:
             ]
             progress.removed_elsewhere += len(elsewhere)
             progress.displaced_origins.update(elsewhere)
-
-    def _log(self, report: IndexReport, began: float) -> None:
-        counts = report.model_dump(exclude={"problems"})
-        log.info("indexed", extra={**counts, "duration_ms": round((self._clock() - began) * 1000, 1)})
 
 
 def _without_vectors(batch: DocumentBatch) -> EmbeddedBatch:

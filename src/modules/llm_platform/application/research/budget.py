@@ -188,7 +188,10 @@ class Budget:
                 return reservation
             if not self._may_fit_later(stage, usd):
                 break
-            await self._next_settlement(phase)
+            # Wait for the next settlement, at most until the phase ends.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._time_left(phase)):
+                    await self._settled.wait()
         raise self._refusal(stage, phase)
 
     def try_reserve(self, stage: LLMStage, usd: float) -> Reservation | None:
@@ -254,12 +257,6 @@ class Budget:
         if usd > 0:
             spare = min(spare, (self._usd_left() - sum(map(self._reserved_usd, PRIORITY))) / usd - 1)
         return max(0, int(spare))
-
-    async def _next_settlement(self, phase: Phase) -> None:
-        """Wait for the next settlement, at most until the phase ends."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._time_left(phase)):
-                await self._settled.wait()
 
     def _time_left(self, phase: Phase) -> float:
         return self.phase_end(phase) - self._clock()

@@ -141,12 +141,15 @@ class QuickResearch:
     async def _answer(self, run: _QuickRun) -> None:
         context = run.context
         planned = await self._plan(run)
-        earlier = self._earlier_sources(run)
+        follow_up = run.context.follow_up
+        earlier = reusable_sources(follow_up, run.context.language) if follow_up else ()
         gathered = await self._gather_beside(run, planned, earlier)
         answers = (*gathered.answers, *([earlier_results(earlier)] if earlier else []))
         found, raw = number_sources(fuse_results(answers, self._source_limit(run)), known=earlier)
         sources, excerpts = await self._read(run, found)
-        self._emit_sources(run, sources)
+        selected = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
+        run.context.emit(events.Ranked(request_id=run.context.request_id, query=run.context.request.query, kept=selected))
+        run.context.emit(events.SourcesNumbered.of(run.context.request_id, sources))
         await context.store_sources(sources)
         written = await self._write(run, sources, excerpts)
         sources = written.sources if written else sources
@@ -168,11 +171,6 @@ class QuickResearch:
             },
         )
         context.emit(events.Done(request_id=context.request_id, response=response))
-
-    @staticmethod
-    def _earlier_sources(run: _QuickRun) -> tuple[Source, ...]:
-        follow_up = run.context.follow_up
-        return reusable_sources(follow_up, run.context.language) if follow_up else ()
 
     async def _gather_beside(self, run: _QuickRun, planned: Plan, earlier: tuple[Source, ...]) -> SearchResults:
         """The results of the searches. A shallow one makes none if the earlier sources answer the question."""
@@ -273,11 +271,6 @@ class QuickResearch:
 
     def _source_limit(self, run: _QuickRun) -> int:
         return self._options.results_per_search if run.context.request.depth == "shallow" else MAX_SOURCES
-
-    def _emit_sources(self, run: _QuickRun, sources: Sequence[Source]) -> None:
-        selected = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
-        run.context.emit(events.Ranked(request_id=run.context.request_id, query=run.context.request.query, kept=selected))
-        run.context.emit(events.SourcesNumbered.of(run.context.request_id, sources))
 
     def _question_to_write(self, context: ResearchContext) -> str:
         """The question that stands by itself. Quotes are selected for it as it was asked: the sources are on its topic, and the

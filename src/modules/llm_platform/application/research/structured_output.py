@@ -159,7 +159,10 @@ class StructuredOutput:
             filling.degraded.extend(answer.degraded)
             filling.output, errors = await asyncio.to_thread(read_output, answer, schema, strings)
             if filling.output is not None:
-                _note_losses(filling, prompt, strings)
+                if prompt.is_cut:
+                    filling.note(CUT)
+                if strings.unsupported:
+                    filling.note(UNSUPPORTED.format(count=strings.unsupported))
                 return
             reason = UNFILLED.format(errors="; ".join(errors))
             asked = _request(prompt, (*prompt.messages, *_retry(answer, errors)), schema)
@@ -252,13 +255,6 @@ def _bounded(value: Any, levels: int = MAX_LEVELS) -> Any:
     if isinstance(value, list):
         return [_bounded(entry, levels - 1) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _note_losses(filling: _Filling, prompt: Prompt, strings: OutputStrings) -> None:
-    if prompt.is_cut:
-        filling.note(CUT)
-    if strings.unsupported:
-        filling.note(UNSUPPORTED.format(count=strings.unsupported))
 
 
 def _with_output(response: ResearchResponse, filling: _Filling, sent: tuple[Sent, ...]) -> ResearchResponse:

@@ -132,7 +132,9 @@ class ResearchJobWorker:
         while True:
             self._work.clear()
             try:
-                await self._claim_all()
+                most = self._options.max_running
+                await self._claim(is_report=False, most=QUICK_PER_REPORT * most)
+                await self._claim(is_report=True, most=most)
                 if loop.time() >= clean_at:
                     await self._store.clean()
                     clean_at = loop.time() + CLEAN_EVERY_S
@@ -146,11 +148,6 @@ class ResearchJobWorker:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._options.poll_s):
                     await self._work.wait()
-
-    async def _claim_all(self) -> None:
-        most = self._options.max_running
-        await self._claim(is_report=False, most=QUICK_PER_REPORT * most)
-        await self._claim(is_report=True, most=most)
 
     async def _claim(self, *, is_report: bool, most: int) -> None:
         def count() -> int:

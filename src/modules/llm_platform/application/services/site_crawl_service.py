@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from modules.llm_platform.domain.concurrency.task_group import gather_all
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
@@ -81,9 +81,6 @@ class SiteScope:
         parts = urlsplit(url)
         if len(url) > MAX_LINK_CHARS or not (self._allows_external or self.is_on_site(url)):
             return False
-        return self._matches(parts)
-
-    def _matches(self, parts: SplitResult) -> bool:
         texts = parts.path, parts.hostname or ""
         for text, selected, excluded in zip(texts, self._selected, self._excluded, strict=True):
             if selected and not any(pattern.matches(text) for pattern in selected):

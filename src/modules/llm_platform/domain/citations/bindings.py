@@ -68,7 +68,7 @@ def is_of_another_entry(claim: Claim, position: int, sentence: TextFacts) -> boo
         return False
     option = claim.words[position].key
     described = {word.key for word in claim.words if word.is_content and word.key != option}
-    entries = [(_keys(text), named_in(text)) for text in texts]
+    entries = [({word.removesuffix("()") for word in WORD.findall(fold(text))}, named_in(text)) for text in texts]
     shares = [len(keys & described) for keys, _ in entries]
     best = [entry for entry, share in zip(entries, shares, strict=True) if share == max(shares)]
     return (
@@ -83,7 +83,3 @@ def named_in(text: str) -> frozenset[str]:
     """The folded names of program parts and options, and the words of code."""
     words = identifiers_in(text) + [word for code in _CODE.findall(text) for word in WORD.findall(code)]
     return frozenset(fold(word).removesuffix("()") for word in words)
-
-
-def _keys(text: str) -> set[str]:
-    return {word.removesuffix("()") for word in WORD.findall(fold(text))}

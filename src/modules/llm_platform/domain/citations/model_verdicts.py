@@ -55,7 +55,8 @@ def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdi
     """
     if word_verdict == "supported":
         return "supported"
-    literal = _literal_words(claim)
+    # The folded words of code spans, paths and flags, which count as identifiers.
+    literal = frozenset(fold(word) for found in _LITERAL.finditer(claim) for word in WORD.findall(found[0]))
     mine, theirs = _facts(claim, literal), _facts(quote, literal)
     if not mine:
         return "supported"
@@ -77,11 +78,6 @@ def _is_within(citation: Citation, claim: str | None) -> bool:
     if claim is None or words not in _RANK or citation.verdict not in _RANK or not citation.quote.strip():
         return False
     return _RANK[citation.verdict] <= _RANK[highest_verdict(words, claim, citation.quote)]
-
-
-def _literal_words(text: str) -> frozenset[str]:
-    """The folded words of code spans, paths and flags, which count as identifiers."""
-    return frozenset(fold(word) for found in _LITERAL.finditer(text) for word in WORD.findall(found[0]))
 
 
 def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:

@@ -273,7 +273,11 @@ class _CandidateScorer:
         shown = f"{lead}: {sentence.text}" if lead else sentence.text
         own = words(" ".join((shown, *sentence.columns)) if sentence.columns else shown)
         met = met_terms([*own, *symbols(shown)] if self._has_symbols else own, self._matcher)
-        headings = self._terms_above(sentence)
+        # The terms in the title, heading, defined term, introduction and column names.
+        key = (sentence.heading, sentence.term, sentence.intro, *sentence.columns)
+        if key not in self._above:
+            self._above[key] = met_terms(words(" ".join((self._source.title, *key))), self._matcher)
+        headings = self._above[key]
         attached = attached_blocks(sentence, how=self._how)
         code = words(attached[0].text) if attached and attached[0].kind != "item" else []
         coded = met_terms(code, self._matcher)
@@ -313,13 +317,6 @@ class _CandidateScorer:
 
     def _content(self, own: Sequence[str]) -> frozenset[str]:
         return frozenset(word for word in own if word not in self._stop and not self._matcher.matches(word))
-
-    def _terms_above(self, sentence: Sentence) -> dict[int, float]:
-        """The terms in the title, heading, defined term, introduction and column names."""
-        key = (sentence.heading, sentence.term, sentence.intro, *sentence.columns)
-        if key not in self._above:
-            self._above[key] = met_terms(words(" ".join((self._source.title, *key))), self._matcher)
-        return self._above[key]
 
 
 def _worth(attached: Sequence[Block] | None, code: Sequence[str]) -> float:

@@ -57,7 +57,9 @@ def address_at(text: str, at: int, floor: int) -> tuple[int, int] | None:
     if sign == "/":
         return _extend(text, at, at + 2) if _HOST.match(text, at + 2) else None
     if sign == "@":
-        return _mailbox(text, at, floor)
+        name = _NAME.search(text, max(floor, at - MAX_NAME_CHARS), at)
+        host = _HOST.match(text, at + 1)
+        return (name.start(), host.end()) if name and host else None
     if sign == ".":
         return _host_with_path(text, at, floor)
     return _extend(text, at, at + 4) if at == 0 or not text[at - 1].isalnum() else None
@@ -71,12 +73,6 @@ def _after_colon(text: str, at: int, floor: int) -> tuple[int, int] | None:
         return None
     scheme = _SCHEME_WITHOUT_SLASHES.search(text, max(floor, at - MAX_SCHEME_CHARS), at)
     return _extend(text, scheme.start(), at + 1) if scheme else None
-
-
-def _mailbox(text: str, at: int, floor: int) -> tuple[int, int] | None:
-    name = _NAME.search(text, max(floor, at - MAX_NAME_CHARS), at)
-    host = _HOST.match(text, at + 1)
-    return (name.start(), host.end()) if name and host else None
 
 
 def _host_with_path(text: str, at: int, floor: int) -> tuple[int, int] | None:

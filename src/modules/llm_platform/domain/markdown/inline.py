@@ -250,9 +250,6 @@ class _Pass:
         close = self._pairs.get(at)
         if self._text[at] == "[" and close is not None and self._link(at, close, at + 1):
             return
-        self._literal_open(at)
-
-    def _literal_open(self, at: int) -> None:
         self._copy(at)
         self.line.label_open = self.line.label_open and self._is_line_start
         self._depth += 1

@@ -169,7 +169,8 @@ class SourceListRemover:
         parts = [self._take(line, "\n") for line in lines]
         if self._line and (self._is_mid_line or not (self._in_list or self._may_begin(self._line))):
             parts.append(self._release() + self._line)
-            self._track(self._line)
+            if not self._is_mid_line:
+                self._blocks.take(expand_tabs(self._line))
             self._line, self._is_mid_line = "", True
         return "".join(parts)
 
@@ -206,10 +207,6 @@ class SourceListRemover:
         buffered, self._buffer = self._buffer, []
         self._in_list = False
         return "".join(buffered)
-
-    def _track(self, line: str) -> None:
-        if not self._is_mid_line:
-            self._blocks.take(expand_tabs(line))
 
     def _may_begin(self, line: str) -> bool:
         """Whether an incomplete line may be a title, a rule or an entry."""

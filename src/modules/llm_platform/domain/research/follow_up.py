@@ -87,7 +87,9 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
     own = _terms(question, language)
     if not own:
         return True
-    text = _without(_rules(primary).opening, question)
+    opening = _rules(primary).opening
+    found = opening.match(question)
+    text = question[found.end() :] if found else question
     if text != question or _rules(primary).is_closing(question):
         return not _is_new_clause(text, own, turns, primary)
     return _refers_back(question, primary)
@@ -253,8 +255,3 @@ def _rules(primary: str) -> _Rules:
         definite=re.compile(definite, re.IGNORECASE) if definite else None,
         function_words=re.compile("|".join(map(re.escape, functions))) if functions else None,
     )
-
-
-def _without(opening: re.Pattern[str], question: str) -> str:
-    found = opening.match(question)
-    return question[found.end() :] if found else question

@@ -126,19 +126,16 @@ class ChunkPacker:
             self._chunks.pop()
             self._set_pending(together)
             if self._pending_words > self._longest:
-                self._halve()
+                half = min(
+                    range(1, len(self._pending)),
+                    key=lambda position: abs(2 * _count_words(self._pending[:position]) - self._pending_words),
+                )
+                self._emit(half, self._longest - _count_words(self._pending[half:]))
         if self._pending:
             self._chunks.append(_chunk_of(self._pending))
             self._previous = self._pending
         self._set_pending([])
         self._continues_section = False
-
-    def _halve(self) -> None:
-        half = min(
-            range(1, len(self._pending)),
-            key=lambda position: abs(2 * _count_words(self._pending[:position]) - self._pending_words),
-        )
-        self._emit(half, self._longest - _count_words(self._pending[half:]))
 
     def _set_pending(self, pieces: list[ChunkPiece]) -> None:
         self._pending, self._pending_words = pieces, _count_words(pieces)

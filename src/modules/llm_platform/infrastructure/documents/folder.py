@@ -123,7 +123,8 @@ class _Walk:
                 elif self._is_document(entry.name):
                     self._add(path, entry.stat(follow_symlinks=False))
                 else:
-                    self._count_unread(entry.name)
+                    if (suffix := _type_of(entry.name)) not in SILENTLY_SKIPPED:
+                        self._listing.unread[suffix] += 1
 
     def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
         try:
@@ -147,10 +148,6 @@ class _Walk:
             self._files.add((status.st_dev, status.st_ino))
             stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             self._listing.files[path] = FoundFile(path, stamp)
-
-    def _count_unread(self, name: str) -> None:
-        if (suffix := _type_of(name)) not in SILENTLY_SKIPPED:
-            self._listing.unread[suffix] += 1
 
     def _follow(self, link: str) -> None:
         try:

@@ -256,7 +256,13 @@ class RateLimiter:
             await self._acquire_slot(max_wait_s)
             has_started = False
             try:
-                await self._wait_for_start(deadline, closed_s)
+                # The start is recorded when it happens, so that no two windows overlap.
+                async with self._start_lock:
+                    while (wait_s := self._next_start(closed_s) - self._clock()) > 0:  # it may be closed meanwhile
+                        _check(wait_s, deadline - self._clock(), closed_s)
+                        await self._sleep(wait_s)
+                    if self._burst:
+                        self._starts.append(self._clock())
                 has_started = True
             finally:
                 if not has_started:
@@ -273,15 +279,6 @@ class RateLimiter:
                 await self._slots.acquire()
         except TimeoutError:
             raise Refused(CALL_S, BUSY) from None
-
-    async def _wait_for_start(self, deadline: float, closed_s: Callable[[], float]) -> None:
-        """The start is recorded when it happens, so that no two windows overlap."""
-        async with self._start_lock:
-            while (wait_s := self._next_start(closed_s) - self._clock()) > 0:  # it may be closed meanwhile
-                _check(wait_s, deadline - self._clock(), closed_s)
-                await self._sleep(wait_s)
-            if self._burst:
-                self._starts.append(self._clock())
 
     def _next_start(self, closed_s: Callable[[], float]) -> float:
         """Return when the first waiting caller may start, whatever the number of running calls."""

@@ -264,7 +264,12 @@ class _Paragraphs(_Xml):
         elif name == "t":
             self._in_text = False
         elif name == "p" and not self._skipped:
-            self._end_paragraph()
+            text = " ".join("".join(self._pieces).split())
+            self._pieces = []
+            if text and self._tables:
+                self._cells.append(text)
+            elif text:
+                self.paragraphs.append(self._mark + text)
         elif name == "tr" and self._cells:
             self.paragraphs.append(" | ".join(self._cells))
             self._cells = []
@@ -279,14 +284,6 @@ class _Paragraphs(_Xml):
     @property
     def is_full(self) -> bool:
         return self._chars > MAX_CHARS or len(self.paragraphs) + len(self._cells) > MAX_PARAGRAPHS
-
-    def _end_paragraph(self) -> None:
-        text = " ".join("".join(self._pieces).split())
-        self._pieces = []
-        if text and self._tables:
-            self._cells.append(text)
-        elif text:
-            self.paragraphs.append(self._mark + text)
 
 
 def docx_text(file: File) -> Answer:

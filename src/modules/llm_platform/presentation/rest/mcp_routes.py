@@ -81,9 +81,21 @@ class McpEndpoint:
             body = await receive_body(receive, scope[HEADERS])
             require_json(scope[HEADERS])
             message = parse_object(body)
-        managers = await self._managers()
+        if self._starting is None:
+            self._starting = starting = asyncio.get_running_loop().create_future()
+            # In a context of its own: sessions outlive the request that starts this.
+            self._task = asyncio.create_task(self._run(starting), context=Context())
+            self._task.add_done_callback(lambda done: _fail(starting, done))
+        managers = await asyncio.shield(self._starting)
         if message:
-            _check_message(message)
+            # Raise InvalidRequestError for what is no message of JSON-RPC. The SDK's error would repeat parts of it.
+            from mcp.types import jsonrpc_message_adapter
+
+            try:
+                jsonrpc_message_adapter.validate_python(message, by_name=False)
+            except ValidationError:
+                errors = [{"loc": ["body"], "msg": "is no message of JSON-RPC 2.0", "type": "jsonrpc"}]
+                raise problems.InvalidRequestError(errors) from None
         scope[CLOSED] = closed = asyncio.Event()
         session = next((value for name, value in scope["headers"] if name == SESSION_ID), None)
         attempt = _Attempt(send, 503 if session is None else 404)  # unknown session; too many sessions
@@ -116,14 +128,6 @@ class McpEndpoint:
         """
         limiter = self._server.rate_limiter
         return limiter is None or (await limiter.take(SESSIONS + caller, counts_for_all=False)).exceeded is None
-
-    async def _managers(self) -> _Managers:
-        if self._starting is None:
-            self._starting = starting = asyncio.get_running_loop().create_future()
-            # In a context of its own: sessions outlive the request that starts this.
-            self._task = asyncio.create_task(self._run(starting), context=Context())
-            self._task.add_done_callback(lambda done: _fail(starting, done))
-        return await asyncio.shield(self._starting)
 
     async def _run(self, starting: asyncio.Future[_Managers]) -> None:
         """Run the transports until `aclose`, in one task as the SDK requires."""
@@ -224,17 +228,6 @@ def _owned(scope: Scope) -> Scope:
     if owner := scope[CALLER].id:
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
     return scope
-
-
-def _check_message(message: dict[str, Any]) -> None:
-    """Raise InvalidRequestError for what is no message of JSON-RPC. The SDK's error would repeat parts of it."""
-    from mcp.types import jsonrpc_message_adapter
-
-    try:
-        jsonrpc_message_adapter.validate_python(message, by_name=False)
-    except ValidationError:
-        errors = [{"loc": ["body"], "msg": "is no message of JSON-RPC 2.0", "type": "jsonrpc"}]
-        raise problems.InvalidRequestError(errors) from None
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

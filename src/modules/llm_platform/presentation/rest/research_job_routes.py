@@ -102,7 +102,9 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
     },
 )
 async def research_events(request: Request, research_id: ResearchId) -> Response:
-    after = _last_event(request)
+    # The number of Last-Event-ID; 0 without a valid one, as if nothing had been received.
+    sent = request.scope[HEADERS].get(LAST_EVENT_ID, b"").strip()
+    after = int(sent) if sent.isdigit() and len(sent) <= MAX_EVENT_DIGITS else 0
     know_questions(request, await services(request).research_jobs.get(research_id, owner=caller_id(request)))
     events = follow(request, research_id, after)
     if not await services(request).research_jobs.has_events(research_id, owner=caller_id(request), after=after):
@@ -150,9 +152,3 @@ async def _until_draining(
             draining.cancel()
             streams[caller] -= 1
             streams += Counter()  # forgets callers without a stream
-
-
-def _last_event(request: Request) -> int:
-    """Return the number of Last-Event-ID; 0 without a valid one, as if nothing had been received."""
-    sent = request.scope[HEADERS].get(LAST_EVENT_ID, b"").strip()
-    return int(sent) if sent.isdigit() and len(sent) <= MAX_EVENT_DIGITS else 0

@@ -108,7 +108,9 @@ def from_query(params: QueryParams) -> dict[str, Any]:
         values["categories"] = ",".join([*filter(None, [values.get("categories")]), *checked])
     for name in ("page", "pageno", "safesearch"):
         if name in params:
-            values[name] = _number(params[name])
+            text = params[name]
+            is_number = text.isascii() and text.isdigit() and len(text) <= MAX_PAGE_DIGITS
+            values[name] = int(text) if is_number else text
     return values
 
 
@@ -121,11 +123,6 @@ def from_form(body: bytes) -> dict[str, Any]:
 
 def _is_checked(name: str, value: str) -> bool:
     return name.startswith(CATEGORY_CHECKBOX) and value != "off"
-
-
-def _number(text: str) -> int | str:
-    is_number = text.isascii() and text.isdigit() and len(text) <= MAX_PAGE_DIGITS
-    return int(text) if is_number else text
 
 
 def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:

@@ -157,7 +157,9 @@ class _LenientParser:
                 return False
             self._at = opening.start()
             return self._open_bracket(_KINDS[opening[0]])
-        self._skip()
+        blanks = _BLANKS.match(self._text, self._at)
+        if blanks and blanks.end() > self._at:
+            self._at = blanks.end()
         sign = self._text[self._at : self._at + 1]
         if sign in _CLOSERS:
             self._close(_CLOSERS[sign])
@@ -171,11 +173,6 @@ class _LenientParser:
         else:
             return self._comment_or_word()
         return True
-
-    def _skip(self) -> None:
-        blanks = _BLANKS.match(self._text, self._at)
-        if blanks and blanks.end() > self._at:
-            self._at = blanks.end()
 
     def _open_bracket(self, kind: str) -> bool:
         if len(self._frames) >= MAX_DEPTH:

@@ -216,7 +216,10 @@ class _LineReader:
         *ends, rest = text.split("\n")
         for end in ends:
             if self._seen < MAX_STREAMED_LINES:
-                self._line("".join([*self._open, end]))
+                line = "".join([*self._open, end])
+                item = read_line(self._without_reasoning(line))
+                if item:
+                    self._take(item)
             self._seen += 1
             self._open.clear()
         if rest:
@@ -236,11 +239,6 @@ class _LineReader:
             self._json_at = found.end()
             for item in _clean_items(_json_items(f"[{found[1]}]")):
                 self._take(item)
-
-    def _line(self, line: str) -> None:
-        item = read_line(self._without_reasoning(line))
-        if item:
-            self._take(item)
 
     def _without_reasoning(self, line: str) -> str:
         """The part of the line outside of reasoning, which a provider may not have removed."""

@@ -45,7 +45,11 @@ def read_number(value: object) -> float | None:
         return _from_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return _finite(value)
+    try:
+        exact = float(value)
+    except OverflowError:  # an integer of four hundred digits
+        return None
+    return exact if math.isfinite(exact) else None
 
 
 def _from_text(text: str) -> float | None:
@@ -65,14 +69,6 @@ def _from_text(text: str) -> float | None:
 
 def _float(digits: str) -> float:
     return float(digits.replace(",", ".").replace("−", "-"))
-
-
-def _finite(number: float) -> float | None:
-    try:
-        exact = float(number)
-    except OverflowError:  # an integer of four hundred digits
-        return None
-    return exact if math.isfinite(exact) else None
 
 
 # Rows written as text: a Markdown table, comma-separated values, `1. Title: 7, 8, 6, 7, 8`.

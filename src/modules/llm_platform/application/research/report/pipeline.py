@@ -73,7 +73,13 @@ async def make_report(run: ReportRun) -> FinishedReport:
         report_sources = from_pages(pages) if pages else from_results(best, run.options.pages)
         if not report_sources.sources and not explored.answers:
             raise reader.failure  # no search, and none of the requested pages could be read
-        _emit_sources(run, report_sources.sources, pages)
+        scores = {read_page.request.url: read_page.request.score for read_page in pages}
+        kept = tuple(
+            events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url))
+            for source in report_sources.sources
+        )
+        run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
+        run.emit(events.SourcesNumbered.of(run.request_id, report_sources.sources))
         await run.context.store_sources(report_sources.sources)
         answer = await _write(run, explored, report_sources.sources)
         summaries = await _remaining_summaries(run, reader, pages)
@@ -113,15 +119,6 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
     order = sorted(zip(summarized, stored.scores, strict=True), key=lambda pair: -pair[1].value)
     late = [read_page for read_page in pages if read_page.page.url not in summaries]
     return [*(page for page, _ in order), *late][:count]
-
-
-def _emit_sources(run: ReportRun, sources: Sequence[Source], pages: Sequence[ReadPage]) -> None:
-    scores = {read_page.request.url: read_page.request.score for read_page in pages}
-    kept = tuple(
-        events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url)) for source in sources
-    )
-    run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
-    run.emit(events.SourcesNumbered.of(run.request_id, sources))
 
 
 async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, ...]) -> WrittenAnswer | None:

@@ -58,7 +58,9 @@ class LLMSynthesizer(StreamingSynthesizer):
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         if not request.sources:
-            synthesis = self._nothing_found(request.language)
+            synthesis = Synthesis(
+                text=messages_for(request.language).nothing_found, synthesizer=self.name, answered=False
+            )
             yield SynthesisToken(text=synthesis.text)
             yield synthesis
             return
@@ -90,9 +92,6 @@ class LLMSynthesizer(StreamingSynthesizer):
         if sum(len(source.text) for source in request.sources) <= INLINE_CHARS:
             return build_prompt(request, context_tokens, self._sources_tokens)
         return await asyncio.to_thread(build_prompt, request, context_tokens, self._sources_tokens)
-
-    def _nothing_found(self, language: str) -> Synthesis:
-        return Synthesis(text=messages_for(language).nothing_found, synthesizer=self.name, answered=False)
 
 
 class _AnswerReader:

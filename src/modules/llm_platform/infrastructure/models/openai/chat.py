@@ -209,7 +209,10 @@ class OpenAIProvider(ILLMProvider):
                 if not received:
                     break
             if reader.done:
-                await _drain(chunks)
+                # Read the rest of a complete body, so that the connection can serve the next request.
+                with suppress(*TRANSPORT_ERRORS):
+                    async with asyncio.timeout(DRAIN_S):
+                        await anext(chunks, b"")
         if not (reader.done or answer.repeats) and answer.finish_reason is None:
             raise exceptions.LLMConnectionError(BROKEN_OFF.format(name=self.name))
 
@@ -337,13 +340,6 @@ def _message(message: ChatMessage) -> dict[str, Any]:
     if message.reasoning:
         sent["reasoning_content"] = message.reasoning
     return sent
-
-
-async def _drain(chunks: AsyncIterator[bytes]) -> None:
-    """Read the rest of a complete body, so that the connection can serve the next request."""
-    with suppress(*TRANSPORT_ERRORS):
-        async with asyncio.timeout(DRAIN_S):
-            await anext(chunks, b"")
 
 
 def _names_of(model: dict[str, Any]) -> Iterator[str]:

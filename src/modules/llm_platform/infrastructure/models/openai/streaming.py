@@ -371,7 +371,9 @@ class AnswerBuilder:
         if delta.logprobs and self._request.extra.get("logprobs"):
             self._receive_logprobs(delta.logprobs)
         if delta.tool_calls and self._takes_calls:
-            self._receive_calls(delta.tool_calls)
+            self._call_parts.extend(delta.tool_calls)
+            for call in delta.tool_calls:
+                self._count("".join(call["function"].values()) + call.get("id", " "))
         if delta.reasoning:
             self._receive(delta.reasoning)
             if self._reasoning:
@@ -454,11 +456,6 @@ class AnswerBuilder:
     def _receive(self, text: str) -> None:
         self.repeats = self.repeats or self._repetition.feed(text)
         self._count(text)
-
-    def _receive_calls(self, calls: tuple[dict[str, Any], ...]) -> None:
-        self._call_parts.extend(calls)
-        for call in calls:
-            self._count("".join(call["function"].values()) + call.get("id", " "))
 
     def _receive_logprobs(self, logprobs: tuple[dict[str, Any], ...]) -> None:
         """Tokens are pieces, which no redactor knows: from one on that completes the key, none is passed on."""

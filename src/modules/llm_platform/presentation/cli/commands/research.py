@@ -253,9 +253,6 @@ class _Research:
             await store_accepted_plan(platform, request)
         if not self._is_live and not self.console.stderr_is_terminal:  # nothing is shown before the end
             return await platform.research.research(request)
-        return await self._stream(request, platform)
-
-    async def _stream(self, request: ResearchRequest, platform: LLMPlatform) -> ResearchResponse:
         async with (
             report_folder_progress(self.console, platform),
             aclosing(platform.research.stream(request)) as events,

@@ -51,7 +51,11 @@ def search(
         "domains": split_list(domains),
     }
     request = build_request(WebSearchRequest, values, argument="QUERY")
-    _check_freshness(request)
+    # Check before anything is sent what the adapters would refuse with the same message.
+    try:
+        freshness_window(request)
+    except WebSearchRequestError as error:
+        reject("--freshness", error.message)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
     output_options.check(console)
     settings = setup.configure(console, arguments)
@@ -66,11 +70,3 @@ def search(
         response = setup.run_with_platform(wiring, settings, search_platform)
     formats = AnswerFormats(*(partial(render, response) for render in (search_json, search_markdown, search_html)))
     output_options.deliver(console, formats, lambda: console.print_lines(render_results(response)))
-
-
-def _check_freshness(request: WebSearchRequest) -> None:
-    """Check before anything is sent what the adapters would refuse with the same message."""
-    try:
-        freshness_window(request)
-    except WebSearchRequestError as error:
-        reject("--freshness", error.message)

@@ -61,7 +61,14 @@ class LiveAnswer:
             finished, self._unfinished = split_finished(self._unfinished)
             self._print(finished)
         if self._unfinished.strip():
-            self._draw()
+            from rich.live import Live
+
+            from modules.llm_platform.presentation.cli.terminal_markdown import TerminalMarkdown
+
+            if self._live is None:
+                self._live = Live(console=self._console.rich, auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(TerminalMarkdown(self._unfinished), refresh=True)
 
     def finish(self) -> None:
         """Print the last block for good."""
@@ -76,16 +83,6 @@ class LiveAnswer:
             self._console.print_lines([Line()])
         self._console.print_markdown(block)
         self._has_printed = True
-
-    def _draw(self) -> None:
-        from rich.live import Live
-
-        from modules.llm_platform.presentation.cli.terminal_markdown import TerminalMarkdown
-
-        if self._live is None:
-            self._live = Live(console=self._console.rich, auto_refresh=False, transient=True)
-            self._live.start()
-        self._live.update(TerminalMarkdown(self._unfinished), refresh=True)
 
     def _stop(self) -> None:
         if self._live is not None:

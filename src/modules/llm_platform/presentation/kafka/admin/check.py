@@ -79,7 +79,10 @@ def check_cluster(
             operation = AclOperation.READ if topic in readable else AclOperation.WRITE
             subject = f"right to {operation.name.lower()} {topic}"
             yield _check_acl(subject, needs, operation, f"--topic {topic}", topics[topic])
-    group = _describe_group(admin, needs.group_id)
+    futures = admin.describe_consumer_groups(
+        [needs.group_id], include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
+    )
+    group = clients.admin_reply(futures[needs.group_id], QUERY_TIMEOUT_S)
     subject = f"right to read as group {needs.group_id}"
     yield _check_acl(subject, needs, AclOperation.READ, f"--group {needs.group_id}", group)
     if not _is_hidden(group):
@@ -118,13 +121,6 @@ def _describe_topics(admin: AdminClient, topics: Sequence[str]) -> dict[str, Top
         TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
     )
     return {topic: clients.admin_reply(futures[topic], QUERY_TIMEOUT_S) for topic in topics}
-
-
-def _describe_group(admin: AdminClient, group_id: str) -> ConsumerGroupDescription | clients.AdminFailure:
-    futures = admin.describe_consumer_groups(
-        [group_id], include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
-    )
-    return clients.admin_reply(futures[group_id], QUERY_TIMEOUT_S)
 
 
 def _is_hidden(description: object) -> bool:

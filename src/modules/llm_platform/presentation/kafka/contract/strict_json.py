@@ -67,7 +67,11 @@ def read_object(data: bytes, echoed: Collection[str] = ()) -> Members:
 
 def _read_members(text: str, echoed: Collection[str]) -> Members:
     members = Members()
-    position = _object_start(text)
+    opening = _OBJECT_START.match(text)
+    if opening is None:
+        json.loads(text, parse_int=_bounded_int)
+        raise UnreadableError("not_an_object")
+    position = opening.end()
     if _OBJECT_END.match(text, position):
         return members
     values, flaws, texts = members.values, members.flaws, members.texts
@@ -96,14 +100,6 @@ def _read_members(text: str, echoed: Collection[str]) -> Members:
         values.pop(name, None)
         texts.pop(name, None)
     return members
-
-
-def _object_start(text: str) -> int:
-    opening = _OBJECT_START.match(text)
-    if opening is None:
-        json.loads(text, parse_int=_bounded_int)
-        raise UnreadableError("not_an_object")
-    return opening.end()
 
 
 def _read_name(text: str, position: int) -> tuple[str, int]:

@@ -129,7 +129,10 @@ class ConsumerThread:
     def _cycle(self) -> None:
         self._settle(0)
         if 0 < self._room < self._min_batch:
-            self._wait_for_batch_room()
+            # Wait briefly in an almost full window: small batches cost more for each message.
+            deadline = time.monotonic() + BATCH_WAIT_S
+            while self._room < self._min_batch and (left := deadline - time.monotonic()) > 0 and not self._is_draining:
+                self._settle(left)
         if self._room > 0 and not self._is_draining and not self._is_suspended:
             self._fetch(self._room)
         else:
@@ -139,12 +142,6 @@ class ConsumerThread:
     @property
     def _room(self) -> int:
         return self._window - self._in_flight
-
-    def _wait_for_batch_room(self) -> None:
-        """Wait briefly in an almost full window: small batches cost more for each message."""
-        deadline = time.monotonic() + BATCH_WAIT_S
-        while self._room < self._min_batch and (left := deadline - time.monotonic()) > 0 and not self._is_draining:
-            self._settle(left)
 
     def _fetch(self, room: int) -> None:
         self._full_since = None
@@ -166,18 +163,15 @@ class ConsumerThread:
         if not self._is_draining and now - self._full_since < PAUSE_AFTER_S:
             self._settle(offsets.COMMIT_INTERVAL_S)
             return
-        self._pause_partitions()
-        message = self._consumer.poll(0)  # a message was fetched before the pause
-        if message is not None and not self._is_draining:
-            self._deliver([message])
-        self._settle(POLL_S)
-
-    def _pause_partitions(self) -> None:
-        """Pause all partitions, including those that were assigned during the pause."""
+        # Pause all partitions, including those that were assigned during the pause.
         unpaused = [partition for partition in self._trackers if partition not in self._paused]
         if unpaused:
             self._consumer.pause([TopicPartition(*partition) for partition in unpaused])
             self._paused.update(unpaused)
+        message = self._consumer.poll(0)  # a message was fetched before the pause
+        if message is not None and not self._is_draining:
+            self._deliver([message])
+        self._settle(POLL_S)
 
     def _resume_partitions(self, partitions: Iterable[offsets.Partition]) -> None:
         """Resume paused partitions. librdkafka keeps the pause of a revoked partition: without a resume it would be paused

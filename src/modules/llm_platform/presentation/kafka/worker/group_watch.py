@@ -66,17 +66,15 @@ class GroupWatch:
         except KafkaException:
             return
         topics = (*self.request_topics, *self.outcome_topics)
-        self._log_missing({name for name in topics if not _exists(cluster, name)})
-        commits = _store_commits(self.client, cluster, self.request_topics, QUERY_TIMEOUT_S)
-        if commits is not None:
-            self._log_other_stores(_of_other_stores(commits, self.store_id))
-
-    def _log_missing(self, missing: set[str]) -> None:
+        missing = {name for name in topics if not _exists(cluster, name)}
         if new := missing - self._missing_topics:
             log.error("topics are missing: create them, see `worker --check`", extra={"topics": sorted(new)})
         if created := self._missing_topics - missing:
             log.info("missing topics exist now", extra={"topics": sorted(created)})
         self._missing_topics = missing
+        commits = _store_commits(self.client, cluster, self.request_topics, QUERY_TIMEOUT_S)
+        if commits is not None:
+            self._log_other_stores(_of_other_stores(commits, self.store_id))
 
     def _log_other_stores(self, commits: dict[Partition, StoreCommit]) -> None:
         """Commits from before the first check may belong to a folder that is no longer used, so they are a warning."""

@@ -78,7 +78,12 @@ class WorkerHttp:
         finally:
             self._connections -= 1
             if refused:
-                await _discard_rest(reader, writer)
+                # Read on for a moment: closing while the client still sends would discard the response.
+                with suppress(TimeoutError, ConnectionError):
+                    async with asyncio.timeout(LINGER_S):
+                        writer.write_eof()
+                        while await reader.read(READ_BYTES):
+                            pass
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
@@ -122,15 +127,6 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[bytes, HTTPStatus | 
             return head, refused
         if not data:
             raise EOFError
-
-
-async def _discard_rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read on for a moment: closing while the client still sends would discard the response."""
-    with suppress(TimeoutError, ConnectionError):
-        async with asyncio.timeout(LINGER_S):
-            writer.write_eof()
-            while await reader.read(READ_BYTES):
-                pass
 
 
 def _hosts(headers: Iterable[bytes]) -> Iterator[bytes]:

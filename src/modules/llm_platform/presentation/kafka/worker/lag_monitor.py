@@ -111,7 +111,12 @@ class LagMonitor:
             if (assigned[partition].position or starts[partition]) < ends[partition][1]
         }
         self._update_stalled(unread, assigned.keys() - set(known))
-        self._log_error()
+        # Log the first of consecutive errors.
+        if self._error is None:
+            self._updated_at = self._clock()
+        elif not self._is_failing:
+            log.warning("the lag cannot be queried: it stays as it was", extra={"error": self._error})
+        self._is_failing = self._error is not None
 
     def _run(self) -> None:
         while not self._stopping.wait(QUERY_INTERVAL_S):
@@ -142,14 +147,6 @@ class LagMonitor:
             except KafkaException as error:
                 self._error = _error_name(error)
         return ends
-
-    def _log_error(self) -> None:
-        """Log the first of consecutive errors."""
-        if self._error is None:
-            self._updated_at = self._clock()
-        elif not self._is_failing:
-            log.warning("the lag cannot be queried: it stays as it was", extra={"error": self._error})
-        self._is_failing = self._error is not None
 
     def _update_stalled(self, unread: Mapping[Partition, OffsetTracker], unknown: Iterable[Partition]) -> None:
         """`unread`: partitions that have more records than were read. `unknown`: partitions without a reply."""

@@ -153,17 +153,14 @@ class OffsetCommitter:
                 tracker.commit_failed()
                 failure = error or partition.error  # brokers can refuse one partition of a request
         if failure is not None:
-            self._log_failure(failure)
+            now = self._clock()
+            if now >= self._next_log:
+                self._next_log = now + LOG_INTERVAL_S
+                log.warning("offset commits fail", extra={"error": failure.name()})
             return
         if self._uncommitted_since is not None:
             self._uncommitted_since = max(self._uncommitted_since, sent)  # what is uncommitted now finished after that
         self._next_log = 0.0
-
-    def _log_failure(self, error: KafkaError) -> None:
-        now = self._clock()
-        if now >= self._next_log:
-            self._next_log = now + LOG_INTERVAL_S
-            log.warning("offset commits fail", extra={"error": error.name()})
 
     def _commit(self, consumer: Consumer, trackers: Sequence[OffsetTracker], *, asynchronous: bool) -> None:
         if not trackers:

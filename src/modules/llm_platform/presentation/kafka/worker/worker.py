@@ -141,7 +141,11 @@ class Worker:
     async def run(self) -> None:
         """Run until `stop`. Raises KafkaException for a fatal client error; unfinished requests are read again later."""
         if self._options.schemas is not None:
-            await self._load_schemas(self._options.schemas)
+            # When the ids are there, or when the worker is stopped: then it consumes nothing.
+            loading = self._loop.create_task(self._options.schemas.load_until_done(self._options.stages))
+            await self._wait_for_first([loading, self._loop.create_task(self._stop_requested.wait())], [])
+            if self._options.schemas.error is not None:
+                self.consumer.close()
         with ThreadPoolExecutor(2, "kafka") as threads:
             pump = self._loop.run_in_executor(threads, self._pump.run)
             consumer = self._loop.run_in_executor(threads, self.consumer.run)
@@ -160,13 +164,6 @@ class Worker:
                 await asyncio.wait([consumer, pump])
         for thread in (consumer, pump):
             thread.result()
-
-    async def _load_schemas(self, schemas: MessageSchemas) -> None:
-        """Return when the ids are there, or when the worker is stopped: then it consumes nothing."""
-        loading = self._loop.create_task(schemas.load_until_done(self._options.stages))
-        await self._wait_for_first([loading, self._loop.create_task(self._stop_requested.wait())], [])
-        if schemas.error is not None:
-            self.consumer.close()
 
     async def _run_until_stopped(self, *failures: asyncio.Future[None]) -> None:
         await self._wait_for_first([self._loop.create_task(self._stop_requested.wait())], failures)

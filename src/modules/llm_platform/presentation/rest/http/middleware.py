@@ -6,7 +6,7 @@ Pure ASGI with one pass over the headers, because it runs for every request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Protocol, Self
 
@@ -117,7 +117,14 @@ class GuardMiddleware:
         with bind_request_id(request_id):
             try:
                 if len(received) != len(headers):
-                    _merge_repeated_headers(received, headers)
+                    # Join list headers; refuse others, because two readers could use different ones of two Hosts or
+                    # Origins.
+                    names = [name for name, _ in received]
+                    if any(names.count(name) > 1 for name in headers.keys() - LIST_HEADERS):
+                        raise problems.BadRequestError("A header that must not be repeated was sent more than once.")
+                    for repeated in (b"accept", b"x-forwarded-for"):
+                        if repeated in headers:
+                            headers[repeated] = b", ".join(value for name, value in received if name == repeated)
                 await self._handle(scope, headers, receive, sender)
             except problems.ClientDisconnectedError:
                 return
@@ -228,16 +235,6 @@ async def _send_error(error: Exception, scope: Scope, receive: Receive, sender: 
         await scope[STREAM_ERROR_HANDLER](problems.to_app_exception(error))
         return True
     return sender.is_complete
-
-
-def _merge_repeated_headers(received: Sequence[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> None:
-    """Join list headers; refuse others, because two readers could use different ones of two Hosts or Origins."""
-    names = [name for name, _ in received]
-    if any(names.count(name) > 1 for name in headers.keys() - LIST_HEADERS):
-        raise problems.BadRequestError("A header that must not be repeated was sent more than once.")
-    for repeated in (b"accept", b"x-forwarded-for"):
-        if repeated in headers:
-            headers[repeated] = b", ".join(value for name, value in received if name == repeated)
 
 
 def _request_id(sent: bytes | None) -> str:

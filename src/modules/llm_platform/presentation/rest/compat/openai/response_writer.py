@@ -76,7 +76,11 @@ class OpenaiResponseWriter(ResponseWriter):
                 assert_never(event)
 
     def _search(self, event: Searched) -> Iterator[Object]:
-        item = self._search_call(event)
+        action: Object = {"type": "search", "query": event.query, "queries": [event.query]}
+        if SOURCES in self.envelope.includes:
+            action["sources"] = [{"type": "url", "url": result.url} for result in event.results]
+        name = f"ws_{self.id}_{len(self.output)}"
+        item = {"id": name, "type": "web_search_call", "status": "completed", "action": action}
         position = self._add_item(item)
         yield self._part("output_item.added", output_index=position, item={**item, "status": "in_progress"})
         for step in ("in_progress", "searching", "completed"):
@@ -86,13 +90,6 @@ class OpenaiResponseWriter(ResponseWriter):
     def _is_known(self, query: str) -> bool:
         """Whether the search has an item: a run that was interrupted repeats its steps."""
         return any(item.get("action", {}).get("query") == query for item in self.output)
-
-    def _search_call(self, event: Searched) -> Object:
-        action: Object = {"type": "search", "query": event.query, "queries": [event.query]}
-        if SOURCES in self.envelope.includes:
-            action["sources"] = [{"type": "url", "url": result.url} for result in event.results]
-        name = f"ws_{self.id}_{len(self.output)}"
-        return {"id": name, "type": "web_search_call", "status": "completed", "action": action}
 
     def _open_text(self) -> Iterator[Object]:
         item = self.message("in_progress")

@@ -161,7 +161,8 @@ def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool)
             "created_at": job.created_at, "content": _content(job.response, style), "sources": _sources(job.response),
         }
         if include_usage:
-            state["usage"] = _usage(job.response)
+            fields = {"searches", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"}
+            state["usage"] = job.response.metadata.model_dump(include=fields)
     elif job.problem is not None:
         state["error"] = job.problem["detail"]
     return state
@@ -174,11 +175,6 @@ def _content(response: ResearchResponse, style: CitationStyle) -> str | dict[str
 def _sources(response: ResearchResponse) -> list[dict[str, Any]]:
     """Return the cited sources. `index` is the number in the text, an addition of ours."""
     return [{"title": source.title, "url": source.url, "index": source.index} for source in response.sources]
-
-
-def _usage(response: ResearchResponse) -> dict[str, Any]:
-    fields = {"searches", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"}
-    return response.metadata.model_dump(include=fields)
 
 
 class TavilyStream:
