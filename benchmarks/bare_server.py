@@ -17,12 +17,12 @@ OFF = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LOG_LEV
 
 
 async def _call(_guard: UpstreamGuard, send: Any) -> Any:
-    """A search without limits, circuit, retries and metrics."""
+    """Return a search without limits, circuit, retries and metrics."""
     return await send()
 
 
 async def _admit(_guard: UpstreamGuard) -> int:
-    """A call of a model that waits for nothing."""
+    """Return a call of a model that waits for nothing."""
     return 0
 
 

@@ -25,12 +25,12 @@ _OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 
 def topic(number: int) -> str:
-    """A question that was not asked before in this run: no cache can help anybody."""
+    """Return a question that was not asked before in this run: no cache can help anybody."""
     return f"{TOPICS[number % len(TOPICS)]} case {number}"
 
 
 def environment(upstream: str) -> dict[str, str]:
-    """The platform's settings and nothing of the person who runs this."""
+    """Return the platform's settings and nothing of the person who runs this."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT") if name in os.environ}
     ours = {
         "FLOOR_UPSTREAM": upstream, "SEARXNG_URL": upstream, "SEARCH_PROVIDERS": "searxng", "CACHE_TTL_S": "0",

@@ -33,7 +33,7 @@ SENTENCES = (
 
 
 def prose(topic: str, seed: str, sentences: int, cited: int = 0, first: int = 0) -> str:
-    """The same text for the same arguments, in every process. `cited`: the sources that its sentences cite in turn."""
+    """Return the same text for the same arguments, in every process. `cited`: the sources that its sentences cite in turn."""
     chance = random.Random(f"{topic}|{seed}")
     out = []
     for number in range(sentences):
@@ -83,7 +83,7 @@ def bocha(query: str, origin: str) -> bytes:
 
 @functools.lru_cache(1024)
 def read_page(url: str) -> bytes:
-    """A page of about 13 kB as r.jina.ai gives it."""
+    """Return a page of about 13 kB as r.jina.ai gives it."""
     topic, _, rank = url.partition("/page/")[2].rpartition("/")
     topic = topic.replace("-", " ") or "page"
     sections = [
@@ -96,7 +96,7 @@ def read_page(url: str) -> bytes:
 
 @functools.lru_cache(512)
 def html_page(path: str) -> bytes:
-    """The same page as HTML, of a real page's size: a menu, teasers, scripts and styles around the article."""
+    """Return the same page as HTML, of a real page's size: a menu, teasers, scripts and styles around the article."""
     lines = read_page(path).decode().split("Markdown Content:\n")[1].splitlines()
     menu = "".join(f'<li><a href="/page/menu/{n}">Menu entry {n}</a></li>' for n in range(MENU_ENTRIES))
     body = "\n".join(_html_line(line) for line in lines if line)

@@ -75,7 +75,7 @@ def _rows(prompt: str, cells: int) -> str:
 
 
 def _objects(prompt: str, keys: list[str]) -> str:
-    """One object for each result, under the keys of the example; the first key is the title's."""
+    """Return one object for each result, under the keys of the example; the first key is the title's."""
     return json.dumps(
         [dict(zip(keys, [title, *_marks(title, len(keys) - 1)], strict=True)) for title in _listed(prompt)],
         ensure_ascii=False,

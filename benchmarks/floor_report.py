@@ -118,7 +118,7 @@ def _lines(text: str, prefix: str) -> list[str]:
 
 
 def _best(scored: Iterable[tuple[float, Any]]) -> list[Any]:
-    """The best five, each address once."""
+    """Return the best five, each address once."""
     best: dict[str, tuple[float, Any]] = {}
     for mark, hit in scored:
         if hit["url"] not in best or best[hit["url"]][0] < mark:

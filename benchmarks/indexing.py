@@ -27,7 +27,7 @@ COLLECTION = "benchmark"
 
 
 def write_documents(folder: Path, copies: int = COPIES) -> Path:
-    """The language reference of this Python, each topic several times."""
+    """Return the language reference of this Python, each topic several times."""
     from pydoc_data.topics import topics
 
     for copy in range(copies):
@@ -37,7 +37,7 @@ def write_documents(folder: Path, copies: int = COPIES) -> Path:
 
 
 def passages_of(folder: Path) -> tuple[int, list[str]]:
-    """How many documents there are, and what an embedder is given of them."""
+    """Return how many documents there are, and what an embedder is given of them."""
     found = [document for document in FileDocumentSource().walk([folder]) if isinstance(document, FoundDocument)]
     read = [(document, text) for document in found if isinstance(text := document.read(), DocumentText)]
     return len(read), [

@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def rss_mb(process: subprocess.Popen[str]) -> float:
-    """All pages in memory, those of mapped files included."""
+    """Return all pages in memory, those of mapped files included."""
     lines = Path(f"/proc/{process.pid}/status").read_text("ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / KB
 

@@ -93,7 +93,7 @@ def _pass(load: Load, until: int) -> None:
 
 
 def measure(make: MakeBroker) -> dict[str, Any]:
-    """All figures of one broker. `make` gives one each time, with topics that hold nothing."""
+    """Return all figures of one broker. `make` gives one each time, with topics that hold nothing."""
     long = "--long" in sys.argv[1:]
     return {
         "throughput": in_turn(make),

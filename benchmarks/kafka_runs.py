@@ -100,7 +100,7 @@ class Load:
         return found[1]
 
     def wait_for(self, outcomes: int, within_s: float = DEADLINE_S) -> tuple[float, int]:
-        """When there are so many outcomes or more (monotonic seconds), and how many."""
+        """Return when there are so many outcomes or more (monotonic seconds), and how many."""
         until = time.monotonic() + within_s
         while (count := self.answered()) < outcomes:
             if time.monotonic() > until:

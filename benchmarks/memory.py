@@ -68,7 +68,7 @@ async def of_streams() -> float:
 
 
 async def _opened(port: int, number: int) -> asyncio.StreamWriter:
-    """A connection whose stream has begun."""
+    """Return a connection whose stream has begun."""
     body = json.dumps({"query": topic(number), "stream": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = f"POST /research HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"

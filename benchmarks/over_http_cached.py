@@ -77,7 +77,7 @@ async def load(port: int, request: bytes, seconds: float) -> tuple[int, int, flo
 
 
 def processes(pid: int) -> list[int]:
-    """A process and its children (Linux)."""
+    """Return a process and its children (Linux)."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *(process for child in children for process in processes(int(child)))]
 
@@ -96,7 +96,7 @@ def loaded(app: str, request: bytes, env: dict[str, str], workers: int = 1) -> d
 
 
 def answer_of(path: str, body: dict[str, Any], env: dict[str, str]) -> bytes:
-    """What our server answers the second time."""
+    """Return what our server answers the second time."""
     port = free_port()
     words = [sys.executable, "-m", "uvicorn", OURS, "--port", str(port), "--no-access-log", "--log-level", "warning"]
     with stopped_at_the_end(subprocess.Popen(words, env=env, text=True)) as server:

@@ -108,7 +108,7 @@ async def cpu_by_process_s(browser: Browser) -> Figures:
 
 
 async def painted(browser: Browser, address: str, server_pid: int | None) -> Figures:
-    """When the largest paint came, and what the visit cost: requests, CPU of the browser and of our server."""
+    """Return when the largest paint came, and what the visit cost: requests, CPU of the browser and of our server."""
     before, served = await cpu_by_process_s(browser), cpu_ns(server_pid) if server_pid else 0
     async with opened(browser, address) as page:
         after = await cpu_by_process_s(browser)
@@ -138,7 +138,7 @@ def _medians(visits: list[Figures]) -> Figures:
 
 
 def longest_task_ms(trace: bytes) -> float:
-    """The time of the processor that the longest task of the page's main thread took."""
+    """Return the time of the processor that the longest task of the page's main thread took."""
     events = json.loads(trace)["traceEvents"]
     threads = {
         (event["pid"], event["tid"])

@@ -74,7 +74,7 @@ def deep_of(platform: LLMPlatform) -> Work:
 
 
 async def shares(upstream: str, platform: LLMPlatform) -> dict[str, Any]:
-    """How many citations were checked against what, those apart whose page cannot be read."""
+    """Return how many citations were checked against what, those apart whose page cannot be read."""
     control(upstream, "pages", {"hosts": True, "refused": REFUSED, "hung": HUNG, "cited": CITED})
     control(upstream, "latency", PAGES_LATENCY)
     readable: Counter[str] = Counter()

@@ -62,7 +62,7 @@ class Figures(NamedTuple):
 
 
 def processes(pid: int) -> list[int]:
-    """The process and its children (Linux)."""
+    """Return the process and its children (Linux)."""
     tasks = Path(f"/proc/{pid}/task").iterdir()  # Each thread lists the children that it started.
     children = [child for task in tasks for child in (task / "children").read_text().split()]
     return [pid, *(descendant for child in children for descendant in processes(int(child)))]

@@ -33,7 +33,7 @@ def report_of(platform: LLMPlatform) -> Work:
 
 
 async def replay_s(report: Work) -> float:
-    """A report that is in the store already, from its question to the last event."""
+    """Return a report that is in the store already, from its question to the last event."""
     question = topic(0)
     await report(question)
     walls = []

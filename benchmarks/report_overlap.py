@@ -31,7 +31,7 @@ async def wall_s(work: Work, question: str) -> float:
 
 
 async def several(upstream: str, work: Work, questions: Sequence[str]) -> dict[str, Any]:
-    """The wall of each question, and what all of them asked of the upstreams together."""
+    """Return the wall of each question, and what all of them asked of the upstreams together."""
     control(upstream, "reset")
     walls = await asyncio.gather(*(wall_s(work, question) for question in questions))
     await asyncio.sleep(LOG_DELAY_S)
@@ -59,7 +59,7 @@ async def main() -> None:
 
 
 def _together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """All walls in the order of the questions; counts for one question."""
+    """Return all walls in the order of the questions; counts for one question."""
     counts = {name: sum(part[name] for part in parts) / QUESTIONS for name in ("calls", *COUNTED)}
     return {"walls": [wall for part in parts for wall in part["walls"]], **counts}
 

@@ -53,7 +53,7 @@ GROWTH_MB = 8.0  # of a worker, from a fifth of the messages to the last
 
 
 def part(name: str, more: Sequence[str] = ()) -> Any:
-    """What one part printed; a failed part is said so and leaves the others alone."""
+    """Return what one part printed; a failed part is said so and leaves the others alone."""
     with fake_upstreams() as upstream, TemporaryDirectory() as store:
         words = [sys.executable, "-m", f"benchmarks.{name}", *more]
         limit_s = INDEX_S if name.startswith("index") else PART_S
@@ -78,7 +78,7 @@ def ratio(what: str, floor: float, ours: float, bar: float, unit: float = 1e3, w
 
 
 def at_least(what: str, floor: float, ours: float, bar: float, word: str = "") -> Row:
-    """A row for what should be large: ours must be at least `bar` of the floor."""
+    """Return a row for what should be large: ours must be at least `bar` of the floor."""
     found = ours / floor
     return (what, f"{floor:.0f} {word}", f"{ours:.0f} {word} ({found:.2f}x)", f">= {bar}x", found >= bar)
 
@@ -208,7 +208,7 @@ def report_crowd(got: dict[str, Any]) -> Iterator[Row]:
 
 
 def kafka_on(broker: str) -> Rows:
-    """The rows of one broker."""
+    """Yield the rows of one broker."""
 
     def rows(got: dict[str, Any]) -> Iterator[Row]:
         floor, ours = got["throughput"]["floor"], got["throughput"]["ours"]

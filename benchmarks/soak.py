@@ -220,7 +220,7 @@ def resident_mb(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """The parsers; other children of its threads are none."""
+    """Return the parsers; other children of its threads are none."""
     return [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
 
 

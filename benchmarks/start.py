@@ -22,7 +22,7 @@ def process_s(code: str) -> float:
 
 
 def import_s(statement: str) -> float:
-    """What the statement adds to a bare start of the interpreter."""
+    """Return what the statement adds to a bare start of the interpreter."""
     pairs = [(process_s("pass"), process_s(statement)) for _ in range(RUNS)]
     return median([loaded for _, loaded in pairs]) - median([bare for bare, _ in pairs])
 

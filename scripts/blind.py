@@ -55,7 +55,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def orders(count: int, seed: int) -> list[str]:
-    """Which variant stands first in each question: each one in half of them, so that reading order favours neither."""
+    """Return which variant stands first in each question: each one in half of them, so that reading order favours neither."""
     firsts = [VARIANTS[number % 2] for number in range(count)]
     random.Random(seed).shuffle(firsts)  # for fairness, not for secrecy
     return firsts
@@ -64,7 +64,7 @@ def orders(count: int, seed: int) -> list[str]:
 def sheet_and_key(
     questions: Sequence[Asked], answers: dict[str, list[Answer]], variants: dict[str, Variant], seed: int
 ) -> tuple[str, dict[str, Any]]:
-    """The sheet as text and its key, which alone knows the variants."""
+    """Return the sheet as text and its key, which alone knows the variants."""
     firsts = orders(len(questions), seed)
     pairs, rows = [], []
     for number, (asked, first) in enumerate(zip(questions, firsts, strict=True)):
@@ -97,7 +97,7 @@ def write(options: argparse.Namespace) -> None:
 async def _ask(
     variants: dict[str, Variant], questions: Sequence[Asked], options: argparse.Namespace
 ) -> dict[str, list[Answer]]:
-    """One variant after the other: they would wait for each other's turns and look slower than they are."""
+    """Return one variant after the other: they would wait for each other's turns and look slower than they are."""
     return {
         name: await answer_all(
             variant, questions, options.out / STORES, _usual(options), _progress(name, len(questions))

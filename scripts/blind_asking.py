@@ -48,7 +48,7 @@ class Answer:
     failed: bool = False
 
     def took(self) -> dict[str, Any]:
-        """All but the text, for the key."""
+        """Return all but the text, for the key."""
         return {name: value for name, value in asdict(self).items() if name != "text"}
 
 
@@ -92,7 +92,7 @@ def _field(name: str, value: str) -> Any:
 
 
 def _with_model(name: str) -> dict[str, Any]:
-    """The settings with which this model answers alone, so that failover does not swap the two."""
+    """Return the settings with which this model answers alone, so that failover does not swap the two."""
     configured = Settings.load()
     if configured.LLM_PROVIDERS:
         chosen = tuple(provider for provider in configured.LLM_PROVIDERS if name in (provider.name, provider.model))
@@ -109,8 +109,8 @@ def _with_model(name: str) -> dict[str, Any]:
 async def answer_all(
     variant: Variant, questions: Sequence[Asked], folder: Path, usual: Mapping[str, Any], tell: Callable[[str], None]
 ) -> list[Answer]:
-    """The variant's answer to each question. It has a store of its own below `folder`, so that variants cannot serve each
-    other's answers; `usual` are settings that hold for both. SettingsError where the settings cannot be.
+    """Return the variant's answer to each question. It has a store of its own below `folder`, so that variants cannot serve
+    each other's answers; `usual` are settings that hold for both. SettingsError where the settings cannot be.
     """
     digest = hashlib.sha256(variant.text.encode()).hexdigest()[:12]
     settings = Settings.load(**{"LLM_PLATFORM_DATA_DIR": folder / digest, **usual, **variant.settings})
@@ -138,7 +138,7 @@ def _request(variant: Variant, settings: Settings, asked: Asked) -> ResearchRequ
 
 
 def _shown(response: ResearchResponse, began: float) -> Answer:
-    """The answer with its sources, less our own sentences that would give its depth away."""
+    """Return the answer with its sources, less our own sentences that would give its depth away."""
     sources = [f"- [{source.index}] {' '.join(source.title.split())} {source.url}" for source in response.sources]
     own = messages_for(response.metadata.language)
     text = response.synthesis.replace(own.go_deeper, "").replace(own.quotes_only, "").strip()

@@ -48,7 +48,7 @@ class Score:
 
 
 def score(key: Mapping[str, Any], judgements: Mapping[int, Judgement]) -> Score:
-    """The judgements of a sheet by variant; SheetError where the two do not belong together."""
+    """Return the judgements of a sheet by variant; SheetError where the two do not belong together."""
     rows: Sequence[Mapping[str, Any]] = key["questions"]
     if not set(judgements) <= set(range(1, len(rows) + 1)):
         raise SheetError("the sheet has questions that its key does not know")
@@ -87,14 +87,14 @@ def _count(tallies: Mapping[str, Tally], judgement: Judgement, first: str) -> No
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """How often a fair coin would fall at least as unevenly, either way: 1.0 where nothing was decided."""
+    """Return how often a fair coin would fall at least as unevenly, either way: 1.0 where nothing was decided."""
     tosses = wins + losses
     tail = sum(comb(tosses, heads) for heads in range(min(wins, losses) + 1))
     return min(1.0, 2 * tail / float(2**tosses))
 
 
 def lines(result: Score) -> Iterator[str]:
-    """The score for people."""
+    """Yield the score for people."""
     yield f"{result.judged} of {result.asked} questions judged"
     for variant, tally in result.tallies.items():
         yield f"{variant.upper()}  {tally.name}"

@@ -58,7 +58,7 @@ class SheetError(Exception):
 
 
 def read_questions(text: str) -> list[Asked]:
-    """One question on a line; # begins a remark, ~ a question that can be read in several ways."""
+    """Return one question on a line; # begins a remark, ~ a question that can be read in several ways."""
     lines = (line.strip() for line in text.splitlines())
     return [Asked(line.lstrip("~ "), line.startswith("~")) for line in lines if line and not line.startswith("#")]
 
@@ -70,7 +70,7 @@ def sheet_id(pairs: Sequence[tuple[Asked, str, str]]) -> str:
 
 
 def write_sheet(pairs: Sequence[tuple[Asked, str, str]]) -> str:
-    """The sheet: each question with the answer of side 1 and of side 2, and the lines to fill in."""
+    """Return the sheet: each question with the answer of side 1 and of side 2, and the lines to fill in."""
     blocks = ["# Blind comparison", f"Sheet {sheet_id(pairs)}", HOW]
     for number, (asked, first, second) in enumerate(pairs, 1):
         blocks += [f"## Question {number}", _quoted(asked.text)]
@@ -95,7 +95,7 @@ def _quoted(text: str) -> str:
 
 
 def read_sheet(text: str) -> tuple[str, dict[int, Judgement]]:
-    """The sheet's name and the judgements by number of the question. Raises SheetError with every line that is wrong."""
+    """Return the sheet's name and the judgements by number of the question. Raises SheetError with every line that is wrong."""
     name, judgements, wrong = "", dict[int, Judgement](), list[str]()
     current: Judgement | None = None
     for at, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):

@@ -100,7 +100,7 @@ class Mount:
 
 
 def parse_dockerfile(text: str) -> list[Stage]:
-    """The stages with their instructions. DockerfileError for what `build` does not carry out."""
+    """Return the stages with their instructions. DockerfileError for what `build` does not carry out."""
     stages: list[Stage] = []
     for line in _logical_lines(text):
         name, _, rest = line.partition(" ")
@@ -146,7 +146,7 @@ def copy_context(source: Path, target: Path) -> None:
 
 
 def is_ignored(name: str, rules: Sequence[str]) -> bool:
-    """Whether .dockerignore leaves this path out: the last rule that matches it, or a folder above it, decides."""
+    """Return whether .dockerignore leaves this path out: the last rule that matches it, or a folder above it, decides."""
     parts = name.split("/")
     paths = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     ignored = False
@@ -160,7 +160,7 @@ def is_ignored(name: str, rules: Sequence[str]) -> bool:
 def enter_command(
     root: Path, command: Sequence[str], *, image: Image, mounts: Sequence[Mount] = (), read_only: bool = False
 ) -> list[str]:
-    """The command line that runs `command` as process 1 of the root, as the image's user, without any capability."""
+    """Return the command line that runs `command` as process 1 of the root, as the image's user, without any capability."""
     flat = [word for mount in mounts for word in (mount.source, mount.target, mount.options)]
     return [
         "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--propagation", "private",
@@ -250,7 +250,7 @@ class Build:
 
 
 def clean_debian(base: str, folder: Path) -> Path:
-    """A minimal Debian of the release that the image's tag names, made once by debootstrap."""
+    """Return a minimal Debian of the release that the image's tag names, made once by debootstrap."""
     match = re.fullmatch(r"(?:docker\.io/library/)?debian:(\d+)\.\d+-slim", base)
     if match is None or match[1] not in CODENAMES:
         raise DockerfileError(
@@ -269,7 +269,7 @@ def clean_debian(base: str, folder: Path) -> Path:
 
 
 def debian_mirrors() -> tuple[str, str]:
-    """The addresses of Debian and of its security updates that apt uses here."""
+    """Return the addresses of Debian and of its security updates that apt uses here."""
     listed = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
         capture_output=True, text=True, check=True,
@@ -300,7 +300,7 @@ def _secret(flag: str, folder: Path) -> list[Mount]:
 
 
 def check_machine() -> str | None:
-    """Why the Dockerfile cannot be carried out here; None when it can."""
+    """Return why the Dockerfile cannot be carried out here; None when it can."""
     if sys.platform != "linux":
         return "needs Linux"
     if os.geteuid() != 0:

@@ -31,7 +31,7 @@ Without a language model the answer is made of quotes from the sources.
 
 
 def help_of(*command: str) -> str:
-    """The help of a command, always of the same width."""
+    """Return the help of a command, always of the same width."""
     arguments = [*command, "--help"]
     result = CliRunner().invoke(
         app, arguments, obj=wiring(), prog_name=PROGRAM, terminal_width=COLUMNS, max_content_width=COLUMNS
@@ -40,7 +40,7 @@ def help_of(*command: str) -> str:
 
 
 def reference() -> str:
-    """The text of docs/reference/cli.md."""
+    """Return the text of docs/reference/cli.md."""
     parts = [HEAD, f"```text\n{help_of()}\n```\n"]
     parts += [
         f"{'#' * (len(command) + 1)} {' '.join(command)}\n\n```text\n{help_of(*command)}\n```\n"
@@ -50,7 +50,7 @@ def reference() -> str:
 
 
 def commands(group: object, *above: str) -> Iterator[tuple[str, ...]]:
-    """Every command, those of a group behind it."""
+    """Yield every command, those of a group behind it."""
     for name, command in getattr(group, "commands", {}).items():
         yield (*above, name)
         yield from commands(command, *above, name)

@@ -99,7 +99,7 @@ SOURCES = {
 
 
 def build(folder: Path, source: Source) -> FaqSet:
-    """The set of one source, the same on every machine that has the same packages."""
+    """Return the set of one source, the same on every machine that has the same packages."""
     pages = sorted(_pages(folder, source), key=lambda page: page[0])
     asking = [(name, page) for name, page in pages if re.search(source.faq, name)]
     others = [page for name, page in pages if not re.search(source.faq, name)]
@@ -123,7 +123,7 @@ def build(folder: Path, source: Source) -> FaqSet:
 
 
 def _pages(folder: Path, source: Source) -> Iterator[tuple[str, DocumentText]]:
-    """The name of each, from the documentation's folder on, and what it holds."""
+    """Yield the name of each, from the documentation's folder on, and what it holds."""
     positions = [position for name in source.folders for position in sorted(folder.glob(name))]
     if not positions:
         raise SystemExit(f"There is no {' or '.join(source.folders)} in {folder}: make faq-quality fetches them")

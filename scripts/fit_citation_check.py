@@ -69,7 +69,7 @@ class Labelled:
 
 
 def public_rows(folder: Path, part: str = "open", sets: Sequence[str] = PUBLIC) -> Iterator[quality.Pair]:
-    """The claims of others, each sentence with a marker; `kind` is the set."""
+    """Yield the claims of others, each sentence with a marker; `kind` is the set."""
     for name in sets:
         with gzip.open(folder / part / f"{name}.jsonl.gz", "rt", encoding="utf-8", errors="surrogatepass") as lines:
             for row in map(json.loads, lines):
@@ -110,7 +110,7 @@ def examine(pair: quality.Pair) -> Labelled | None:
 
 
 def newton(rows: Array, labels: Array, weights: Array) -> Array:
-    """The weights of a logistic regression, the bias first; rows are standardised within."""
+    """Return the weights of a logistic regression, the bias first; rows are standardised within."""
     mean, spread = rows.mean(0), rows.std(0) + 1e-9
     design = np.column_stack([np.ones(len(rows)), (rows - mean) / spread])
     ridge = RIDGE * np.r_[0.0, np.ones(rows.shape[1])]
@@ -126,7 +126,7 @@ def newton(rows: Array, labels: Array, weights: Array) -> Array:
 
 
 def fit(claims: Sequence[Labelled]) -> Array:
-    """The weights for these claims: of a wrong one its least likely sentence counts, of a true one all do."""
+    """Return the weights for these claims: of a wrong one its least likely sentence counts, of a true one all do."""
     counts = {(claim.set, claim.label == "supported"): 0 for claim in claims}
     for claim in claims:
         counts[claim.set, claim.label == "supported"] += 1
@@ -144,13 +144,13 @@ def fit(claims: Sequence[Labelled]) -> Array:
 
 
 def score_of(claim: Labelled, fitted: Array) -> float:
-    """The probability of the least likely sentence; one that stands in the source word for word is certain."""
+    """Return the probability of the least likely sentence; one that stands in the source word for word is certain."""
     found = 1 / (1 + np.exp(-np.clip(fitted[0] + claim.features @ fitted[1:], -30, 30)))
     return float(np.where(claim.verbatim, 1.0, found).min())
 
 
 def across(claims: Sequence[Labelled], part_of: Callable[[Labelled], object]) -> list[float]:
-    """The score of each claim by the weights of all claims of other parts."""
+    """Return the score of each claim by the weights of all claims of other parts."""
     fitted = {
         part: fit([claim for claim in claims if part_of(claim) != part])
         for part in {part_of(claim) for claim in claims}

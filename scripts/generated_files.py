@@ -26,7 +26,7 @@ JSON_SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 
 
 def openapi() -> dict[str, Any]:
-    """The OpenAPI document. No setting changes it, so none is read."""
+    """Return the OpenAPI document. No setting changes it, so none is read."""
 
     def never() -> LLMPlatform:
         raise AssertionError("the application is described, not started")
@@ -35,7 +35,7 @@ def openapi() -> dict[str, Any]:
 
 
 def texts() -> dict[str, str]:
-    """The text of each file, by its path below ROOT."""
+    """Return the text of each file, by its path below ROOT."""
     documents = {"openapi.json": openapi(), "asyncapi.json": asyncapi()}
     for topic, schema in schemas().items():
         documents[f"schemas/{topic}.schema.json"] = {"$schema": JSON_SCHEMA, "title": topic, **schema}

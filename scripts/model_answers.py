@@ -146,7 +146,7 @@ def _result(question: Question, response: ResearchResponse) -> Result:
 
 
 def has_facts(facts: Iterable[Sequence[str]], text: str) -> bool:
-    """Whether the text has each fact in one of its spellings, as words or numbers of their own."""
+    """Return whether the text has each fact in one of its spellings, as words or numbers of their own."""
     plain = _plain(_MARKER.sub(" ", text))
     return all(any(_has(_plain(spelling), plain) for spelling in fact) for fact in facts)
 
@@ -169,7 +169,7 @@ def _question(row: Mapping[str, Any]) -> Question:
 
 
 def missing_facts(questions: Iterable[Question], folder: Path) -> Iterator[str]:
-    """The questions whose page does not have the facts of a right answer."""
+    """Yield the questions whose page does not have the facts of a right answer."""
     for question in questions:
         page = _manual(folder, question.manual) / question.page
         text = re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8", errors="replace"))
@@ -209,7 +209,7 @@ async def ask(writer: str, model: dict[str, Any], questions: Sequence[Question],
 
 
 def _shown(response: ResearchResponse) -> Iterator[str]:
-    """The text, then each sentence with a citation and its verdict."""
+    """Yield the text, then each sentence with a citation and its verdict."""
     yield response.synthesis
     for citation in response.citations:
         sentence = response.synthesis[citation.start : citation.end]

@@ -81,7 +81,7 @@ class Figures:
 
 
 def load() -> dict[str, list[Pair]]:
-    """The sets of pairs by name, in the order in which they were written."""
+    """Return the sets of pairs by name, in the order in which they were written."""
     pairs = _read("citation_pairs.jsonl")
     pages = _on_pages()
     return {
@@ -109,7 +109,7 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 
 def _of_documentation(source: str, prefix: str = "") -> list[Pair]:
-    """The pairs about passages of manuals. `source` is made of the passage's `text`, `before` and `behind`."""
+    """Return the pairs about passages of manuals. `source` is made of the passage's `text`, `before` and `behind`."""
     passages = {row["passage"]: source.format_map(row) for row in _rows("documentation_passages.jsonl")}
     rows = [(row.pop("passage"), row) for row in _rows("documentation_pairs.jsonl")]
     return [Pair(**{**row, "id": prefix + row["id"]}, source=passages[name].strip()) for name, row in rows]
@@ -135,7 +135,7 @@ def _on_pages() -> list[Pair]:
 
 
 def _short_texts() -> dict[str, list[str]]:
-    """The texts of the sets without pages by language, except those of the unseen set."""
+    """Return the texts of the sets without pages by language, except those of the unseen set."""
     pairs = [pair for name in ("citation_pairs", "second_pairs", "third_pairs") for pair in _read(f"{name}.jsonl")]
     found: dict[str, list[str]] = {}
     for source, language in dict.fromkeys((pair.source, pair.language) for pair in pairs):
@@ -150,7 +150,7 @@ def strays() -> list[tuple[str, str]]:
 
 
 def _padding(texts: Sequence[str], size: int) -> tuple[list[str], list[str]]:
-    """The texts that fit into `size` characters, in two halves."""
+    """Return the texts that fit into `size` characters, in two halves."""
     ends = accumulate(map(len, texts))
     fitting = [text for text, end in zip(texts, ends, strict=True) if end <= size]
     return fitting[::2], fitting[1::2]

@@ -71,7 +71,7 @@ def check_contents(names: Sequence[str], source: Path) -> None:
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """The source archive, and the wheel that is built from it."""
+    """Return the source archive, and the wheel that is built from it."""
     run([sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(folder)], ROOT)
     (archive,) = folder.glob("*.tar.gz")
     with tempfile.TemporaryDirectory() as temporary:
@@ -106,7 +106,7 @@ def try_wheel(wheel: Path, version: str) -> str:
 
 
 def run(command: Sequence[str], folder: Path) -> str:
-    """What the command prints. ReleaseError when it fails."""
+    """Return what the command prints. ReleaseError when it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise ReleaseError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

@@ -73,13 +73,13 @@ class Figures:
 
 
 def load() -> list[Labelled]:
-    """The labelled questions."""
+    """Return the labelled questions."""
     lines = map(json.loads, QUESTIONS.read_text(encoding="utf-8").splitlines())
     return [Labelled(line["question"], tuple(" ".join(answer.split()) for answer in line["answers"])) for line in lines]
 
 
 def write_topics(folder: Path) -> Path:
-    """The language reference of this Python, a text file for each topic."""
+    """Return the language reference of this Python, a text file for each topic."""
     from pydoc_data.topics import topics
 
     target = folder / "python"

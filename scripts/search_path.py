@@ -104,7 +104,7 @@ def entered(codes: set[CodeType]) -> Entered:
 
 
 async def plain_search(url: str) -> Entered:
-    """What a warm search of `platform.web_search` enters: another query than before, so that no cache answers."""
+    """Return what a warm search of `platform.web_search` enters: another query than before, so that no cache answers."""
     from modules.llm_platform import WebSearchRequest
     from modules.llm_platform.container import build_platform
     from shared.config import Settings

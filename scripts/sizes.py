@@ -106,7 +106,7 @@ def import_cycle(*packages: str) -> list[str]:
 
 
 def import_share(found: list[Module]) -> float:
-    """The share of import statements in all lines."""
+    """Return the share of import statements in all lines."""
     imports = [node for m in found for node in ast.walk(m.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports) / sum(m.lines for m in found)
 
@@ -126,7 +126,7 @@ class Complexity:
 
 
 def complexities() -> list[Complexity]:
-    """Every function of src, the most complex one first."""
+    """Return every function of src, the most complex one first."""
     command = [
         sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--exit-zero", "--output-format=json",
         "--select=C901", "--config=lint.mccabe.max-complexity=0", str(SOURCE),
@@ -180,7 +180,7 @@ def counts(code: list[Module], tests: list[Module], complexity: list[Complexity]
 
 
 def table(now: Mapping[str, float], before: Mapping[str, float], version: str) -> list[str]:
-    """One line for each count: now, at the baseline, and the change."""
+    """Return one line for each count: now, at the baseline, and the change."""
     lines = [f"{'':36}{'now':>9}{version:>11}{'change':>10}"]
     for name, value in now.items():
         if name not in before:

@@ -91,7 +91,7 @@ def version_of(interpreter: str, tools: Path) -> str:
 
 
 def run(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str:
-    """What the command prints. SystemExit with its output where it fails."""
+    """Return what the command prints. SystemExit with its output where it fails."""
     done = subprocess.run(
         command, cwd=folder, env=dict(variables), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )

@@ -66,7 +66,7 @@ def figures(outcomes: Sequence[Answered]) -> list[str]:
 
 
 def rouge_l(text: str, reference: str) -> float:
-    """The F-measure of the longest common subsequence of words, 0..1."""
+    """Return the F-measure of the longest common subsequence of words, 0..1."""
     ours, theirs = (re.findall(r"[a-z0-9]+", sentences.lower()) for sentences in (text, reference))
     lengths = [0] * (len(theirs) + 1)
     for word in ours:

@@ -44,7 +44,7 @@ async def measure(name: str, folder: Path, part: str) -> list[str]:
 
 
 def verdict_of(pair: quality.Pair) -> str:
-    """The worst verdict of the sentences of a claim; "unchecked" for a claim without one."""
+    """Return the worst verdict of the sentences of a claim; "unchecked" for a claim without one."""
     source = Source(index=1, title=pair.title, url="https://example.org/", text=pair.source)
     verdicts = [
         citation.verdict for citation in CitationChecker([source], pair.language).check(pair.sentence).citations

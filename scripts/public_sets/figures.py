@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def read_rows(folder: Path, part: str, name: str) -> list[Row]:
-    """The rows of `<folder>/<part>/<name>.jsonl.gz`."""
+    """Return the rows of `<folder>/<part>/<name>.jsonl.gz`."""
     with gzip.open(folder / part / f"{name}.jsonl.gz", "rt", encoding="utf-8", errors="surrogatepass") as lines:
         return [json.loads(line) for line in lines]
 
@@ -33,7 +33,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def with_interval(name: str, figure: Callable[[Sequence[T]], float], items: Sequence[T]) -> str:
-    """The figure of the items, and the interval of it over samples of them."""
+    """Return the figure of the items, and the interval of it over samples of them."""
     drawn = random.Random(1)
     values = sorted(figure(drawn.choices(items, k=len(items))) for _ in range(SAMPLES)) if items else [0.0]
     low, high = (values[min(len(values) - 1, int(share * SAMPLES))] for share in (0.025, 0.975))
@@ -61,7 +61,7 @@ class Failures:
 
 
 def with_progress(name: str, rows: Sequence[T]) -> Iterator[T]:
-    """The rows, with a line on stderr every PROGRESS_S."""
+    """Yield the rows, with a line on stderr every PROGRESS_S."""
     told = time.monotonic()
     for done, row in enumerate(rows):
         if time.monotonic() - told > PROGRESS_S:

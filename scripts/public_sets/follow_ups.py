@@ -60,7 +60,7 @@ async def measure(name: str, folder: Path, part: str) -> list[str]:
 
 
 async def standalone(platform: LLMPlatform, row: Row) -> str:
-    """The turn as the platform understands it."""
+    """Return the turn as the platform understands it."""
     history = tuple(
         Turn(question=turn["question"][:MAX_QUESTION_CHARS], answer=turn["answer"][:MAX_ANSWER_CHARS])
         for turn in row["source"][-MAX_TURNS:]
@@ -109,7 +109,7 @@ def _function_words() -> frozenset[str]:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The words of a text without function words; a plural counts as its singular."""
+    """Return the words of a text without function words; a plural counts as its singular."""
     found = re.findall(r"[^\W_]+", re.sub(r"['’]s", "", text.lower()))
     return frozenset(
         word[:-1] if word.endswith("s") and len(word) >= MIN_PLURAL else word

@@ -42,7 +42,7 @@ async def measure(name: str, folder: Path, part: str) -> list[str]:
 
 
 def read_all(name: str, read: Reader, texts: list[str]) -> str:
-    """What happened when all texts were read."""
+    """Return what happened when all texts were read."""
     failures, spent, done, slow = Failures(), list[float](), list[str](), list[str]()
     for text in with_progress(name, texts):
         try:

@@ -33,8 +33,9 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
         super().__init__(self.message)
 
     def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
-        """The error as a problem object: the fields of RFC 9457, `code`, `retryable` and `request_id`, and `retry_after_s`
-        where a retry can succeed and the upstream service said when."""
+        """Return the error as a problem object: the fields of RFC 9457, `code`, `retryable` and `request_id`, and
+        `retry_after_s` where a retry can succeed and the upstream service said when.
+        """
         wait_s = self.retry_after_s if self.retryable else None
         return {
             "type": "about:blank",

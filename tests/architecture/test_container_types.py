@@ -27,7 +27,7 @@ UNKNOWN = object()  # a type that is known at run time only, such as an attribut
 
 @cache
 def names() -> Mapping[str, Any]:
-    """What an annotation may name, also where it is imported for type checking alone."""
+    """Return what an annotation may name, also where it is imported for type checking alone."""
     found: dict[str, Any] = {**vars(typing), **vars(collections.abc)}
     for package in (modules.llm_platform, shared):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -49,7 +49,7 @@ def resolved(annotation: Any, module: str) -> Any:
 
 
 def type_of(injection: Any) -> Any:
-    """The type of what a provider gives."""
+    """Return the type of what a provider gives."""
     if not isinstance(injection, providers.Provider):
         return type(injection)
     if isinstance(injection, providers.Dependency):
@@ -65,7 +65,7 @@ def type_of(injection: Any) -> Any:
 
 
 def fits(given: Any, wanted: Any) -> bool:
-    """Whether a value of the type may be passed; True where the types themselves do not say it."""
+    """Return whether a value of the type may be passed; True where the types themselves do not say it."""
     if UNKNOWN in (given, wanted) or Any in (given, wanted):
         return True
     if typing.get_origin(given) in (typing.Union, types.UnionType):

@@ -25,7 +25,7 @@ def is_possessive(pattern: str) -> bool:
 
 
 def patterns_in(trees: list[ast.Module]) -> Iterator[str]:
-    """The texts in what is given to `re`, also through constants, in whichever module they are assigned."""
+    """Yield the texts in what is given to `re`, also through constants, in whichever module they are assigned."""
     nodes = [node for tree in trees for node in ast.walk(tree)]
     assigned = assignments_in(nodes)
     waiting = [node.args[0] for node in nodes if isinstance(node, ast.Call) and node.args and is_compiler(node.func)]
@@ -41,7 +41,7 @@ def patterns_in(trees: list[ast.Module]) -> Iterator[str]:
 
 
 def is_compiler(function: ast.expr) -> bool:
-    """Whether a function of `re` is called."""
+    """Return whether a function of `re` is called."""
     match function:
         case ast.Attribute(value=ast.Name(id="re"), attr=name):
             return name in COMPILERS
@@ -49,7 +49,7 @@ def is_compiler(function: ast.expr) -> bool:
 
 
 def assignments_in(nodes: list[ast.AST]) -> dict[str, list[ast.expr]]:
-    """The values of constants and of the variables of comprehensions, by name."""
+    """Return the values of constants and of the variables of comprehensions, by name."""
     assigned: dict[str, list[ast.expr]] = {}
     for node in nodes:
         match node:

@@ -52,7 +52,7 @@ def test_every_event_is_public() -> None:
 
 
 def deep_imports(code: str) -> list[str]:
-    """The modules of the platform below its root that a program imports from."""
+    """Return the modules of the platform below its root that a program imports from."""
     imported: list[str] = []
     for node in ast.walk(compile(code, "<page>", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)):
         if isinstance(node, ast.ImportFrom):

@@ -28,7 +28,7 @@ SITE = "http://a.example.net"
 
 
 async def respond(ip: str, port: int, host: str, target: str) -> Any:
-    """A site with a page of each kind."""
+    """Return a site with a page of each kind."""
     if target == "/silent":
         await asyncio.Event().wait()
     if target == "/refused":

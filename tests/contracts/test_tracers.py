@@ -16,7 +16,7 @@ from modules.llm_platform.infrastructure.telemetry.otel_tracer import OtelTracer
 
 
 def read_span(span: ReadableSpan) -> EndedSpan:
-    """What the contract reads, of a span of the SDK."""
+    """Return what the contract reads, of a span of the SDK."""
     return EndedSpan(
         span.name,
         f"{span.context.trace_id:032x}",

@@ -91,7 +91,7 @@ def _asked_and_told(records: Iterable[Record]) -> tuple[dict[Name, list[Record]]
 
 
 def _stranded(moment: Iterable[Record]) -> Iterator[str]:
-    """The requests that running workers did not answer."""
+    """Yield the requests that running workers did not answer."""
     asked, told = _asked_and_told(moment)
     for name, requests in asked.items():
         missing = len(requests) - len(told.get(name, ()))
@@ -119,7 +119,7 @@ def _by_name(records: Iterable[Record], topics: Iterable[str], named: Any) -> di
 
 
 def _asked(request: Record) -> Name:
-    """The sender's id, or where none can be read the one that is made of the record's place."""
+    """Return the sender's id, or where none can be read the one that is made of the record's place."""
     given = _object(request.value).get("request_id")
     if isinstance(given, str) and 0 < len(given) <= LONGEST_ID and not given.startswith(UNPARSABLE):
         return Name(STAGE_BY_TOPIC[request.topic], given)
@@ -199,7 +199,7 @@ def _text(value: bytes | None) -> str:
 
 
 def _object(value: bytes | None) -> dict[str, Any]:
-    """The JSON object that the bytes are; an empty one where they are none."""
+    """Return the JSON object that the bytes are; an empty one where they are none."""
     try:
         body = json.loads(_text(value))
     except ValueError:
@@ -215,7 +215,7 @@ def _echo(value: bytes | None) -> tuple[Any, list[str] | None]:
 
 
 def _member(text: str, name: str) -> str:
-    """The source text of a member of the object that `text` is and that has it."""
+    """Return the source text of a member of the object that `text` is and that has it."""
     read = json.JSONDecoder().raw_decode
     at = text.index("{") + 1
     while True:

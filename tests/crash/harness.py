@@ -168,7 +168,7 @@ class CrashRun:
         self._broker.up()
 
     async def _committed_too_early(self) -> list[str]:
-        """What has no outcome although its offset is committed, while the workers go on."""
+        """Return what has no outcome although its offset is committed, while the workers go on."""
         committed = await ReferenceClient(self._broker.bootstrap, GROUP).committed()
         return list(committed_too_early(await read_topics(self._broker.bootstrap), committed))
 
@@ -240,7 +240,7 @@ class CrashRun:
         return self._all_answered(ANSWER_TIMEOUT_S)
 
     def _all_answered(self, within_s: float) -> bool:
-        """Whether the workers that are up answer all that was asked; the checker gets what the topics hold then."""
+        """Return whether the workers that are up answer all that was asked; the checker gets what the topics hold then."""
         try:
             asyncio.run(self._settled(within_s))
         except AssertionError:

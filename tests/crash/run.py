@@ -37,7 +37,7 @@ Restart = Callable[[], None]
 
 
 def in_turn(*restarts: Restart | None) -> Restart | None:
-    """A function that calls one after the other of those that there are; None for none."""
+    """Return a function that calls one after the other of those that there are; None for none."""
     turns = cycle([restart for restart in restarts if restart is not None])
     return (lambda: next(turns)()) if any(restarts) else None
 

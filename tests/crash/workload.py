@@ -97,7 +97,7 @@ def _duplicate(rng: random.Random, earlier: LoadRequest) -> LoadRequest:
 
 
 def _reused(rng: random.Random, earlier: LoadRequest) -> LoadRequest:
-    """The same id with another payload, under whatever key: two workers may have it at the same moment."""
+    """Return the same id with another payload, under whatever key: two workers may have it at the same moment."""
     assert earlier.value is not None
     return replace(_sent(rng, earlier.topic, earlier.value.replace(b'": "@', b'": "another @', 1)))
 

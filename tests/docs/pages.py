@@ -23,7 +23,7 @@ def text_of(page: str | Path) -> str:
 
 
 def files_in(page: str) -> dict[str, str]:
-    """The programs that a page names, by file name."""
+    """Return the programs that a page names, by file name."""
     return dict(_FILE.findall(text_of(page)))
 
 
@@ -38,35 +38,35 @@ def sessions_in(page: str) -> list[tuple[str, str]]:
 
 
 def output_of(page: str, beginning: str) -> str:
-    """The output that the page shows for the one command that begins like this."""
+    """Return the output that the page shows for the one command that begins like this."""
     (shown,) = [output for command, output in sessions_in(page) if command.startswith(beginning)]
     return shown
 
 
 def shows(shown: str, real: str) -> bool:
-    """Whether `shown` is `real` with pieces left out where it says so, and nowhere else."""
+    """Return whether `shown` is `real` with pieces left out where it says so, and nowhere else."""
     pattern = ".*".join(re.escape(piece) for piece in shown.split(CUT))
     return re.fullmatch(pattern, real, re.S) is not None
 
 
 def code_in(page: str | Path) -> list[str]:
-    """All that stands as code on a page, blocks and spans."""
+    """Return all that stands as code on a page, blocks and spans."""
     return [found.group() for found in _CODE.finditer(text_of(page))]
 
 
 def rows_of(page: str) -> list[list[str]]:
-    """The cells of every table row of the page."""
+    """Return the cells of every table row of the page."""
     return rows_in(text_of(page))
 
 
 def rows_in(text: str) -> list[list[str]]:
-    """The cells of every table row of the text."""
+    """Return the cells of every table row of the text."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 def shell(command: str, cwd: Path) -> str:
-    """What the command prints, run with this Python."""
+    """Return what the command prints, run with this Python."""
     here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     ran = subprocess.run(
         ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,

@@ -97,7 +97,7 @@ def test_every_program_of_the_guide_is_run() -> None:
 
 @cache
 def strings_of_the_source() -> tuple[str, list[re.Pattern[str]]]:
-    """All strings in one text, and the patterns of those that have fields."""
+    """Return all strings in one text, and the patterns of those that have fields."""
     literals = [
         literal
         for path in (ROOT / "src/modules/llm_platform/infrastructure").rglob("*.py")

@@ -29,7 +29,7 @@ REQUESTS = [example for example in EXAMPLES if "query" in example or "question" 
 
 
 def names(schema: Any) -> set[str]:
-    """Every field that a schema names, at any depth."""
+    """Return every field that a schema names, at any depth."""
     if not isinstance(schema, dict):
         return set()
     own = set(schema.get("properties", ()))

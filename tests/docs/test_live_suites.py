@@ -43,7 +43,7 @@ class Selected:
 
 
 def select(monkeypatch: pytest.MonkeyPatch, asked_for: str, **variables: str) -> tuple[Selected, Selected]:
-    """The tests of SearXNG and of Qdrant, after `-m asked_for` with these variables."""
+    """Return the tests of SearXNG and of Qdrant, after `-m asked_for` with these variables."""
     for name in PAGES:
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -21,7 +21,7 @@ MODELS = {"/research/plan": PlanRequest, "/research": ResearchApiRequest}
 
 
 def blocks(step: int) -> list[str]:
-    """The commands of one step."""
+    """Return the commands of one step."""
     text = text_of(PAGE).partition(f"\n## {step}. ")[2].partition("\n## ")[0]
     return re.findall(r"```bash\n(.*?)```", text, re.S)
 

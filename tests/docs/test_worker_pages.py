@@ -28,7 +28,7 @@ DELIVERY = "docs/explanation/delivery.md"
 
 
 def json_lines(page: str) -> str:
-    """The documents that the page shows."""
+    """Return the documents that the page shows."""
     found = re.findall(r"```json\n(.*?)```", text_of(page), re.S)[0]
     assert all(json.loads(line) for line in found.splitlines())
     return str(found)

@@ -62,7 +62,7 @@ class Route(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})  # that a right request has beside its media type
 
     def case(self, why: str, body: Any = None, headers: Mapping[str, str] = JSON, **changed: Any) -> Case:
-        """A request with this body (bytes as they are) or these parameters; any documented status but 500 is right."""
+        """Return a request with this body (bytes as they are) or these parameters; any documented status but 500 is right."""
         target = quote(self.path.replace("{index}", "1"), safe="/{}")
         for name in ID_NAMES:
             target = target.replace(name, "x")
@@ -76,7 +76,7 @@ class Route(NamedTuple):
 
 
 def _mcp(method: str, target: str = "", **params: Any) -> Route:
-    """A message to /mcp that needs no session; `target` is the value of the header Mcp-Name."""
+    """Return a message to /mcp that needs no session; `target` is the value of the header Mcp-Name."""
     version, client = MODERN_PROTOCOL_VERSIONS[-1], {"name": "x", "version": "1"}
     meta = {PROTOCOL_VERSION_META_KEY: version, CLIENT_INFO_META_KEY: client, CLIENT_CAPABILITIES_META_KEY: {}}
     headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": version, "mcp-method": method}

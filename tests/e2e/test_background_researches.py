@@ -46,7 +46,7 @@ class Server:
         return dict(answer.json())
 
     async def events(self, name: str, after: int = 0) -> list[dict[str, Any]]:
-        """The events until the stream ends, with their numbers."""
+        """Return the events until the stream ends, with their numbers."""
         answer = await self.client.get(f"/research/{name}/events", headers={"Last-Event-ID": str(after)})
         return decoded(answer.text)
 

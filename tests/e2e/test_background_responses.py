@@ -25,7 +25,7 @@ def decoded(text: str) -> list[dict[str, Any]]:
 
 
 async def followed_until_silence(client: httpx2.AsyncClient, path: str) -> list[dict[str, Any]]:
-    """The events of a stream that does not end, until none came for a while."""
+    """Return the events of a stream that does not end, until none came for a while."""
     text = ""
     async with client.stream("GET", path, params={"stream": "true"}) as answer:
         parts = answer.aiter_text()
@@ -85,7 +85,7 @@ async def test_background_response_survives_its_server(
 
 
 def queries_of(event: dict[str, Any]) -> list[str]:
-    """The searches that an event reports."""
+    """Return the searches that an event reports."""
     if event["type"] == "response.output_item.done":
         return [query for query in [event["item"].get("action", {}).get("query")] if query]
     return list(event.get("queries", ()))

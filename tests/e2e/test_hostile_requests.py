@@ -68,7 +68,7 @@ async def _answer(port: int, request: bytes) -> bytes:
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
-    """The first final answer on the line."""
+    """Return the first final answer on the line."""
     while (head := await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100"):
         pass
     length = re.search(rb"content-length: (\d+)", head)
@@ -95,7 +95,7 @@ def _wrong(case: Case, answer: bytes) -> Iterator[str]:
 
 
 def _wrong_error(head: bytes, body: bytes) -> Iterator[str]:
-    """An error as clients of another system or of MCP read it."""
+    """Yield an error as clients of another system or of MCP read it."""
     error: dict[str, Any] = json.loads(body)
     error.pop("instance", None)
     error.pop("id", None)  # of JSON-RPC: an answer has that of its request

@@ -49,7 +49,7 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def wait_for(self, text: str) -> str:
-        """What was shown since the last time, up to this text."""
+        """Return what was shown since the last time, up to this text."""
         before, deadline = len(self.seen), time.monotonic() + PATIENCE_S
         while text not in self.seen[before:]:
             assert time.monotonic() < deadline, self.seen

@@ -25,7 +25,7 @@ REQUESTS_BEFORE_A_KILL = (0, 3, 3, 3, 5, 4)  # planning, searching, ranking, rea
 
 
 async def started(*arguments: str, env: Mapping[str, str], question: str = "") -> asyncio.subprocess.Process:
-    """The process; `question` is what it reads from standard input."""
+    """Return the process; `question` is what it reads from standard input."""
     process = await asyncio.create_subprocess_exec(*PROGRAM, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env)
     assert process.stdin
     process.stdin.write(question.encode())

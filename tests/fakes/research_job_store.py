@@ -54,7 +54,7 @@ async def claimed(store: IResearchJobStore, worker: str = "worker") -> ClaimedJo
 
 
 async def is_lost(write: Awaitable[None]) -> bool:
-    """Whether the store refuses the write because the worker has no lease."""
+    """Return whether the store refuses the write because the worker has no lease."""
     try:
         await write
     except LeaseLostError:

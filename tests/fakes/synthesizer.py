@@ -111,7 +111,7 @@ class SynthesizerContract:
     )
 
     def request(self, sources: Sequence[Source] | None = None, **fields: Any) -> SynthesisRequest:
-        """The request for an answer to `QUESTION`."""
+        """Return the request for an answer to `QUESTION`."""
         return SynthesisRequest(self.QUESTION, self.SOURCES if sources is None else sources, self.LANGUAGE, **fields)
 
     async def test_synthesis_has_text_and_synthesizer(self, writer: ISynthesizer) -> None:

@@ -43,7 +43,7 @@ class Container:
         return int(Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0])
 
     def execute(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """What `docker exec` does."""
+        """Return what `docker exec` does."""
         enter = ["nsenter", "--target", str(self.pid), "--mount", "--pid", "--root"]
         return subprocess.run(
             [*enter, *as_user(self.image, command)], capture_output=True, text=True, check=False, timeout=TIMEOUT_S

@@ -15,7 +15,7 @@ PASSAGES = 50  # of each document: enough for a switch to come between two of th
 
 
 def a_document(doc_id: str, word: str) -> tuple[IndexedDocument, list[EmbeddedPassage]]:
-    """All of its passages hold the word."""
+    """Return all of its passages hold the word."""
     number = int.from_bytes(doc_id.encode(), "big") % 1000 * 100
     passages = [
         Passage(id=f"00000000-0000-4000-8000-{number + position:012}", doc_id=doc_id, title="", text=f"same {word}")

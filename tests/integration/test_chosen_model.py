@@ -29,7 +29,7 @@ class Two(NamedTuple):
     platform: LLMPlatform
 
     def calls(self) -> tuple[int, int]:
-        """The chats since the last call of this."""
+        """Return the chats since the last call of this."""
         counts = tuple(
             sum("chat" in request.target for request in server.asked) for server in (self.first, self.second)
         )

@@ -106,7 +106,7 @@ async def reader(tmp_path: Path) -> AsyncIterator[QdrantEdgeVectorStore]:
 
 
 async def whole_documents(reader: QdrantEdgeVectorStore) -> int:
-    """How many documents readers see; each of them is whole."""
+    """Return how many documents readers see; each of them is whole."""
     if await reader.describe("documents") is None:
         return 0
     documents = [document async for document in reader.documents("documents")]

@@ -78,7 +78,7 @@ async def run_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
 
 
 async def streamed_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
-    """The answer of a reader of a stream, who has the text before the verdicts and waits for them."""
+    """Return the answer of a reader of a stream, who has the text before the verdicts and waits for them."""
     *_, done = [event async for event in wired.research.stream(ResearchRequest.model_validate({"query": QUESTION, **wishes}))]
     assert isinstance(done, Done)
     return done.response

@@ -93,7 +93,7 @@ async def world(folder: Path, *, model: bool = True, **settings: Any) -> AsyncIt
 
 
 def sums(host: str, kind: Any, exchanges: Iterable[Exchange]) -> list[Sent]:
-    """What the ledger must say of requests whose bodies are of one kind."""
+    """Return what the ledger must say of requests whose bodies are of one kind."""
     bodies = [len(exchange.body) for exchange in exchanges]
     return [Sent(host=host, kind=kind, requests=len(bodies), bytes=sum(bodies))] if bodies else []
 

@@ -67,7 +67,7 @@ def go(child: subprocess.Popen[str]) -> None:
 
 
 def printed_outcomes(text: str) -> dict[int, str]:
-    """What a process was told, without a last line that was cut off by its end."""
+    """Return what a process was told, without a last line that was cut off by its end."""
     lines = text.splitlines() if text.endswith("\n") or not text else text.splitlines()[:-1]
     return dict(map(json.loads, lines))
 

@@ -203,7 +203,7 @@ async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_
 async def answer_of(
     platform: LLMPlatform, request: ResearchRequest, watch: Callable[[ResearchEvent], None], *, streamed: bool
 ) -> ResearchResponse:
-    """The answer to a research run with the id `r`."""
+    """Return the answer to a research run with the id `r`."""
     if not streamed:
         return await platform.research.research(request, request_id="r", on_event=watch)
     events = []

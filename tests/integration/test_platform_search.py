@@ -317,7 +317,7 @@ async def test_a_changed_document_is_found_soon(folder: Path) -> None:
     async with build_platform(Settings(DOCUMENTS_DIR=folder)) as wired:
 
         async def shows(query: str, first: str | None) -> bool:
-            """Whether that document comes first, or nothing where there is none."""
+            """Return whether that document comes first, or nothing where there is none."""
             for _ in range(SEARCHES):
                 results = (await wired.web_search.search(search_request(query=query))).results
                 if (results[0].url if results else None) == first:

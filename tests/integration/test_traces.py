@@ -79,7 +79,7 @@ class Traced:
         return [span for span in self.spans if span.name == name]
 
     def path(self, span: ReadableSpan) -> list[str]:
-        """The names from the outermost span on."""
+        """Return the names from the outermost span on."""
         by_id = {span.context.span_id: span for span in self.spans}
         parent = by_id.get(span.parent.span_id) if span.parent else None
         return [*(self.path(parent) if parent else ()), span.name]
@@ -243,7 +243,7 @@ async def test_a_stranger_gets_no_trace(tmp_path: Path) -> None:
 
 
 def exported(collector: Loopback) -> dict[str, str]:
-    """The names of the spans that a collector got, with their services."""
+    """Return the names of the spans that a collector got, with their services."""
     found: dict[str, str] = {}
     for exchange in collector.requests:
         assert exchange.path == "/v1/traces"
@@ -359,7 +359,7 @@ async def command(*arguments: str, **variables: str) -> AsyncIterator[asyncio.su
 
 
 def results(collector: Loopback) -> dict[str, str]:
-    """The results of the exported spans by their names, which all belong to one trace."""
+    """Return the results of the exported spans by their names, which all belong to one trace."""
     spans = [
         span
         for exchange in collector.requests

@@ -122,7 +122,7 @@ async def against(
 
 
 async def error_of(provider: IWebSearchProvider) -> AppException:
-    """The error of a search, which must come."""
+    """Return the error of a search, which must come."""
     with pytest.raises(AppException) as caught:
         async with asyncio.timeout(2 * TIMEOUT_S):
             await provider.search(REQUEST)

@@ -124,7 +124,7 @@ async def parts(settings: Settings) -> AsyncIterator[WorkerParts]:
 
 
 def command(console: Console, *arguments: str, build_parts: Callable[..., Any] = parts) -> int:
-    """The exit code of a command line whose worker is made of these parts."""
+    """Return the exit code of a command line whose worker is made of these parts."""
     return run(arguments, Wiring(None, None, None, None, build_parts), console)  # type: ignore[arg-type]
 
 
@@ -417,7 +417,7 @@ def test_unreachable_brokers_fail_the_check(console: Console, monkeypatch: pytes
 
 
 def brokers_say(console: Console, monkeypatch: pytest.MonkeyPatch, address: str, **config: str) -> str:
-    """What `--check` tells about brokers that it cannot reach there."""
+    """Return what `--check` tells about brokers that it cannot reach there."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", address)
     monkeypatch.setenv("KAFKA_CONFIG", json.dumps(config))
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 2.0)

@@ -114,7 +114,7 @@ class Running:
             return 0, ""
 
     def waits_for(self, words: str) -> bool:
-        """Whether it is not ready for a reason in these words."""
+        """Return whether it is not ready for a reason in these words."""
         status, reasons = self.ready()
         return status == 503 and words in reasons
 
@@ -157,7 +157,7 @@ def send(broker: Broker, stage: str, asked: Mapping[str, str], prefix: str) -> N
 
 
 def outcomes(broker: Broker, topic: str) -> int:
-    """How many there are."""
+    """Return how many there are."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader"})
     ends = [
         consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]

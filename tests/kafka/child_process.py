@@ -32,7 +32,7 @@ TAIL_CHARS = 3000  # of a log, in an error
 
 
 def _outgoing_ports() -> range:
-    """The ports from which the kernel takes one for a connection, and for a server that names none."""
+    """Return the ports from which the kernel takes one for a connection, and for a server that names none."""
     try:
         first, last = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()
     except OSError:  # not Linux
@@ -86,7 +86,7 @@ class ServerProcess(ABC):
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Whether the server can be used."""
+        """Return whether the server can be used."""
 
     def up(self) -> None:
         self.launch()
@@ -142,7 +142,7 @@ class ServerProcess(ABC):
 
 
 def free_port() -> int:
-    """A port for a server that clients find there again after a restart.
+    """Return a port for a server that clients find there again after a restart.
 
     While the server is down no connection gets it as its own: it is none of OUTGOING, as long as there are others. No other
     process of the tests gets it either: this one keeps the UDP port of the same number until it ends.

@@ -310,7 +310,7 @@ async def answered_at_least(client: ReferenceClient, ids: Sequence[str], count: 
 
 
 def _answered_by(found: Mapping[str, Sequence[Seen]], ids: Sequence[str]) -> set[str]:
-    """The names of the workers that computed these: stages.py puts them into results."""
+    """Return the names of the workers that computed these: stages.py puts them into results."""
     bodies = [one.body for name in ids for one in found.get(name, ())]
     return {hit["source"] for body in bodies for hit in body.get("hits", ())} | {
         body["answer"].split()[1] for body in bodies if "answer" in body

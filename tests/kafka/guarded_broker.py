@@ -42,7 +42,7 @@ class GuardedBroker(RealBroker):
 
     @staticmethod
     def login(user: str) -> dict[str, str]:
-        """What belongs into KAFKA_CONFIG."""
+        """Return what belongs into KAFKA_CONFIG."""
         return {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": MECHANISM,

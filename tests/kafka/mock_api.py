@@ -45,7 +45,7 @@ class MockUnavailable(Exception):  # noqa: N818  it says what is so
 
 
 def library() -> Path:
-    """The file of librdkafka that the installed wheel brought."""
+    """Return the file of librdkafka that the installed wheel brought."""
     for file in metadata.files("confluent-kafka") or ():
         if file.name.startswith("librdkafka") and (".so" in file.name or file.suffix in (".dylib", ".dll")):
             return Path(str(file.locate()))
@@ -53,7 +53,7 @@ def library() -> Path:
 
 
 def load() -> ctypes.CDLL:
-    """The library with its functions typed. Raises MockUnavailable."""
+    """Return the library with its functions typed. Raises MockUnavailable."""
     import confluent_kafka  # noqa: F401  loads what librdkafka itself needs
 
     try:
@@ -81,7 +81,7 @@ class CMockCluster:
         self.bootstrap = str(self._c.rd_kafka_mock_cluster_bootstraps(self._cluster).decode())
 
     def _new_handle(self) -> int:
-        """A client that the cluster belongs to; it talks to nobody, since it has no address."""
+        """Return a client that the cluster belongs to; it talks to nobody, since it has no address."""
         conf, error = self._c.rd_kafka_conf_new(), ctypes.create_string_buffer(ERROR_BYTES)
         if self._c.rd_kafka_conf_set(conf, b"log_level", b"0", error, ERROR_BYTES) != CONF_OK:
             raise MockUnavailable(error.value.decode())

@@ -145,7 +145,7 @@ class RealBroker(ServerProcess):
         return [java, *self._jvm, *shared, *_LOGGER, "-cp", str(self._jars / "*"), *arguments]
 
     def _settings(self) -> dict[str, object]:
-        """What a single node needs, and the groups of KIP-848 as quick as tests want them (Kafka: 5 s and 45 s)."""
+        """Return what a single node needs, and the groups of KIP-848 as quick as tests want them (Kafka: 5 s and 45 s)."""
         return {
             "process.roles": "broker,controller",
             "node.id": self.node_id,

@@ -39,7 +39,7 @@ class Scenario:
 
 
 def bad_messages() -> Iterator[Scenario]:
-    """The cases of the files. A key of its own finds the outcome of bytes that show no id."""
+    """Yield the cases of the files. A key of its own finds the outcome of bytes that show no id."""
     for line in (line for file in BAD_MESSAGES for line in file.read_text("utf-8").splitlines()):
         case = json.loads(line)
         expect = case["expect"]

@@ -45,7 +45,7 @@ class SecureBroker(RealBroker):
         add_acl(self._admin(), f"User:{USER}", operation, kind, name)
 
     def adapt(self, text: str) -> str:
-        """A documented file with the host, ports and folders of this test."""
+        """Return a documented file with the host, ports and folders of this test."""
         return (
             text.replace(f"{DOCUMENTED_HOST}:9093", f"{HOST}:{self.ssl_port}")
             .replace(f"{DOCUMENTED_HOST}:9094", f"{HOST}:{self.sasl_port}")

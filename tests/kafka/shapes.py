@@ -28,7 +28,7 @@ CITATION: Fields = {"doc_id": (TEXT, False), "title": (TEXT, False), "url": (TEX
 
 
 def problems(seen: Seen) -> list[str]:
-    """What is wrong with an outcome; nothing when it is as the contract says."""
+    """Return what is wrong with an outcome; nothing when it is as the contract says."""
     body = seen.body
     found = _wrong_fields(body, SHAPES[seen.topic], "")
     for name, shape in (("hits", HIT), ("citations", CITATION)):

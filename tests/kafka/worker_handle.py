@@ -107,7 +107,7 @@ class WorkerHandle:
             self.kill()
 
     def wait_for_end(self, timeout_s: float = START_S) -> int:
-        """The exit code of a worker that ends by itself; -9 where a crash point did it."""
+        """Return the exit code of a worker that ends by itself; -9 where a crash point did it."""
         wait_until(lambda: not self.running, "the worker's end", timeout_s)
         return int(self._started().returncode)
 

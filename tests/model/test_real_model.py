@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(data: Path, **settings: str) -> dict[str, str]:
-    """The settings of a process; the guard of the tests stays out, since the model may run on another machine."""
+    """Return the settings of a process; the guard of the tests stays out, since the model may run on another machine."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" and "_TEST_" not in name}
     return {
         **kept,
@@ -113,7 +113,7 @@ def run(folder: Path, data: Path, *words: str) -> subprocess.CompletedProcess[st
 
 
 def events(client: httpx2.Client, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events of a stream; `[DONE]` is left out."""
+    """Return the events of a stream; `[DONE]` is left out."""
     with client.stream("POST", path, json=body, headers={"Accept": "text/event-stream"}) as response:
         lines = [line.removeprefix("data: ") for line in response.iter_lines() if line.startswith("data: ")]
     assert response.status_code == 200

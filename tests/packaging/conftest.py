@@ -17,7 +17,7 @@ PROJECT = "llm-platform"
 
 
 def run(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command as a user types it, without a terminal; PYTHONPATH holds the network guard and nothing of ours."""
+    """Return the command as a user types it, without a terminal; PYTHONPATH holds the network guard and nothing of ours."""
     return subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
@@ -73,7 +73,7 @@ class Environment:
 
 
 def needed(extras: Iterable[str] = ()) -> set[str]:
-    """The distributions that the project needs with these extras, and those that they need in turn."""
+    """Return the distributions that the project needs with these extras, and those that they need in turn."""
     closure: set[tuple[str, str]] = set()
     waiting = [(PROJECT, extra) for extra in ("", *extras)]
     while waiting:

@@ -19,7 +19,7 @@ IMPORTS = ("import modules.llm_platform", "from modules.llm_platform import Rese
 
 
 def application(folder: Path, *empty: str, **more: str) -> Path:
-    """The layout of the page, and further files by their path: those that are `empty`, and `more` with their text."""
+    """Return the layout of the page, and further files by their path: those that are `empty`, and `more` with their text."""
     packages = ("modules/billing/__init__.py", "shop/__init__.py", "shop/shared/__init__.py")
     for name, code in {**dict.fromkeys((*packages, *empty), ""), **files_in(PAGE), **more}.items():
         path = folder / name

@@ -16,7 +16,7 @@ NAMES = {"tuned": "the rules were tuned on it", "unseen": "not looked at while t
 
 
 def understood(row: dict[str, object]) -> bool:
-    """Whether a follow-up got its topic, or another question stayed as it was."""
+    """Return whether a follow-up got its topic, or another question stayed as it was."""
     question = str(row["question"])
     turn = Turn(question=str(row["previous"]), answer=str(row["answer"]))
     found = standalone_by_rules(question, [turn], str(row["language"]))

@@ -32,7 +32,7 @@ def filled(part: str, size: int = PAGE_BYTES) -> str:
 
 
 def repeated_file(count: int) -> bytes:
-    """An archive whose directory has one file so often."""
+    """Return an archive whose directory has one file so often."""
     one = archive(a="")
     *head, size, start, comment = _DIRECTORY_END.unpack(one[-_DIRECTORY_END.size :])
     directory = one[start : start + size] * count

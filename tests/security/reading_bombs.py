@@ -36,7 +36,7 @@ Body = bytes | Iterator[bytes]
 
 
 def packed(unit: bytes, wbits: int = GZIP) -> Iterator[bytes]:
-    """The unit again and again, compressed while it is sent."""
+    """Yield the unit again and again, compressed while it is sent."""
     compressor = zlib.compressobj(9, zlib.DEFLATED, wbits)
     block = (unit * (MB // len(unit) + 1))[:MB]
     for _ in range(MEGABYTES):
@@ -45,14 +45,14 @@ def packed(unit: bytes, wbits: int = GZIP) -> Iterator[bytes]:
 
 
 def members() -> Iterator[bytes]:
-    """One gzip file after another: the ratio of each is small, and a reader may only look at the first."""
+    """Return one gzip file after another: the ratio of each is small, and a reader may only look at the first."""
     member = zlib.compressobj(9, zlib.DEFLATED, GZIP)
     one = member.compress(bytes(MB)) + member.flush()
     return itertools.repeat(one, MEGABYTES)
 
 
 def pdf() -> bytes:
-    """A PDF whose page unpacks to hundreds of megabytes of blanks."""
+    """Return a PDF whose page unpacks to hundreds of megabytes of blanks."""
     compressor = zlib.compressobj(9)
     stream = b"".join(compressor.compress(b" " * MB) for _ in range(300)) + compressor.flush()
     return (

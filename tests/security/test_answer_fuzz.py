@@ -89,7 +89,7 @@ TIMINGS = st.none() | st.text(st.sampled_from("total;_0dur=,. google"), max_size
 
 
 def _positions(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of each value inside of this one."""
+    """Yield the path of each value inside of this one."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, member in inner:
         yield (*path, key)

@@ -56,7 +56,7 @@ class Obedient(FakeLLM):
 
 
 async def answered(case: Case, door: str, model: Obedient) -> RagAnswer:
-    """An answer from the page, which came by this door, and from one that is what it says."""
+    """Return an answer from the page, which came by this door, and from one that is what it says."""
     text = (await read(case)).text
     raw = (FOLDER / case.file).read_text(encoding="utf-8", errors="replace")
     given = {"read": ContextItem(url=URL), "given": ContextItem(doc_id="bad", snippet=raw, url=URL), "indexed": None}[

@@ -103,7 +103,7 @@ def _foreign_inline(inline: list[Token], numbers: set[int]) -> Iterator[str]:
 
 
 async def researched(case: Case, model: ReportModel | None, **fields: object) -> tuple[ResearchResponse, str]:
-    """A whole report over this one page, and its tokens as they were streamed."""
+    """Return a whole report over this one page, and its tokens as they were streamed."""
     read_page = await read(case)
     world = World(Web({URL: read_page.title}, texts={URL: read_page.text}), model)
     events = await world.events(QUESTION, **fields)
@@ -144,7 +144,7 @@ async def test_an_obedient_models_report_holds_nothing_foreign(case: Case) -> No
 
 
 async def asked_by_clients(case: Case) -> AsyncIterator[tuple[str, set[str]]]:
-    """The same report as clients of Perplexity and of OpenAI get it: the text and the addresses of its sources."""
+    """Yield the same report as clients of Perplexity and of OpenAI get it: the text and the addresses of its sources."""
     read_page = await read(case)
     world = World(Web({URL: read_page.title}, texts={URL: read_page.text}), Obedient(case))
     platform = replace(platform_of(FakeServices()), research=world.service())

@@ -64,7 +64,7 @@ def _record(topic: str, value: bytes | None, **more: Any) -> IncomingRecord:
 
 
 def _strict(body: bytes) -> Mapping[str, Any]:
-    """An outcome as a reader takes it that forgives nothing."""
+    """Return an outcome as a reader takes it that forgives nothing."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         assert len(dict(pairs)) == len(pairs)

@@ -57,7 +57,7 @@ def _raw(case: Case) -> str:
 
 
 def _fits(case: Case) -> bool:
-    """Whether every title that the case names got the marks that its answer gave it."""
+    """Return whether every title that the case names got the marks that its answer gave it."""
     marks = dict(zip(case["titles"], parse_ranking(_raw(case), case["titles"]), strict=True))
     expected = case["expect"]["scores"]
     return all(

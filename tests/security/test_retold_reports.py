@@ -58,7 +58,7 @@ Spoil = Callable[[StoredReport], StoredReport]
 
 
 def spoilt_text(report: StoredReport, text: str) -> StoredReport:
-    """The report with another text, its tokens and its answer agreeing."""
+    """Return the report with another text, its tokens and its answer agreeing."""
     others = [event for event in report.events[:-1] if not isinstance(event, Token)]
     done = report.events[-1]
     assert isinstance(done, Done)
@@ -68,7 +68,7 @@ def spoilt_text(report: StoredReport, text: str) -> StoredReport:
 
 
 async def carried(folder: Path, spoil: Spoil) -> list[ResearchEvent]:
-    """What is told of a report that somebody spoilt in the store, as an archive might bring it."""
+    """Return what is told of a report that somebody spoilt in the store, as an archive might bring it."""
     store = DiskResearchStore(folder / "store", 30.0)
     topic = topic_of(QUESTION)
     await World(Web(some_pages()), ReportModel(), store).events()

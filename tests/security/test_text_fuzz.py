@@ -81,7 +81,7 @@ def source_of(text: str, index: int = 1) -> Source:
 
 
 def extract(question: str, text: str, language: str, questions: tuple[str, ...] = ()) -> str:
-    """The answer in quotes of two sources."""
+    """Return the answer in quotes of two sources."""
     request = SynthesisRequest(question, [source_of(text), source_of(text[::-1], 2)], language, questions=questions)
     return asyncio.run(ExtractiveSynthesizer().synthesize(request)).text
 
@@ -154,7 +154,7 @@ def test_line_ends_take_linear_time_to_sanitise(line_end: str) -> None:
 
 
 def _is_linear(read: Callable[[str], object], unit: str, size: int) -> bool:
-    """Whether the time grows with the length, at the beginning of a line and behind what may be a definition."""
+    """Return whether the time grows with the length, at the beginning of a line and behind what may be a definition."""
 
     def repeated(frame: str, length: int) -> Callable[[], object]:
         text = frame.format(unit * (length // len(unit)))

@@ -202,7 +202,7 @@ class Visit:
         await self.page.route("**/research/abc", lambda route: route.fulfill(json=job))
 
     async def violations(self) -> list[str]:
-        """What axe finds, each with the elements."""
+        """Return what axe finds, each with the elements."""
         if not await self.page.evaluate("'axe' in window"):
             assert AXE.is_file(), "axe is not there: run `make test-services`"
             await self.page.evaluate(AXE.read_text(encoding="utf-8"))

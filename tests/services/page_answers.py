@@ -29,7 +29,7 @@ SEND = "event => window.send({request_id: 'r', ...event})"
 
 
 def response(synthesis: str, **fields: Any) -> dict[str, Any]:
-    """An answer over one source, as the server sends it."""
+    """Return an answer over one source, as the server sends it."""
     sources = [{"index": 1, "title": "A source", "url": "https://example.org/a"}]
     raw = [
         {
@@ -71,7 +71,7 @@ WORD, SENTENCE = " ", r"\. "
 
 
 def long_answer(parts: int = 27, sentences: int = 20, **fields: Any) -> dict[str, Any]:
-    """An answer with headings, paragraphs and tables, each of its sentences with a citation."""
+    """Return an answer with headings, paragraphs and tables, each of its sentences with a citation."""
     chance = random.Random(1)
     text = ""
     citations: list[dict[str, Any]] = []

@@ -41,7 +41,7 @@ class PostgresServer(ServerProcess):
         return f"postgresql://{USER}:{password}@127.0.0.1:{self.port}/{database}"
 
     def new_database(self) -> str:
-        """The URL of an empty database."""
+        """Return the URL of an empty database."""
         self._databases += 1
         name = f"test_{self._databases}"
         self.execute("postgres", f"CREATE DATABASE {name}")

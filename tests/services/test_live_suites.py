@@ -25,7 +25,7 @@ class Ended:
     said: str
 
     def count(self, outcome: str) -> int:
-        """How many tests ended so, by pytest's last line."""
+        """Return how many tests ended so, by pytest's last line."""
         found = re.findall(rf"(\d+) {outcome}", self.said.strip().splitlines()[-1])
         return int(found[0]) if found else 0
 
@@ -43,7 +43,7 @@ async def run(mark: str, **variables: str) -> Ended:
 
 
 def searched(exchange: Exchange) -> bool:
-    """Whether it has a query: one without asks whether JSON is on."""
+    """Return whether it has a query: one without asks whether JSON is on."""
     return "q=" in exchange.body.decode()
 
 

@@ -58,7 +58,7 @@ def chips(page: Page) -> Any:
 
 
 async def sent(page: Page, path: str = "research") -> Any:
-    """What Enter in the box sends."""
+    """Return what Enter in the box sends."""
     async with page.expect_request(f"**/{path}") as request:
         await page.press("#query", "Enter")
     return (await request.value).post_data_json

@@ -52,7 +52,7 @@ async def answered(visit: Visit, synthesis: str, language: str) -> None:
 
 
 async def side(visit: Visit, selector: str) -> str:
-    """The side of the window that the element is nearer to."""
+    """Return the side of the window that the element is nearer to."""
     box = await visit.page.locator(selector).bounding_box()
     size = visit.page.viewport_size
     assert box is not None
@@ -229,7 +229,7 @@ class TestProblems:
     OPERATOR = "SearXNG refuses requests by its limiter (429): set server.limiter to false, send `Authorization: Bearer KEY`"
 
     async def refused(self, visit: Visit, status: int, problem: Mapping[str, Any] | str, **headers: str) -> Locator:
-        """The notice about a question that the server refuses in this way."""
+        """Return the notice about a question that the server refuses in this way."""
         body = problem if isinstance(problem, str) else json.dumps(problem)
         await visit.keep_none()
         await visit.page.route("**/research", lambda route: route.fulfill(status=status, body=body, headers=headers))

@@ -120,7 +120,7 @@ async def test_a_submit_takes_one_statement(postgres: PostgresServer, url: str, 
 
 
 def statements(postgres: PostgresServer) -> list[str]:
-    """What the server was sent so far."""
+    """Return what the server was sent so far."""
     entries = re.split(r"\n(?!\t)", postgres.log.read_text("utf-8", "replace"))  # a statement goes on after a tab
     return [entry for entry in entries if "LOG:  statement:" in entry or "LOG:  execute " in entry]
 

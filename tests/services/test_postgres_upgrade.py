@@ -102,7 +102,7 @@ async def old_server(url: str, folder: Path) -> AsyncIterator[OldServer]:
 
 
 def old_source(folder: Path) -> Path:
-    """The code of the version before threads; skips where git does not have it, as in a shallow clone or an archive."""
+    """Return the code of the version before threads; skips where git does not have it, as in a shallow clone or an archive."""
     found = subprocess.run(["git", "archive", BEFORE_THREADS, "src"], cwd=ROOT, capture_output=True, check=False)
     if found.returncode:
         pytest.skip(f"the version to compare with needs the history of git: {BEFORE_THREADS} is not there")

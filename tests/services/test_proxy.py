@@ -37,7 +37,7 @@ http {{
 
 
 def configuration(servers: Sequence[str], port: int, folder: Path) -> str:
-    """The file, with these servers in the place of the container engine's name for them."""
+    """Return the file, with these servers in the place of the container engine's name for them."""
     lines = "".join(f"server {server} max_fails=0;\n" for server in servers)
     text, count = re.subn(r"server api:8000 resolve max_fails=0;", lines, CONF.read_text())
     assert count == 1
@@ -80,7 +80,7 @@ async def two_servers(folder: Path, **settings: str) -> AsyncIterator[tuple[str,
 
 
 def client(url: str, address: str = "127.0.0.1") -> httpx2.AsyncClient:
-    """A client with this address of the loopback network."""
+    """Return a client with this address of the loopback network."""
     return httpx2.AsyncClient(
         base_url=url, timeout=TIMEOUT_S, transport=httpx2.AsyncHTTPTransport(local_address=address)
     )

@@ -402,7 +402,7 @@ async def test_repeated_question_costs_two_round_trips(tmp_path: Path, depth: st
 
 
 async def _round_trips(client: RedisClient, asking: Awaitable[httpx2.Response]) -> int:
-    """The commands of servers while a question is answered with 200, without those of scripts and of new connections."""
+    """Return the commands of servers while a question is answered with 200, without those of scripts and of new connections."""
 
     async def count(redis: Any) -> int:
         async with redis.monitor() as monitor:

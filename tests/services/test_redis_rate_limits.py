@@ -139,7 +139,7 @@ async def test_two_servers_with_one_redis(server: RedisServer, redis: RedisClien
 
 
 async def _limits_at(client: httpx2.AsyncClient, port: int) -> str:
-    """The line about them in the health report."""
+    """Return the line about them in the health report."""
     report = (await client.get(f"http://127.0.0.1:{port}/health")).json()
     return str(report["components"]["rate_limits"]["detail"])
 

@@ -69,7 +69,7 @@ def llm_platform(
     login: Mapping[str, str] | None = None,
     command: Sequence[str] = patient(KAFKA_LIMITS),
 ) -> subprocess.CompletedProcess[str]:
-    """The command, logged in as that user."""
+    """Return the command, logged in as that user."""
     environment = {
         **os.environ,
         "KAFKA_BOOTSTRAP_SERVERS": broker.guarded,
@@ -84,7 +84,7 @@ def llm_platform(
 
 
 def checked(broker: GuardedBroker, user: str, folder: Path) -> tuple[int, Verdicts]:
-    """The exit code, and verdict and text of each subject."""
+    """Return the exit code, and verdict and text of each subject."""
     done = llm_platform(broker, user, folder, "worker", "--check", "--json")
     checks = json.loads(done.stdout)["checks"]
     return done.returncode, {check["subject"]: (check["verdict"], check["text"]) for check in checks}

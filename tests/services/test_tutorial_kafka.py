@@ -31,7 +31,7 @@ class Ran:
 
 
 def script(bootstrap: str) -> str:
-    """All blocks in their order. Whatever happens, no worker stays behind."""
+    """Return all blocks in their order. Whatever happens, no worker stays behind."""
     lines = ["trap 'kill -9 $(jobs -pr) 2> /dev/null || true' EXIT"]
     for kind, block in _BLOCK.findall(text_of(PAGE)):
         if kind == "bash":

@@ -117,40 +117,40 @@ def _gone() -> bytes:
 
 
 def completion(content: Any = WORDS, finish: Any = "stop", usage: Any = None, **message: Any) -> bytes:
-    """The JSON of a whole answer."""
+    """Return the JSON of a whole answer."""
     choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}, "finish_reason": finish}
     return json.dumps({"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
 
 
 def chunk(content: Any = None, finish: Any = None, usage: Any = None, **delta: Any) -> bytes:
-    """One event of a streamed answer."""
+    """Return one event of a streamed answer."""
     choice = {"index": 0, "delta": {"content": content, **delta}, "finish_reason": finish}
     return b"data: " + json.dumps({"id": "c", "choices": [choice], "usage": usage}).encode() + b"\n\n"
 
 
 def usage_chunk(prompt_tokens: int, completion_tokens: int) -> bytes:
-    """The last event of a stream that was asked to include its usage."""
+    """Return the last event of a stream that was asked to include its usage."""
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
     return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
 
 
 def answer(body: bytes | None = None, **how: Any) -> Reply:
-    """A whole answer."""
+    """Return a whole answer."""
     return Reply((completion() if body is None else body,), **how)
 
 
 def stream(*events: bytes | float, **how: Any) -> Reply:
-    """A streamed answer."""
+    """Return a streamed answer."""
     return Reply(events, content_type=EVENTS, **how)
 
 
 def spoken(text: str = WORDS) -> Reply:
-    """A streamed answer as services send it: a few words a chunk, the finish, the usage, [DONE]."""
+    """Return a streamed answer as services send it: a few words a chunk, the finish, the usage, [DONE]."""
     pieces = [chunk(text[i : i + 7]) for i in range(0, len(text), 7)]
     return stream(chunk("", role="assistant"), *pieces, chunk(finish="stop"), usage_chunk(11, 9), DONE)
 
 
 def error(status: int, body: Any, **headers: str) -> Reply:
-    """An answer of failure."""
+    """Return an answer of failure."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     return Reply((content,), status=status, headers={name.replace("_", "-"): v for name, v in headers.items()})

@@ -50,14 +50,14 @@ def folder_index(
     redactor: Redactor | None = None,
     **options: Any,
 ) -> FolderIndex:
-    """The index of a folder, kept below `base`."""
+    """Return the index of a folder, kept below `base`."""
     options.setdefault("open_store", QdrantEdgeVectorStore)
     files = options.pop("files", None) or FileDocumentSource(base_url, redactor)
     return FolderIndex(folder, IndexDirectory(base, "key", 30), files, embedder or HashEmbedder(), **options)
 
 
 def searching(way: Way, folder: Path, base: Path, **options: Any) -> DocumentWebSearch:
-    """The search of a folder in this way; `options` are `base_url` and `redactor`.
+    """Return the search of a folder in this way; `options` are `base_url` and `redactor`.
 
     Its clock stands still, so that the folder is looked at on every search, however long a look takes on a busy machine.
     """
@@ -69,5 +69,5 @@ def searching(way: Way, folder: Path, base: Path, **options: Any) -> DocumentWeb
 
 
 def reading(search: DocumentWebSearch, **options: Any) -> DocumentPageReader:
-    """The pages of what that search finds."""
+    """Return the pages of what that search finds."""
     return DocumentPageReader(search, **options)

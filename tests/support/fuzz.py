@@ -12,12 +12,12 @@ IS_LONG = settings.get_current_profile_name() == "thorough"
 
 
 def chosen(short: int, long: int) -> int:
-    """The number of tries of this run."""
+    """Return the number of tries of this run."""
     return long if IS_LONG else short
 
 
 def chance(portion: int) -> random.Random:
-    """The randomness of a portion: the same in each run of the suite, another in each long run.
+    """Return the randomness of a portion: the same in each run of the suite, another in each long run.
 
     pytest shows the seed of a test that failed; with FUZZ_SEED=<seed> the first portion of a long run repeats it.
     """

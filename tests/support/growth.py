@@ -18,6 +18,6 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def is_linear(small: Callable[[], object], large: Callable[[], object], times: int) -> bool:
-    """Whether `large`, which is `times` as much as `small`, takes about `times` as long; the best of several counts."""
+    """Return whether `large`, which is `times` as much as `small`, takes about `times` as long; the best of several counts."""
     bound = max(SLACK * times * min(seconds(small) for _ in range(TRIES)), NOISE_S)
     return any(seconds(large) <= bound for _ in range(TRIES))

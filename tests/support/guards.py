@@ -28,7 +28,7 @@ def limiter_of(limiter: RateLimiter | None) -> RateLimiter:
 def guarded_search(
     provider: IWebSearchProvider, limiter: RateLimiter | None = None, caches: SearchCaches | None = None, **options: Any
 ) -> WebSearchChain:
-    """One provider as the only one of the web; `options` as of UpstreamGuard."""
+    """Return one provider as the only one of the web; `options` as of UpstreamGuard."""
     return search_chain(provider, limiter=limiter, caches=caches, **options)
 
 
@@ -40,7 +40,7 @@ def search_chain(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     **options: Any,
 ) -> WebSearchChain:
-    """The providers of the web in order; each has a guard with these `options`."""
+    """Return the providers of the web in order; each has a guard with these `options`."""
     web = [
         SearchUpstream(provider, UpstreamGuard(SEARCH, provider.name, limiter_of(limiter), **options))
         for provider in providers

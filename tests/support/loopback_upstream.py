@@ -112,7 +112,7 @@ def head(status: int, *headers: str, length: int | None = None) -> bytes:
 
 
 def reply(status: int, body: bytes = b"", *headers: str) -> Handler:
-    """A complete answer."""
+    """Return a complete answer."""
 
     async def handle(exchange: Exchange) -> None:
         await exchange.send(head(status, *headers, length=None if status == 204 else len(body)) + body)
@@ -125,7 +125,7 @@ def json_reply(value: Any, *headers: str, status: int = 200) -> Handler:
 
 
 def recorded(name: str) -> Handler:
-    """The true answer of a real instance, status and headers included."""
+    """Return the true answer of a real instance, status and headers included."""
     response = json.loads((RECORDINGS / f"{name}.json").read_text("utf-8"))["response"]
     body = response["body"]
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -134,7 +134,7 @@ def recorded(name: str) -> Handler:
 
 
 def recording(name: str) -> Any:
-    """The body of a recorded answer."""
+    """Return the body of a recorded answer."""
     return json.loads((RECORDINGS / f"{name}.json").read_text("utf-8"))["response"]["body"]
 
 

@@ -29,7 +29,7 @@ runpy.run_module("modules.llm_platform", run_name="__main__")
 
 
 def patient(*limits: Limits) -> tuple[str, ...]:
-    """The first words of the command line."""
+    """Return the first words of the command line."""
     return (
         sys.executable,
         "-c",

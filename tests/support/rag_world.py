@@ -107,7 +107,7 @@ class RagWorld:
         return self
 
     async def answer(self, question: str, *context: object, **more: object) -> RagAnswer:
-        """The answer to this question from this context (ContextItem)."""
+        """Return the answer to this question from this context (ContextItem)."""
         asked = RagQuestion(question=question, context=context, **more)  # type: ignore[arg-type]
         return await self.answers.answer(asked)
 

@@ -52,7 +52,7 @@ def html(body: str, title: str = "A page", head: str = "") -> bytes:
 
 
 def page(body: Any, headers: Any = None, status: int = 200) -> Respond:
-    """A server that always answers the same."""
+    """Return a server that always answers the same."""
     return lambda ip, port, host, target: (status, HTML if headers is None else headers, body)
 
 
@@ -77,6 +77,6 @@ def site_reader(respond: Respond, names: Names | None = None, **options: Any) ->
 
 
 async def never(ip: str, port: int, host: str, target: str) -> tuple[int, dict[str, str], bytes]:
-    """A server that takes the request and stays silent."""
+    """Return a server that takes the request and stays silent."""
     await asyncio.Event().wait()
     raise AssertionError

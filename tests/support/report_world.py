@@ -55,7 +55,7 @@ _LISTED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
 
 
 def stage_of(request: LLMRequest) -> LLMStage:
-    """Which stage a prompt belongs to, by the words before the first field of its prompt."""
+    """Return which stage a prompt belongs to, by the words before the first field of its prompt."""
     text = request.messages[0].content
     return next((stage for stage, prompt in PROMPTS.items() if text.startswith(prompt.partition("{")[0])), "write")
 

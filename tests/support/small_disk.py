@@ -14,8 +14,8 @@ FORBIDDEN = "a full disk needs a mount namespace: run the test as root, or where
 
 
 def in_a_mount_namespace(folder: Path) -> list[str]:
-    """The words before a command that may mount over `folder`. Skips where the system lets nobody do that (not Linux, or a
-    container without the right): the test would have to fill the machine's own disk.
+    """Return the words before a command that may mount over `folder`. Skips where the system lets nobody do that (not
+    Linux, or a container without the right): the test would have to fill the machine's own disk.
     """
     for words in (AS_ANYBODY, AS_ROOT):
         mounting = [*words, "mount", "-t", "tmpfs", "none", str(folder)]

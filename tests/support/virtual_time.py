@@ -58,7 +58,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test whose event loop has virtual time. It stands above `for_each`; its fixtures must not need an event loop."""
+    """Return a test whose event loop has virtual time. It stands above `for_each`; its fixtures must not need an event loop."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **fixtures: Any) -> None:

@@ -115,7 +115,7 @@ def _command_tracer(console: Console, *, offline: bool) -> ITracer:
 
 
 def wiring() -> Wiring:
-    """The functions of the container, which import what they need when they are called."""
+    """Return the functions of the container, which import what they need when they are called."""
     from modules.llm_platform.presentation.cli.setup import Wiring
 
     return Wiring(

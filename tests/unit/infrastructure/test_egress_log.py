@@ -49,7 +49,7 @@ PYTHON = WebSearchRequest(query="python asyncio")
 
 
 async def logged(call: Callable[[], Awaitable[Any]]) -> tuple[Sent, ...]:
-    """The egress_log of one call, whether it fails or not."""
+    """Return the egress_log of one call, whether it fails or not."""
     with open_egress_log() as egress_log:
         with suppress(AppException):
             await call()

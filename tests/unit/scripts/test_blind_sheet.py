@@ -33,7 +33,7 @@ PIECES = [
 
 
 def filled(sheet: str, *values: tuple[str, str]) -> str:
-    """The sheet with the given lines of its first question that has them filled in."""
+    """Return the sheet with the given lines of its first question that has them filled in."""
     for entry, value in values:
         sheet, changed = re.subn(rf"(?m)^(- {entry} [^:\n]*: )$", rf"\g<1>{value}", sheet, count=1)
         assert changed, entry

@@ -22,7 +22,7 @@ def settings_with(**values: Any) -> Settings:
 
 
 async def built(**values: Any) -> tuple[bool, type]:
-    """Whether there is a client of Redis, and the type of the locks."""
+    """Return whether there is a client of Redis, and the type of the locks."""
     container = Container(settings=settings_with(**values))
     shared = container.shared_state()
     types = container.redis() is not None, type(shared.lock("search", 1.0))

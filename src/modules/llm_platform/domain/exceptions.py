@@ -143,7 +143,7 @@ class OutputError(AppException, code="output", status_code=502, retryable=True):
 
     @classmethod
     def of(cls, degraded: Iterable[Degraded]) -> Self:
-        """The error of an answer without its `output`, with the reason that `degraded` gives."""
+        """Return the error of an answer without its `output`, with the reason that `degraded` gives."""
         reason = next((degradation.reason for degradation in degraded if degradation.component == cls.code), "")
         return cls(f"{cls.__doc__} ({reason})" if reason else None)
 

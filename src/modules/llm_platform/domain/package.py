@@ -28,7 +28,7 @@ def version_line() -> str:
 
 
 def has_wordllama_wheel() -> bool:
-    """Whether pip can install wordllama for this interpreter and machine."""
+    """Return whether pip can install wordllama for this interpreter and machine."""
     return sys.version_info < WORDLLAMA_BELOW and (sys.platform, platform.machine()) in WORDLLAMA_MACHINES
 
 

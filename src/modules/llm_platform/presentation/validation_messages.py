@@ -37,7 +37,7 @@ def field_location(location: Iterable[str | int]) -> list[str | int]:
 
 
 def validation_message(kind: str, message: str) -> str:
-    """The message for an error of pydantic, to stand behind the name of a field. It does not contain the value."""
+    """Return the message for an error of pydantic, to stand behind the name of a field. It does not contain the value."""
     if message.startswith(OWN_MESSAGE):
         return message.removeprefix(OWN_MESSAGE)
     return MESSAGES.get(kind) or _SHOULD.sub("must", _REST.sub("", message))

@@ -40,7 +40,7 @@ def _read(text: str, written: str, scalars: frozenset[type]) -> Any:
 
 @cache
 def _scalars(model: type[BaseModel], name: str) -> frozenset[type]:
-    """The types of single values that a field takes."""
+    """Return the types of single values that a field takes."""
     return frozenset(_types(model.model_fields[name].annotation))
 
 

@@ -34,7 +34,7 @@ Outcome: TypeAlias = Sequence[WebSearchResultItem] | WebSearchResponse | AppExce
 
 
 def result_item(number: int, topic: str = "result") -> WebSearchResultItem:
-    """A made-up hit: the same number and topic always give the same one."""
+    """Return a made-up hit: the same number and topic always give the same one."""
     return WebSearchResultItem(
         title=f"{topic.capitalize()} {number}",
         url=f"https://example.org/{re.sub(r'[^a-z0-9]+', '-', topic.lower())}/{number}",

@@ -14,7 +14,7 @@ TEXT = "The first sentence. The second sentence. The third sentence."
 
 
 async def known(world: RagWorld, passages: list[tuple[int, str]]) -> str:
-    """The text that is put together from passages, each with its start."""
+    """Return the text that is put together from passages, each with its start."""
     cut = [
         EmbeddedPassage(
             Passage(id=f"00000000-0000-0000-0000-{n:012}", doc_id="d", title="D", text=text, start=start), None

@@ -27,12 +27,12 @@ CENT = 0.01
 
 
 def per_token(prompt_tokens: int, completion_tokens: int) -> float:
-    """A dollar for a hundred thousand tokens, answers five times as dear."""
+    """Return a dollar for a hundred thousand tokens, answers five times as dear."""
     return (prompt_tokens + 5 * completion_tokens) / 100_000
 
 
 def budget(calls: int | None = None, dollars: float | None = None, *, price: Price | None = per_token) -> Budget:
-    """A budget on a clock that stands still."""
+    """Return a budget on a clock that stands still."""
     return Budget(max_llm_calls=calls, max_cost_usd=dollars, deadline=100.0, price=price, clock=lambda: 0.0)
 
 
@@ -55,7 +55,7 @@ def expect(account: Budget, to_come: dict[str, int]) -> None:
 
 
 def taken(account: Budget, stage: LLMStage, usd: float = 0.0) -> bool:
-    """Whether one more call was made: it took one try and what was reserved for it."""
+    """Return whether one more call was made: it took one try and what was reserved for it."""
     reservation = account.try_reserve(stage, usd)
     if reservation is not None:
         account.settle(reservation, Spending(calls=1, cost_usd=usd))

@@ -32,7 +32,7 @@ def price(prompt_tokens: int, completion_tokens: int) -> float:
 def budget(
     calls: int | None = None, dollars: float | None = None, seconds: float = LONG_S, *, keep_nothing: bool = True
 ) -> Budget:
-    """An account that keeps nothing for stages to come, unless it shall."""
+    """Return an account that keeps nothing for stages to come, unless it shall."""
     deadline = asyncio.get_running_loop().time() + seconds
     made = Budget(max_llm_calls=calls, max_cost_usd=dollars, deadline=deadline, price=price)
     if keep_nothing:

@@ -32,7 +32,7 @@ SEED_LINES = "\n".join(f"ПОДЗАПРОС: {line}" for line in THREE)
 
 
 async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "en", **wishes: object) -> Plan:
-    """The plan; what was told on the way must be the plan."""
+    """Return the plan; what was told on the way must be the plan."""
     told: list[str] = []
     plan = await sub_questions(question, language, llm, emit=told.append, **wishes)  # type: ignore[arg-type]
     assert tuple(told) == plan.questions

@@ -36,7 +36,7 @@ TEXTS = messages_for("en")
 
 
 async def written(writer: ISynthesizer, *, streamed: bool = True, **fields: Any) -> tuple[WrittenAnswer, str]:
-    """The answer, and the tokens since the last reset."""
+    """Return the answer, and the tokens since the last reset."""
     shown: list[str] = []
     asked = {
         "question": "How high is the harbour wall?", "sources": SOURCES, "language": "en", "max_tokens": 100,

@@ -37,7 +37,7 @@ CITED_ROLES = RagCitation(doc_id="roles", title="Roles")
 
 
 def sources_of(writer: FakeSynthesizer) -> list[str]:
-    """The texts that the writer was given, in its order."""
+    """Return the texts that the writer was given, in its order."""
     (call,) = writer.calls
     assert [source.index for source in call.sources] == list(range(1, len(call.sources) + 1))
     return [source.text for source in call.sources]

@@ -21,7 +21,7 @@ PARTS = re.compile(r"[^\W_]+")
 
 
 def keys_of(sentence: str) -> set[str]:
-    """The words of a sentence by the long way."""
+    """Return the words of a sentence by the long way."""
     keys: set[str] = set()
     for word in WORD.findall(fold(sentence)):
         if is_unspaced(word):

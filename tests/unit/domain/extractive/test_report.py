@@ -79,7 +79,7 @@ def report(
 
 
 def quotes(text: str) -> list[str]:
-    """The quoted sentences, without what is code, heading or our own."""
+    """Return the quoted sentences, without what is code, heading or our own."""
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     return re.findall(r"[^.\n]+ \[\d[^.\n]*", prose)
 

@@ -106,7 +106,7 @@ def test_sources_within_the_budget_are_unchanged() -> None:
 
 
 def is_in_a_word(text: str, at: int) -> bool:
-    """Whether a cut before the character `at` parts a word; scripts without blanks are cut anywhere."""
+    """Return whether a cut before the character `at` parts a word; scripts without blanks are cut anywhere."""
     if not 0 < at < len(text):
         return False
     before, behind = text[at - 1], text[at]
@@ -116,7 +116,7 @@ def is_in_a_word(text: str, at: int) -> bool:
 
 
 def is_passage(part: str, whole: str) -> bool:
-    """Whether the part stands in the text so that no word is cut at its beginning or its end."""
+    """Return whether the part stands in the text so that no word is cut at its beginning or its end."""
     starts = (found.start() for found in re.finditer(f"(?={re.escape(part)})", whole))
     return any(not is_in_a_word(whole, start) and not is_in_a_word(whole, start + len(part)) for start in starts)
 

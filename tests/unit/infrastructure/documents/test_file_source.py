@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def walked(
     *paths: Path, **options: Any
 ) -> tuple[list[FoundDocument], list[LeftOut], dict[str, DocumentText | LeftOut]]:
-    """What was found, what was left out, and what the found ones say, by id."""
+    """Return what was found, what was left out, and what the found ones say, by id."""
     walk = FileDocumentSource(**options).walk(paths)
     try:
         all_of_it = list(walk)

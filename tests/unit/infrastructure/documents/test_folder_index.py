@@ -544,7 +544,7 @@ class TestSharedIndex:
         await store.aclose()
 
     async def everything(self, shared: SharedIndex) -> list[str]:
-        """What a worker finds, which searches the index without a filter."""
+        """Return what a worker finds, which searches the index without a filter."""
         store = QdrantEdgeVectorStore(shared.folder)
         hits = (await RetrievalService(HashEmbedder(), store, "documents", top_k=20).search(RagSearch(query="gateway"))).hits
         await store.aclose()

@@ -41,7 +41,7 @@ async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
 
 
 async def search(adapter: DocumentWebSearch, query: str = "gateway", **fields: object) -> WebSearchResponse:
-    """The answer, without the word that it was found by keywords only, which a test of its own is about."""
+    """Return the answer, without the word that it was found by keywords only, which a test of its own is about."""
     answer = await adapter.search(WebSearchRequest(query=query, **fields))  # type: ignore[arg-type]
     told = tuple(degradation for degradation in answer.degraded if degradation.component != BY_WORDS)
     return answer.model_copy(update={"degraded": told})

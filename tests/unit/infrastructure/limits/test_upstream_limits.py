@@ -113,7 +113,7 @@ class Callers:
 
 
 def expected(arrivals: Sequence[tuple[float, float]], burst: int, window_s: float, positions: int) -> list[float]:
-    """A reference implementation: in order of arrival, each as early as the rules admit."""
+    """Return a reference implementation: in order of arrival, each as early as the rules admit."""
     starts: list[float] = []
     leaves: list[float] = []
     for arrival, lasts_s in arrivals:

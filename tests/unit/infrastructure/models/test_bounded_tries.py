@@ -34,7 +34,7 @@ async def call(llm: ILLMProvider, streamed: bool, tries: int | None) -> LLMRespo
 
 
 def models(*errors: type[LLMException]) -> list[FakeLLM]:
-    """One for each error, and a good one behind them."""
+    """Return one for each error, and a good one behind them."""
     failing = [FakeLLM([error()], name=f"bad-{number}") for number, error in enumerate(errors)]
     return [*failing, FakeLLM(["fine"], name="good")]
 

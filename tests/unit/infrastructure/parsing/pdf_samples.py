@@ -8,7 +8,7 @@ from pypdf import PdfReader, PdfWriter
 
 
 def pdf(*pages: str, title: str | None = None, password: str | None = None) -> bytes:
-    """A PDF with one line of text per line and page."""
+    """Return a PDF with one line of text per line and page."""
     writer = PdfWriter()
     for page in pages:
         writer.append(PdfReader(io.BytesIO(_one_page(page))))

@@ -48,7 +48,7 @@ async def found(handler: Handler, **fields: Any) -> WebSearchResponse:
 
 
 async def requests(handler: Handler, **fields: Any) -> list[tuple[str, dict[str, str]]]:
-    """The path and parameters of each request that a search sent."""
+    """Return the path and parameters of each request that a search sent."""
     async with brave(handler) as (adapter, upstream):
         await adapter.search(WebSearchRequest(**{"query": "python asyncio", **fields}))
     urls = [urlsplit(exchange.path) for exchange in upstream.requests]

@@ -79,13 +79,13 @@ class Terminal(io.StringIO):
 
 
 def terminal_console(source: str = "") -> tuple[Console, Terminal, Terminal]:
-    """A console whose three streams are terminals, and the two that it writes to."""
+    """Return a console whose three streams are terminals, and the two that it writes to."""
     out, err = Terminal(), Terminal()
     return Console(out, err, Terminal(source)), out, err
 
 
 def piped_console(source: str = "") -> tuple[Console, io.StringIO, io.StringIO]:
-    """A console in the middle of a pipe, and the two streams that it writes to."""
+    """Return a console in the middle of a pipe, and the two streams that it writes to."""
     out, err = io.StringIO(), io.StringIO()
     return Console(out, err, io.StringIO(source)), out, err
 
@@ -111,7 +111,7 @@ class PlatformPart:
 
 
 def part_wiring(platform: Any, settings: list[Settings] | None = None, *, model: bool = False) -> Wiring:
-    """The wiring whose platform is this one; the settings that it is built with are appended to `settings`."""
+    """Return the wiring whose platform is this one; the settings that it is built with are appended to `settings`."""
 
     def build(loaded: Settings) -> Any:
         if settings is not None:
@@ -209,7 +209,7 @@ def wiring(
     serve: Callable[[Settings], None] = lambda settings: None,
     providers: Callable[[], tuple[str, ...]] = provider_names,
 ) -> Wiring:
-    """The wiring whose platform is this one."""
+    """Return the wiring whose platform is this one."""
 
     def build(settings: Settings) -> FakePlatform:
         platform.settings = settings

@@ -25,7 +25,7 @@ TEXTS = st.text(st.sampled_from("ab-é 、。「」温室ーーき́\u200bА"), 
 
 
 def words_of(text: str) -> list[str]:
-    """The words of alphabets: what stands between blanks and characters of scripts without spaces."""
+    """Return the words of alphabets: what stands between blanks and characters of scripts without spaces."""
     return re.findall(r"[A-Za-z0-9][\w.-]*", text, re.ASCII)
 
 

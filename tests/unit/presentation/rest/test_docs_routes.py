@@ -269,7 +269,7 @@ def imported(*names: str) -> set[str]:
 
 
 def catalogue(language: str) -> dict[str, str]:
-    """The translations of the page's texts."""
+    """Return the translations of the page's texts."""
     text = (RESEARCH_FOLDER / "lang" / f"{language}.js").read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text[text.index("{\n") : text.rindex(",\n}")] + "}")
     return found

@@ -77,7 +77,7 @@ def test_no_message_of_a_tool_has_internal_words(spec: Any) -> None:
 
 
 def message_of(spec: Any, arguments: dict[str, Any]) -> str:
-    """The message of the error; empty if there is none."""
+    """Return the message of the error; empty if there is none."""
     try:
         spec.parse(arguments, Choices())
     except InvalidArgumentsError as error:

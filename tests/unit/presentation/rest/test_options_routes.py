@@ -37,7 +37,7 @@ async def server(folder: Path, **values: Any) -> AsyncIterator[httpx2.AsyncClien
 
 
 async def options_of(client: httpx2.AsyncClient, titles: int = 0) -> dict[str, Any]:
-    """The options, when so many titles are known: a folder is read while the server answers."""
+    """Return the options, when so many titles are known: a folder is read while the server answers."""
     async with asyncio.timeout(START_TIMEOUT_S):
         while True:
             found: dict[str, Any] = (await client.get("/research/options")).json()

@@ -25,7 +25,7 @@ REASON = re.compile(r'f?"([a-z][a-z_]+): ')
 
 
 def table(name: str) -> set[str]:
-    """The keys of a table of the script."""
+    """Return the keys of a table of the script."""
     body = SCRIPT.partition(f"const {name} = {{\n")[2].partition("\n};")[0]
     return {quoted or plain for quoted, plain in re.findall(r'^  (?:"([^"]+)"|(\w+)):', body, re.MULTILINE)}
 
@@ -38,7 +38,7 @@ def error_codes() -> Iterator[str]:
 
 
 def reason_codes() -> Iterator[str]:
-    """The codes with which the reasons in `degraded` begin."""
+    """Yield the codes with which the reasons in `degraded` begin."""
     for path in (*APPLICATION.rglob("*.py"), Path(llm_synthesizer.__file__), Path(web_search.__file__)):
         yield from REASON.findall(path.read_text(encoding="utf-8"))
 

@@ -74,13 +74,13 @@ class CollectedContext:
 
 
 def document_citation(doc_id: str | None, title: str | None, url: str | None) -> RagCitation:
-    """The document as it is cited: title on one line, only a URL that can be opened, None for empty fields."""
+    """Return the document as it is cited: title on one line, only a URL that can be opened, None for empty fields."""
     line = " ".join((title or "").split())[:MAX_TITLE_CHARS]
     return RagCitation(doc_id=doc_id or None, title=line or None, url=url if url and is_openable(url) else None)
 
 
 def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
-    """The passages as sources, numbered from 1."""
+    """Return the passages as sources, numbered from 1."""
     return tuple(
         Source(
             index=number, title=passage.document.title or "", url=passage.document.url or "", text=passage.text,
@@ -111,7 +111,7 @@ class DocumentLookup:
     async def find(
         self, doc_ids: Collection[str], with_text: Collection[str], filters: Filters
     ) -> dict[str, LookupResult]:
-        """The indexed documents that pass the filters; those in `with_text` with their text.
+        """Return the indexed documents that pass the filters; those in `with_text` with their text.
 
         A document that the filters exclude is absent: neither its title nor its text is returned. Raises the errors of the
         store.
@@ -183,7 +183,7 @@ class ContextResolver:
     async def _look_up(
         self, items: Sequence[ContextItem], filters: Filters, until: float, collected: CollectedContext
     ) -> dict[str, LookupResult] | None:
-        """The indexed documents of the items; None if the lookup fails."""
+        """Return the indexed documents of the items; None if the lookup fails."""
         doc_ids = dict.fromkeys(item.doc_id for item in items if item.doc_id)
         if not doc_ids:
             return {}
@@ -201,7 +201,7 @@ class ContextResolver:
 async def _map_concurrently(
     call: Callable[[Item], Awaitable[Result]], items: Sequence[Item], limit: int
 ) -> dict[Item, Result]:
-    """The results by item, at most `limit` calls at a time."""
+    """Return the results by item, at most `limit` calls at a time."""
     slots = asyncio.Semaphore(limit)
 
     async def one(item: Item) -> Result:
@@ -229,7 +229,7 @@ def _snippet(item: ContextItem) -> str:
 
 
 def _text(item: ContextItem, documents: Mapping[str, LookupResult]) -> str:
-    """The snippet, or the indexed text of a document given by its id only."""
+    """Return the snippet, or the indexed text of a document given by its id only."""
     if not _is_id_only(item):
         return _snippet(item)
     document = documents.get(item.doc_id or "")
@@ -253,7 +253,7 @@ class CitedDocuments:
 
 
 def cited_documents(written: WrittenAnswer, passages: Sequence[ContextPassage]) -> CitedDocuments:
-    """The documents with supported citations, each once, in the order of the text.
+    """Return the documents with supported citations, each once, in the order of the text.
 
     Passages of one document share its number. A marker of a document that is not cited is removed.
     """

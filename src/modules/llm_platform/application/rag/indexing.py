@@ -146,7 +146,7 @@ class IndexingService:
                 yield batch
 
     async def _is_new(self) -> bool:
-        """Whether the collection does not exist. An existing one is opened for writing, if this embedder made it."""
+        """Return whether the collection does not exist. An existing one is opened for writing, if this embedder made it."""
         if not self._embedder.dimension:
             await self._embedder.embed(["dimension"])  # some embedders know it only after the first call
         if await self._store.describe(self.collection) is None:

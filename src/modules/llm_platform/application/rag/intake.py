@@ -73,7 +73,7 @@ class IndexingProgress:
             self.problems.append(dtos.IndexProblem(where=where, reason=reason))
 
     def is_missing(self, doc_id: str) -> bool:
-        """Whether the walk was complete for this document of the collection and did not find it."""
+        """Return whether the walk was complete for this document of the collection and did not find it."""
         unqualified = doc_id.partition("/")[2]
         hidden = any(doc_id.startswith(prefix) or unqualified.startswith(prefix) for prefix in self.hidden)
         return doc_id not in self.seen and not hidden
@@ -115,7 +115,7 @@ class ChunkedDocument:
 
 
 def fingerprint(digest: str) -> str:
-    """A hash that changes with the document and with the chunking."""
+    """Return a hash that changes with the document and with the chunking."""
     return sha256(f"{FORM}:{digest}".encode()).hexdigest()
 
 
@@ -146,7 +146,7 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
 
 
 def _label(title: str, headings: str, text: str) -> str:
-    """The title and the headings above the passage, without those that the beginning of the passage repeats."""
+    """Return the title and the headings above the passage, without those that the beginning of the passage repeats."""
     beginning = _plain(text[:LABEL_SEARCH_CHARS])
     labels = {_plain(heading): heading for heading in (title, *headings.split(HEADING_SEPARATOR))}
     return "\n".join(label for plain, label in labels.items() if plain and plain not in beginning)
@@ -240,7 +240,7 @@ class DocumentIntake:
     async def _changed(
         self, walked: Sequence[dtos.FoundDocument | dtos.LeftOut], *, is_new: bool
     ) -> tuple[deque[dtos.FoundDocument], Mapping[str, IndexedDocument]]:
-        """The documents to read, each id once, and the documents of the collection with their ids."""
+        """Return the documents to read, each id once, and the documents of the collection with their ids."""
         found = [document for document in walked if isinstance(document, dtos.FoundDocument)]
         for left in walked:
             if isinstance(left, dtos.LeftOut):
@@ -277,7 +277,7 @@ class DocumentIntake:
         return not (found.unchanged or is_ours or self._replaces_collection)
 
     def _with_final_id(self, found: dtos.FoundDocument, known: Mapping[str, IndexedDocument]) -> dtos.FoundDocument:
-        """The document with a qualified id if another origin has the plain one, or if it was stored with it before."""
+        """Return the document with a qualified id if another origin has the plain one, or if it was stored with it before."""
         if found.qualified is None:
             return found
         is_taken = self._progress.seen.get(found.doc_id, found.origin) != found.origin
@@ -293,7 +293,7 @@ def _is_same(found: dtos.FoundDocument, there: IndexedDocument) -> bool:
 
 
 def _take(rest: Iterator[dtos.FoundDocument | dtos.LeftOut], position: int) -> list[dtos.FoundDocument | dtos.LeftOut]:
-    """The next documents, fewer if they are large: some of them have their content in memory."""
+    """Return the next documents, fewer if they are large: some of them have their content in memory."""
     taken: list[dtos.FoundDocument | dtos.LeftOut] = []
     for entry in islice(rest, WALK_BATCH_DOCUMENTS):
         taken.append(entry)
@@ -414,7 +414,7 @@ class EmbeddedBatch:
 async def collect_mean(
     batches: AsyncGenerator[EmbeddedBatch, None],
 ) -> tuple[list[EmbeddedBatch], tuple[float, ...]]:
-    """The first batches with at least MEAN_PASSAGES passages together, and the mean of their vectors."""
+    """Return the first batches with at least MEAN_PASSAGES passages together, and the mean of their vectors."""
     first: list[EmbeddedBatch] = []
     passages = 0
     async for batch in batches:

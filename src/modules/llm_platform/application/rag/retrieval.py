@@ -78,7 +78,7 @@ class RetrievalService:
         self._indexed_with: tuple[float, str] | None = None  # expiry, and the embedder of the collection
 
     async def search(self, request: dtos.RagSearch) -> dtos.RagHits:
-        """One hit per document, with its best passage; at most `top_k` and MAX_TOP_K hits."""
+        """Return one hit per document, with its best passage; at most `top_k` and MAX_TOP_K hits."""
         found = await self.documents(request)
         hits = tuple(_hit(best.passage, best.score) for best, *_ in found.documents)
         return dtos.RagHits(hits=hits, query_cut=found.query_cut, degraded=found.degraded)
@@ -103,7 +103,7 @@ class RetrievalService:
         return FoundDocuments(documents[:top_k], query.cut, query.degraded)
 
     async def passages(self, request: dtos.RagSearch) -> FoundPassages:
-        """The best `top_k` passages, whichever documents they are of."""
+        """Return the best `top_k` passages, whichever documents they are of."""
         began = self._clock()
         query = await self._embed_query(request)
         found = await self._search_store(query, request, min(request.top_k or self._top_k, MAX_TOP_K))
@@ -111,7 +111,7 @@ class RetrievalService:
         return FoundPassages(found, query.cut, query.degraded)
 
     async def document(self, doc_id: str) -> list[dtos.Passage]:
-        """All passages of a document in order; empty if it is not indexed."""
+        """Return all passages of a document in order; empty if it is not indexed."""
         return await self._store.passages(self.collection, doc_id)
 
     async def titles(self, limit: int, origins: Container[str | None] | None = None) -> list[str]:
@@ -131,7 +131,7 @@ class RetrievalService:
         return list(found)
 
     async def describe(self) -> dtos.Collection:
-        """The collection. Raises VectorStoreConfigError, with the message of the store, if it does not exist."""
+        """Return the collection. Raises VectorStoreConfigError, with the message of the store, if it does not exist."""
         collection = await self._store.describe(self.collection)
         if collection is None:
             await self._store.lookup(self.collection, [])
@@ -186,7 +186,7 @@ class RetrievalService:
             )
 
     async def _collection_embedder(self) -> str:
-        """The embedder that made the collection; empty if it does not exist, which the search of the store reports."""
+        """Return the embedder that made the collection; empty if it does not exist, which the search of the store reports."""
         now = self._clock()
         if self._indexed_with is None or self._indexed_with[0] < now:
             collection = await self._store.describe(self.collection)

@@ -94,7 +94,7 @@ class Prompt:
 
 
 def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens: int = SOURCES_BUDGET_TOKENS) -> Prompt:
-    """The prompt for a report if the request has sub-questions, else for a short answer.
+    """Return the prompt for a report if the request has sub-questions, else for a short answer.
 
     The context and the sources are cut so that prompt and answer fit into `context_tokens`; the sources of a short answer
     also to `sources_tokens`, and to the passages that fit the question.
@@ -134,7 +134,7 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
 
 
 def _closing(request: SynthesisRequest) -> str:
-    """The text below the sources: a reminder, the reader's instructions as one line, then the question or questions."""
+    """Return the text below the sources: a reminder, the reader's instructions as one line, then the question or questions."""
     instructions = neutralised(one_line(request.instructions or ""))
     if not request.questions:
         wishes = f"\n{_ANSWER_INSTRUCTIONS}{instructions}" if instructions else ""
@@ -174,7 +174,7 @@ class NoAnswerReader:
         self._decided = False
 
     def feed(self, text: str) -> str:
-        """The part of the text so far that can be passed on."""
+        """Return the part of the text so far that can be passed on."""
         if self._decided:
             return text
         self._buffer += text
@@ -187,7 +187,7 @@ class NoAnswerReader:
         return self._with_fence(self._without_mark(is_complete=False))
 
     def finish(self) -> str:
-        """The rest of the buffer when the answer has ended."""
+        """Return the rest of the buffer when the answer has ended."""
         if self._decided:
             return ""
         text = self._with_fence(self._without_mark(is_complete=True))
@@ -195,7 +195,7 @@ class NoAnswerReader:
         return text or (self._fence + self._buffer.lstrip()) * self.answered
 
     def _with_fence(self, text: str) -> str:
-        """The text behind the opening line of its code fence; the sanitiser removes that later."""
+        """Return the text behind the opening line of its code fence; the sanitiser removes that later."""
         if not text:
             return ""
         fence, self._fence = self._fence, ""
@@ -219,7 +219,7 @@ class NoAnswerReader:
 
 
 def _may_become(marks: Sequence[str], text: str) -> bool:
-    """Whether more text may make the beginning of an answer one of the marks, or the end of an echo."""
+    """Return whether more text may make the beginning of an answer one of the marks, or the end of an echo."""
     start = text[:MAX_MARK_CHARS].casefold().replace(" ", "_").replace("-", "_").rstrip("*_")
     if any(mark.startswith(start) for mark in marks) or (marks is _MARKS and _UNDECIDED_MARK.fullmatch(text)):
         return True

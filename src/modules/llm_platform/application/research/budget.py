@@ -58,7 +58,7 @@ OUT_OF_MONEY = "max_cost_usd of {limit:g} does not reach for {stage}: raise it f
 
 
 def phase_end(phase: Phase, began: float, deadline: float) -> float:
-    """The time by which a phase must end, on the clock of `began` and `deadline`.
+    """Return the time by which a phase must end, on the clock of `began` and `deadline`.
 
     Writing and judging end early enough for the fallback writer to answer before the deadline; nothing follows the output.
     """
@@ -225,7 +225,7 @@ class Budget:
         self._spent_usd += self._usd(spent.prompt_tokens, spent.completion_tokens) if known is None else known
 
     def _usd(self, prompt_tokens: int, max_tokens: int) -> float:
-        """The maximum cost of one try; 0 if dollars are not limited."""
+        """Return the maximum cost of one try; 0 if dollars are not limited."""
         return self._price(prompt_tokens, max_tokens) if self._price and self.is_priced else 0.0
 
     def _calls_left(self, stage: LLMStage | None = None) -> float:
@@ -244,7 +244,7 @@ class Budget:
         return min(calls * self._usd(*self._call_tokens[stage]), MAX_RESERVED_SHARE * self._max_usd) if calls else 0.0
 
     def _may_fit_later(self, stage: LLMStage, usd: float) -> bool:
-        """Whether the call fits if each open call takes one try and costs nothing."""
+        """Return whether the call fits if each open call takes one try and costs nothing."""
         tries, dollars = (
             sum(reservation.tries - 1 for reservation in self._reservations),
             sum(reservation.usd for reservation in self._reservations),

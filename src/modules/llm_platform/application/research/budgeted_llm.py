@@ -47,7 +47,7 @@ class BudgetedLLM(ILLMProvider):
                     yield part
 
     async def _reserve(self, request: LLMRequest) -> tuple[LLMRequest, Reservation]:
-        """The request with the bounds of the budget, and its reservation."""
+        """Return the request with the bounds of the budget, and its reservation."""
         bounds: dict[str, int] = {}
         tokens = 0
         if self._budget.is_priced:
@@ -74,7 +74,7 @@ class BudgetedLLM(ILLMProvider):
 
 
 async def _next_part(parts: AsyncIterator[LLMStreamPart], until: float) -> LLMStreamPart | None:
-    """The next part, None at the end. Raises TimeoutError from `until` (event loop time) on."""
+    """Return the next part, None at the end. Raises TimeoutError from `until` (event loop time) on."""
     if asyncio.get_running_loop().time() >= until:
         raise TimeoutError
     async with deadline_at(until):
@@ -99,7 +99,7 @@ class _CallAccount:
             self.spent = part.spent if part.spent.calls else self._one_call(usage.prompt_tokens, usage.completion_tokens)
 
     def estimated(self) -> Spending:
-        """One call with its prompt and the tokens received so far."""
+        """Return one call with its prompt and the tokens received so far."""
         return self._one_call(prompt_tokens(self.request), count_tokens("".join(self.tokens)))
 
     def _one_call(self, prompt_tokens: int, completion_tokens: int) -> Spending:
@@ -108,5 +108,5 @@ class _CallAccount:
 
 
 def prompt_tokens(request: LLMRequest) -> int:
-    """An estimate of the tokens of a prompt."""
+    """Return an estimate of the tokens of a prompt."""
     return sum(count_tokens(message.content) + MESSAGE_TOKENS for message in request.messages)

@@ -75,5 +75,5 @@ class ResearchContext:
 
 
 def request_language(request: ResearchRequest) -> str | None:
-    """The language of the request, else of its question; None if unknown."""
+    """Return the language of the request, else of its question; None if unknown."""
     return request.language or detect(request.query)

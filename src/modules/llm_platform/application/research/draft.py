@@ -68,7 +68,7 @@ class SourceChecks:
             self._reading.read_cited(cited_numbers(text))
 
     def being_read(self) -> frozenset[int]:
-        """The sources whose pages will replace their excerpts."""
+        """Return the sources whose pages will replace their excerpts."""
         return self._reading.being_read() if self._reading is not None else frozenset()
 
     def check_early(self, sentences: Sequence[AnswerSentence]) -> list[tuple[str, Citation]]:
@@ -134,7 +134,7 @@ class Draft:
         return self._known.added if self._known else tuple(self._completer.added)
 
     def has_sentence(self) -> bool:
-        """Whether the text has a finished sentence."""
+        """Return whether the text has a finished sentence."""
         text = self.text.strip()
         return ends_sentence(text) or len(sentence_spans(text, self._checks.language)) > 1
 
@@ -218,10 +218,10 @@ class Draft:
             self._early.add(checked)
 
     def _key(self) -> Hashable:
-        """All that the checked text depends on."""
+        """Return all that the checked text depends on."""
         return "".join(self._written), self._first_sources, self._checks.language, self.lacks_markers
 
 
 def cited_numbers(text: str) -> set[int]:
-    """The numbers in the markers of a sanitised text."""
+    """Return the numbers in the markers of a sanitised text."""
     return {number for _, _, number in render_markers(text)}

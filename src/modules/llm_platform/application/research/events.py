@@ -125,7 +125,7 @@ class ModelProgressed(_Event, frozen=True):
         )
 
     def describe(self) -> str:
-        """One line for a person who waits."""
+        """Return one line for a person who waits."""
         if self.phase == "reading":
             return f"{self.model} reads {self.prompt_tokens:,} tokens of prompt, {self.elapsed_s:.0f} s so far"
         speed = f", {self.tokens_per_s:g} a second" if self.tokens_per_s else ""

@@ -105,7 +105,7 @@ class FollowUps:
         await self._turns.set(owner_key(owner, request_id), dtos.StoredTurns(turns=()), 0.0)
 
     async def turns_before(self, request: dtos.ResearchRequest, owner: str) -> dtos.StoredTurns | None:
-        """The conversation of the request; None if it has none.
+        """Return the conversation of the request; None if it has none.
 
         Raises PreviousResearchNotFoundError if the earlier research is not stored for this owner, and there is no history.
         """
@@ -186,7 +186,7 @@ class FollowUps:
         )
 
     def _is_affordable(self, request: dtos.ResearchRequest, prompt: LLMRequest) -> bool:
-        """Whether the limits of a report leave this call and one for its text."""
+        """Return whether the limits of a report leave this call and one for its text."""
         if request.max_llm_calls is not None and request.max_llm_calls < MIN_CALLS:
             return False
         if request.max_cost_usd is None:
@@ -196,12 +196,12 @@ class FollowUps:
 
 
 def owner_key(owner: str, request_id: str) -> str:
-    """The cache key of what is stored of a research run: another owner never finds it."""
+    """Return the cache key of what is stored of a research run: another owner never finds it."""
     return f"{owner} {request_id}"  # an owner contains no space
 
 
 def is_part_of_context(request: dtos.ResearchRequest) -> bool:
-    """Whether the question belongs to the text sent with it: it was taken from there, or names nothing itself."""
+    """Return whether the question belongs to the text sent with it: it was taken from there, or names nothing itself."""
     if not request.context:
         return False
     language = request_language(request) or DEFAULT_LANGUAGE
@@ -209,7 +209,7 @@ def is_part_of_context(request: dtos.ResearchRequest) -> bool:
 
 
 def within_limits(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.ResearchRequest:
-    """The request as its question was understood, with what is left of its limits."""
+    """Return the request as its question was understood, with what is left of its limits."""
     changes: dict[str, object] = {"query": follow_up.query, "previous_id": None, "history": ()}
     if request.max_llm_calls is not None:
         changes["max_llm_calls"] = max(0, request.max_llm_calls - follow_up.spent.calls)
@@ -232,7 +232,7 @@ def describing(follow_up: FollowUp, emit: EmitEvent, egress_log: EgressLog) -> E
 
 
 def planned(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
-    """The plan of the understood question, as that of the question that was asked."""
+    """Return the plan of the understood question, as that of the question that was asked."""
     return plan.model_copy(
         update={
             "query": follow_up.asked,
@@ -279,7 +279,7 @@ def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], 
 
 
 def _excerpt(message: str) -> str:
-    """The beginning and the end of a message, where it says what it wants."""
+    """Return the beginning and the end of a message, where it says what it wants."""
     if len(message) > MAX_READ_CHARS:
         message = f"{message[:MAX_READ_CHARS // 2]}{MIDDLE_CUT}{message[-MAX_READ_CHARS // 2:]}"
     return neutralised(message)
@@ -288,7 +288,7 @@ def _excerpt(message: str) -> str:
 def parse_standalone(
     text: str, question: str, turns: Sequence[dtos.Turn], language: str, message: str = ""
 ) -> str | None:
-    """The standalone question in a model's answer; None if there is none that can be used.
+    """Return the standalone question in a model's answer; None if there is none that can be used.
 
     It must not refer to what was said before, must share a word with the question or the turns, and must be a query: an
     earlier answer may contain orders.
@@ -305,7 +305,7 @@ def parse_standalone(
 
 
 def _marked(line: str) -> str:
-    """The question behind the mark; empty without the mark."""
+    """Return the question behind the mark; empty without the mark."""
     head, _, rest = line[:MAX_LINE_CHARS].replace("：", ":", 1).partition(":")
     return one_line(rest).strip(_AROUND) if head.strip(_AROUND).casefold().startswith(_MARK) else ""
 
@@ -332,7 +332,7 @@ def _stored_turns(
 
 
 def _kept(turns: Sequence[dtos.Turn]) -> tuple[dtos.Turn, ...]:
-    """The first turn, which opens the topic, and the last ones: MAX_STORED_TURNS of them."""
+    """Return the first turn, which opens the topic, and the last ones: MAX_STORED_TURNS of them."""
     return tuple(turns) if len(turns) <= dtos.MAX_STORED_TURNS else (turns[0], *turns[1 - dtos.MAX_STORED_TURNS :])
 
 

@@ -36,13 +36,13 @@ class JudgeTrial:
 
 
 def labelled_pairs() -> list[LabelledPair]:
-    """The pairs that come with the package."""
+    """Return the pairs that come with the package."""
     rows = files(citations).joinpath("labelled_pairs.jsonl").read_text(encoding="utf-8").splitlines()
     return [LabelledPair(**json.loads(row)) for row in rows]
 
 
 async def try_judge(judge: ICitationJudge, pairs: Sequence[LabelledPair]) -> JudgeTrial:
-    """The verdicts on all pairs. Raises the errors of the judge."""
+    """Return the verdicts on all pairs. Raises the errors of the judge."""
     by_words: list[Verdict] = []
     by_judge: list[Verdict] = []
     missing = 0
@@ -61,7 +61,7 @@ async def try_judge(judge: ICitationJudge, pairs: Sequence[LabelledPair]) -> Jud
 
 
 def _checked(pair: LabelledPair) -> tuple[Citation, CitedClaim]:
-    """What the words say of a pair, and what a judge is shown of it."""
+    """Return what the words say of a pair, and what a judge is shown of it."""
     source = Source(index=1, title=pair.title, url="https://example.org/", text=pair.source)
     answer = f"{pair.sentence} [1]"
     citation = CitationChecker([source], pair.language).check(answer).citations[-1]

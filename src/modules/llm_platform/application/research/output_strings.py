@@ -33,7 +33,7 @@ class OutputStrings:
         self._checker = CitationChecker(self._sources, self._language)
 
     def cleaned(self, value: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-        """The object with clean texts; None with the errors if that does not fit the schema any more."""
+        """Return the object with clean texts; None with the errors if that does not fit the schema any more."""
         if foreign := list(self._foreign_addresses(value, "$")):
             return None, foreign
         for adds_markers in (True, False):  # a short or fixed text may have no room for a marker
@@ -64,7 +64,7 @@ class OutputStrings:
         return self._without_unsupported(text) if render_markers(text) else text
 
     def _without_unsupported(self, text: str) -> str:
-        """The text without the markers of sources whose sentences in the answer say nothing of the kind."""
+        """Return the text without the markers of sources whose sentences in the answer say nothing of the kind."""
         citations = self._checker.check(text).citations
         supported = {citation.source_index for citation in citations if citation.verdict != "unsupported"}
         judged = {citation.source_index for citation in citations}
@@ -75,7 +75,7 @@ class OutputStrings:
         return renumber_markers(text, kept)
 
     def _foreign_addresses(self, value: Any, place: str) -> Iterator[str]:
-        """The places of texts that are an address which no source has."""
+        """Yield the places of texts that are an address which no source has."""
         if isinstance(value, dict):
             for key, member in value.items():
                 yield from self._foreign_addresses(member, f"{place}.{key}" if key in self._own else f"{place}.*")
@@ -91,7 +91,7 @@ class OutputStrings:
 
 
 def _evidence(response: ResearchResponse) -> tuple[Source, ...]:
-    """The cited sources with the sentences that cite them in place of their texts."""
+    """Return the cited sources with the sentences that cite them in place of their texts."""
     sentences: defaultdict[int, list[str]] = defaultdict(list)
     for citation in response.citations:
         if citation.verdict != "unsupported":

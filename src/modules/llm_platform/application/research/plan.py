@@ -149,7 +149,7 @@ def _report_request(question: str, language: str, other_than: Sequence[str]) -> 
 
 
 def parse_questions(text: str, question: str, language: str) -> list[str]:
-    """The questions of a model's answer, in any of its formats.
+    """Return the questions of a model's answer, in any of its formats.
 
     A plain line (`Sure, here they are:`) counts only if it shares a content word with the question.
     """
@@ -158,12 +158,12 @@ def parse_questions(text: str, question: str, language: str) -> list[str]:
 
 
 def shares_content_word(text: str, question: str, language: str) -> bool:
-    """Whether the two texts share a content word, in any inflection."""
+    """Return whether the two texts share a content word, in any inflection."""
     return not _stems(text, language).isdisjoint(_stems(question, language))
 
 
 def _covers(sub_question: str, question: str, language: str) -> bool:
-    """Whether the sub-question shares a content word with each part of the question, in any inflection."""
+    """Return whether the sub-question shares a content word with each part of the question, in any inflection."""
     parts = [part for part in _CLAUSE.split(question) if content_words(part, language)]
     return all(shares_content_word(sub_question, part, language) for part in parts)
 
@@ -183,7 +183,7 @@ def usable_plan(stored: ResearchPlan | None, question: str) -> ResearchPlan | No
 
 
 def decompose_question(question: str, language: str) -> list[str]:
-    """The question, its parts, then aspects of its topic."""
+    """Return the question, its parts, then aspects of its topic."""
     topic = content_words(question, language)
     parts = [part.strip(" ?？.!") for part in _AND.split(question)]
     parts = [_with_topic(part, topic, language) for part in parts if len(content_words(part, language)) >= 1]
@@ -212,13 +212,13 @@ def aspect_questions(question: str, language: str) -> list[str]:
 
 
 def _is_question(part: str, language: str) -> bool:
-    """Whether the part starts with a function word, as questions do, and has content words."""
+    """Return whether the part starts with a function word, as questions do, and has content words."""
     first, *rest = words(part) or [""]
     return bool(rest) and first in stop_words(language) and bool(content_words(part, language))
 
 
 def content_words(text: str, language: str) -> list[str]:
-    """The words without the stop words, as written."""
+    """Return the words without the stop words, as written."""
     stops = stop_words(language)
     return [
         word.strip(_QUOTES).rstrip(_ENDS)
@@ -228,7 +228,7 @@ def content_words(text: str, language: str) -> list[str]:
 
 
 def _with_topic(part: str, topic: Sequence[str], language: str) -> str:
-    """The part, with words of the topic if it has a single content word."""
+    """Return the part, with words of the topic if it has a single content word."""
     own = content_words(part, language)
     missing = [word for word in topic if word not in part]
     return part if len(own) > 1 or not missing else " ".join([part, *missing[:3]])
@@ -278,14 +278,14 @@ def distinct_questions(
     *,
     written: Iterable[str],
 ) -> tuple[str, ...]:
-    """The questions that a QuestionSelector accepts."""
+    """Return the questions that a QuestionSelector accepts."""
     selected = QuestionSelector(language, written=written, taken=taken, limit=limit)
     selected.add_all(questions)
     return tuple(selected.items)
 
 
 def is_query(question: str, written: Iterable[str]) -> bool:
-    """Whether a question of a model, an engine or a store may be searched for.
+    """Return whether a question of a model, an engine or a store may be searched for.
 
     Providers accept it (valid length, visible characters, encodable as UTF-8), and its addresses, operators and bangs stand in
     one of the texts that the reader wrote.
@@ -299,6 +299,6 @@ def is_query(question: str, written: Iterable[str]) -> bool:
 
 
 def _content_key(question: str, language: str) -> frozenset[str]:
-    """The words without stop words: questions with equal keys find the same."""
+    """Return the words without stop words: questions with equal keys find the same."""
     found = frozenset(words(question)) or frozenset(question.split())  # emoji alone are a query too
     return found - stop_words(language) or found

@@ -173,7 +173,7 @@ class QuickResearch:
         context.emit(events.Done(request_id=context.request_id, response=response))
 
     async def _gather_beside(self, run: _QuickRun, planned: Plan, earlier: tuple[Source, ...]) -> SearchResults:
-        """The results of the searches. A shallow one makes none if the earlier sources answer the question."""
+        """Return the results of the searches. A shallow one makes none if the earlier sources answer the question."""
         context = run.context
         if not earlier or context.follow_up is None:
             return await self._gather(run, planned)
@@ -200,7 +200,7 @@ class QuickResearch:
         return planned
 
     async def _cached_plan(self, context: ResearchContext) -> Plan:
-        """The cached plan of the same question, or a new one; a degraded plan is not cached."""
+        """Return the cached plan of the same question, or a new one; a degraded plan is not cached."""
         question, language = context.request.query, context.language
         if self._plans is None or self._planner is None or self._options.plan_ttl_s <= 0:
             return await plan(question, language, self._planner)
@@ -235,7 +235,7 @@ class QuickResearch:
             return gathered + SearchResults((), (Degraded.of("search/suggested", error),), len(replacements))
 
     async def _read(self, run: _QuickRun, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-        """The sources with the pages that could be read in time, and what the writer reads of them."""
+        """Return the sources with the pages that could be read in time, and what the writer reads of them."""
         pages = await run.reads.collect([source.url for source in sources if source.text_kind == "snippet"])
         return read_pages.with_pages(sources, pages)
 
@@ -273,8 +273,8 @@ class QuickResearch:
         return self._options.results_per_search if run.context.request.depth == "shallow" else MAX_SOURCES
 
     def _question_to_write(self, context: ResearchContext) -> str:
-        """The question that stands by itself. Quotes are selected for it as it was asked: the sources are on its topic, and the
-        words of the topic would outweigh those of the question.
+        """Return the question that stands by itself. Quotes are selected for it as it was asked: the sources are on its
+        topic, and the words of the topic would outweigh those of the question.
         """
         follow_up = context.follow_up
         is_quoted = (
@@ -326,6 +326,6 @@ class QuickResearch:
 
 
 def _planned_before(context: ResearchContext) -> Plan | None:
-    """The searches that the model planned when it read a follow-up question; the cost is counted there."""
+    """Return the searches that the model planned when it read a follow-up question; the cost is counted there."""
     follow_up = context.follow_up
     return Plan(follow_up.questions, by_model=True) if follow_up and follow_up.questions else None

@@ -43,7 +43,7 @@ class ReadOptions:
     seconds: float | None = None
 
     def page_limit(self, context: ResearchContext) -> int:
-        """How many pages this research run may read."""
+        """Return how many pages this research run may read."""
         for wish in (context.request.pages, self.pages):
             if wish is not None:
                 return wish
@@ -110,8 +110,8 @@ class PageReads:
         self._start([url for url in urls if is_web_url(url)][: max(0, count)], self.limit)
 
     async def collect(self, urls: Sequence[str]) -> Mapping[str, ReadPage]:
-        """The pages that are read in time, by canonical address. The next best replaces one that cannot be read; a late one
-        is read on.
+        """Return the pages that are read in time, by canonical address. The next best replaces one that cannot be read; a
+        late one is read on.
         """
         until = self._now() + self._left
         while self.limit:
@@ -138,11 +138,11 @@ class PageReads:
             pass
 
     def being_read(self) -> Collection[str]:
-        """The canonical addresses of the pages that are being read."""
+        """Return the canonical addresses of the pages that are being read."""
         return [address for address, task in self._tasks.items() if not task.done()]
 
     def read(self) -> Mapping[str, ReadPage]:
-        """The pages that are read by now, by canonical address."""
+        """Return the pages that are read by now, by canonical address."""
         done = ((address, task.result()) for address, task in self._tasks.items() if task.done())
         return {address: page for address, page in done if page is not None}
 
@@ -213,7 +213,7 @@ class SourcesBeingRead:
         self._reads.go_on(self._unread(cited))
 
     def being_read(self) -> frozenset[int]:
-        """The sources of which only the excerpt is known, while their pages are being read."""
+        """Return the sources of which only the excerpt is known, while their pages are being read."""
         addresses = self._reads.being_read()
         snippets = (source for source in self._sources if addresses and source.text_kind == "snippet")
         return frozenset(source.index for source in snippets if canonical_url(source.url) in addresses)
@@ -228,7 +228,7 @@ class SourcesBeingRead:
         return [source.url for source in self._sources if source.index in cited and source.text_kind == "snippet"]
 
     def take_pages(self) -> tuple[Source, ...]:
-        """The sources with the pages that are read by now: the same tuple while there is no new one."""
+        """Return the sources with the pages that are read by now: the same tuple while there is no new one."""
         pages = self._reads.read()
         if len(pages) > self._taken:
             self._taken = len(pages)
@@ -237,8 +237,8 @@ class SourcesBeingRead:
 
 
 def _ranked(page: Page, question: str, language: str, in_prompt: bool) -> ReadPage:
-    """The page with the passages that fit the question, where it is long. Made as pages arrive, so that the prompt need not
-    wait for all of them.
+    """Return the page with the passages that fit the question, where it is long. Made as pages arrive, so that the prompt
+    need not wait for all of them.
     """
     size = count_tokens(page.text)
     if size > MAX_STORED_TOKENS:
@@ -248,7 +248,7 @@ def _ranked(page: Page, question: str, language: str, in_prompt: bool) -> ReadPa
 
 
 def with_page(source: Source, read: ReadPage | None) -> Source:
-    """The source with the text of its page, unless it has one already."""
+    """Return the source with the text of its page, unless it has one already."""
     if read is None or source.text_kind != "snippet":
         return source
     published = source.published or read.page.published
@@ -260,7 +260,7 @@ def with_page(source: Source, read: ReadPage | None) -> Source:
 def with_pages(
     sources: tuple[Source, ...], pages: Mapping[str, ReadPage]
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-    """The sources with the texts of their pages, those first, and what a writer reads of them. Numbered anew."""
+    """Return the sources with the texts of their pages, those first, and what a writer reads of them. Numbered anew."""
     if not pages:
         return sources, sources
     page_of = {source.index: pages.get(canonical_url(source.url)) for source in sources}

@@ -43,7 +43,7 @@ class ResearchResult:
 def build_response(
     result: ResearchResult, *, fallback: str, latency_s: float, egress_log: EgressLog | None = None
 ) -> dtos.ResearchResponse:
-    """The answer, with the sources that its text cites under their numbers."""
+    """Return the answer, with the sources that its text cites under their numbers."""
     written = result.written
     synthesis = written.synthesis if written else dtos.Synthesis(text="", synthesizer=fallback, answered=False)
     cited = written.checked.cited if written else frozenset()
@@ -100,7 +100,7 @@ def _cited_pages(written: WrittenAnswer) -> int:
 
 
 def _suggestions(result: ResearchResult) -> Iterable[str]:
-    """What engines suggest, then the parts of the question; a report has a section on each of these."""
+    """Return what engines suggest, then the parts of the question; a report has a section on each of these."""
     suggested = chain.from_iterable(answer.suggestions for answer in result.gathered.answers)
     return suggested if result.request.depth == "report" else chain(suggested, result.planned.questions)
 
@@ -108,8 +108,8 @@ def _suggestions(result: ResearchResult) -> Iterable[str]:
 def related_questions(
     suggested: Iterable[str], language: str, asked: Sequence[str], correction: str = ""
 ) -> tuple[str, ...]:
-    """The first MAX_RELATED of untrusted questions that a reader may ask next, and that find something else than those `asked`
-    and their `correction` by an engine.
+    """Return the first MAX_RELATED of untrusted questions that a reader may ask next, and that find something else than
+    those `asked` and their `correction` by an engine.
 
     A text with an address, HTML, markers or control characters is left out: a click asks what it says.
     """
@@ -130,7 +130,7 @@ def spending_of(metadata: dtos.ResearchMetadata) -> Spending:
 def add_spending(
     metadata: dtos.ResearchMetadata, spent: Spending, sent: Iterable[Sent] = ()
 ) -> dtos.ResearchMetadata:
-    """The metadata with what another stage spent and sent."""
+    """Return the metadata with what another stage spent and sent."""
     total = spending_of(metadata) + spent
     return metadata.model_copy(update={**total.metadata(), "sent_to": merge_sent((*metadata.sent_to, *sent))})
 
@@ -140,13 +140,13 @@ def _is_changed(citation: dtos.Citation) -> bool:
 
 
 def nothing_found_text(depth: dtos.Depth, language: str) -> str:
-    """The text of an answer without results; for a shallow research run it suggests a deep one."""
+    """Return the text of an answer without results; for a shallow research run it suggests a deep one."""
     messages = messages_for(language)
     return messages.nothing_found if depth != "shallow" else f"{messages.nothing_found} {messages.go_deeper}"
 
 
 def short_message_response(message: dtos.ShortMessage, request_id: str, language: str) -> dtos.ResearchResponse:
-    """The answer to a message that is too short to search for: it says what can be asked."""
+    """Return the answer to a message that is too short to search for: it says what can be asked."""
     return dtos.ResearchResponse(
         query=message.query,
         depth=message.depth,

@@ -18,7 +18,7 @@ INLINE_CHARS: Final = 30_000  # all sources together; longer ones are searched i
 
 
 def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
-    """The earlier sources that match the question, best first, each at most MAX_RESULT_CHARS long."""
+    """Return the earlier sources that match the question, best first, each at most MAX_RESULT_CHARS long."""
     short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in follow_up.sources]
     query = follow_up.query
     scores = {source.index: keyword_score(query, query, source.title, source.text, language) for source in short}
@@ -27,7 +27,7 @@ def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
 
 
 async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: str) -> bool:
-    """Whether sentences of the sources answer the question, as asked and as understood. Never for the latest news.
+    """Return whether sentences of the sources answer the question, as asked and as understood. Never for the latest news.
 
     Both readings count: the topic alone fits the sources of an earlier answer on it.
     """

@@ -53,12 +53,12 @@ class SearchResults:
 
 
 def providers_of(answer: dtos.WebSearchResponse) -> tuple[str, ...]:
-    """The names of the providers; two if documents and the web were searched together."""
+    """Return the names of the providers; two if documents and the web were searched together."""
     return tuple(name for name in answer.provider.split(PROVIDER_SEPARATOR) if name)
 
 
 def wants_latest(question: str) -> bool:
-    """Whether the question asks for the latest information and names no time."""
+    """Return whether the question asks for the latest information and names no time."""
     return bool(_WANTS_LATEST.search(question)) and not _NAMES_TIME.search(question)
 
 
@@ -104,7 +104,7 @@ async def search_latest_first(request: dtos.WebSearchRequest, search: IWebSearch
 
 
 def _request_count(answer: dtos.WebSearchResponse) -> int:
-    """The requests to providers that this answer took."""
+    """Return the requests to providers that this answer took."""
     return 0 if answer.cached else max(1, len(providers_of(answer)))
 
 
@@ -134,7 +134,7 @@ def _collect(
 
 
 def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[dtos.WebSearchResultItem]:
-    """The best `limit` results by reciprocal rank fusion; of equal canonical URLs the one with the longest text."""
+    """Return the best `limit` results by reciprocal rank fusion; of equal canonical URLs the one with the longest text."""
     scores: dict[str, float] = {}
     best: dict[str, dtos.WebSearchResultItem] = {}
     for answer in answers:
@@ -149,7 +149,7 @@ def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[
 
 
 def fuse_answers(request: dtos.WebSearchRequest, answers: Sequence[dtos.WebSearchResponse]) -> dtos.WebSearchResponse:
-    """One answer of several providers to the same request. Of equal ranks, that of the first provider stands first."""
+    """Return one answer of several providers to the same request. Of equal ranks, that of the first provider stands first."""
     first = answers[0]
     names = dict.fromkeys(name for answer in answers for name in providers_of(answer))  # the web may fail over to documents
     return dtos.WebSearchResponse(
@@ -190,7 +190,7 @@ def _text_kind(item: RawResult) -> TextKind:
 
 
 def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
-    """The raw results in the order of the sources, with the texts that quotes point into."""
+    """Return the raw results in the order of the sources, with the texts that quotes point into."""
     by_url = {result.url: result for result in raw}
     found = (by_url[source.url] for source in sources)
     return tuple(

@@ -79,7 +79,7 @@ Output the whole JSON object again, corrected."""
 
 
 def output_seconds(request: ResearchRequest, timeout_s: float) -> float:
-    """The seconds of a research run that are kept free for its structured answer."""
+    """Return the seconds of a research run that are kept free for its structured answer."""
     return min(timeout_s * OUTPUT_SHARE, OUTPUT_MAX_S) if request.output_schema is not None else 0.0
 
 
@@ -119,7 +119,7 @@ class StructuredOutput:
     async def add_to(
         self, response: ResearchResponse, request: ResearchRequest, *, has_sources: bool, until: float
     ) -> ResearchResponse:
-        """The response with its `output`. Where the schema is not filled, `degraded` names `output`.
+        """Return the response with its `output`. Where the schema is not filled, `degraded` names `output`.
 
         `until` is event loop time. The calls are within what the response leaves of the limits of the request.
         """
@@ -169,7 +169,7 @@ class StructuredOutput:
         filling.note(reason)
 
     def _budget(self, response: ResearchResponse, request: ResearchRequest, until: float) -> Budget:
-        """What is left of the limits of the request. One in dollars has a price, or the request was refused."""
+        """Return what is left of the limits of the request. One in dollars has a price, or the request was refused."""
         budget = Budget(
             max_llm_calls=request.max_llm_calls, max_cost_usd=request.max_cost_usd, deadline=until, price=self._price
         )
@@ -247,7 +247,7 @@ def read_output(
 
 
 def _bounded(value: Any, levels: int = MAX_LEVELS) -> Any:
-    """The value with null for numbers that JSON does not have, and for what lies deeper than `levels`."""
+    """Return the value with null for numbers that JSON does not have, and for what lies deeper than `levels`."""
     if isinstance(value, dict | list) and not levels:
         return None
     if isinstance(value, dict):

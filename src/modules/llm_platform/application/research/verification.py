@@ -114,7 +114,7 @@ async def verify(
 def claims_to_judge(
     verification: Verification, answer: str, language: str, sources: Sequence[Source], checked: CheckedAnswer
 ) -> dict[int, CitedClaim]:
-    """What the judge is asked about, by the place of the citation."""
+    """Return what the judge is asked about, by the place of the citation."""
     claims = claims_of(answer, language) if checked.citations else {}
     titles = {source.index: source.title for source in sources}
     of_citations = (
@@ -127,7 +127,7 @@ def claims_to_judge(
 def claim_to_judge(
     verification: Verification, claim: str, citation: Citation, titles: Mapping[int, str]
 ) -> CitedClaim | None:
-    """What the judge is asked about a citation; None where it can add nothing. `titles` are those of the sources."""
+    """Return what the judge is asked about a citation; None where it can add nothing. `titles` are those of the sources."""
     if (verification.doubted_only and citation.verdict == "supported") or not can_be_judged(citation, claim):
         return None
     return CitedClaim(claim=claim, quote=citation.quote, title=titles.get(citation.source_index, ""))
@@ -136,7 +136,7 @@ def claim_to_judge(
 def _judged(
     citations: Sequence[Citation], asked: Mapping[int, CitedClaim], verdicts: Mapping[int, ModelVerdict | None]
 ) -> tuple[Citation, ...]:
-    """The citations with the verdicts of the judge, as far as there are any."""
+    """Return the citations with the verdicts of the judge, as far as there are any."""
     return tuple(
         apply_model_verdict(citation, asked[position].claim, verdict)
         if (verdict := verdicts.get(position))
@@ -303,7 +303,7 @@ def _claim_digest(claim: CitedClaim) -> str:
 def build_request(
     question: str, claims: Sequence[CitedClaim], context_tokens: int
 ) -> tuple[LLMRequest, tuple[int, ...]]:
-    """The request, and the indexes of the claims that fit into it; the prompt numbers them from 1."""
+    """Return the request, and the indexes of the claims that fit into it; the prompt numbers them from 1."""
     question_line = one_line(question)[:MAX_QUESTION_CHARS]
     answer_tokens = min(ANSWER_TOKENS + ANSWER_TOKENS_PER_CLAIM * min(len(claims), MAX_CLAIMS), context_tokens // 2)
     room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(RULES) - count_tokens(question_line)
@@ -319,7 +319,7 @@ def build_request(
 
 
 def _fitting(claims: Sequence[CitedClaim], room: int) -> tuple[int, ...]:
-    """The indexes of the first claims that fit into `room` tokens, without those that are too long."""
+    """Return the indexes of the first claims that fit into `room` tokens, without those that are too long."""
     short = [position for position, claim in enumerate(claims) if len(claim.claim) + len(claim.quote) <= MAX_PAIR_CHARS]
     short = short[:MAX_CLAIMS]
     ends = accumulate(count_tokens(_line(position, claims[position])) + 1 for position in short)
@@ -333,7 +333,7 @@ def _line(number: int, claim: CitedClaim) -> str:
 
 
 def parse_verdicts(text: str, count: int) -> list[ModelVerdict | None]:
-    """The verdicts on claims 1 to `count`; None without a row or with contradicting rows."""
+    """Return the verdicts on claims 1 to `count`; None without a row or with contradicting rows."""
     found: dict[int, set[ModelVerdict]] = {}
     rows = [verdict for row in read_rows(text) for verdict in _read_row(row)]
     for number, verdict in rows or _read_lines(strip_reasoning(text)):
@@ -343,7 +343,7 @@ def parse_verdicts(text: str, count: int) -> list[ModelVerdict | None]:
 
 
 def _read_row(row: Row) -> Iterator[tuple[int, ModelVerdict]]:
-    """The verdict of a row. Only the cell after the number counts: later cells may repeat the prompt."""
+    """Yield the verdict of a row. Only the cell after the number counts: later cells may repeat the prompt."""
     if not isinstance(row, Mapping):
         yield from _read_pair(row[0], row[1])
         return

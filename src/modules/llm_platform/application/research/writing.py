@@ -183,7 +183,7 @@ async def _verified(
     *,
     is_fallback: bool,
 ) -> Verified:
-    """The verdicts of the judge. A reader of a stream has the whole text by now: only verdicts are waited for.
+    """Return the verdicts of the judge. A reader of a stream has the whole text by now: only verdicts are waited for.
 
     The fallback's text is not judged; what was asked about the writer's before it is paid for.
     """
@@ -269,7 +269,7 @@ async def _synthesize(request: WritingRequest, output: Draft) -> tuple[Synthesis
 
 
 async def _cut(request: WritingRequest, output: Draft, spent: Spending) -> Synthesis | None:
-    """The synthesis of a writer that was stopped; None if its text has no finished sentence."""
+    """Return the synthesis of a writer that was stopped; None if its text has no finished sentence."""
     if request.writer is request.fallback:
         return None
     await output.finish()
@@ -297,7 +297,7 @@ async def _stream(request: WritingRequest, writer: ISynthesizer, output: Draft) 
 
 
 async def _fall_back(request: WritingRequest, output: Draft, reason: str, spent: Spending) -> Synthesis:
-    """The fallback's text; `spent` is the cost of the writer before it."""
+    """Return the fallback's text; `spent` is the cost of the writer before it."""
     output.reset(reason)
     synthesis = await _stream(request, request.fallback, output)
     return synthesis.model_copy(update={"spent": spent + synthesis.spent})

@@ -55,7 +55,7 @@ class _AnswerRun:
     fallback: ISynthesizer | None
 
     def at(self, share: float) -> float:
-        """The time when this share has passed."""
+        """Return the time when this share has passed."""
         return self.began + share * (self.deadline - self.began)
 
 
@@ -77,7 +77,7 @@ class AnswerService:
         self._judge = judge
 
     async def answer(self, question: RagQuestion, *, use_fallback: bool = False) -> RagAnswer:
-        """The answer, within AnswerOptions.timeout_s and before the deadline of the caller if it has one.
+        """Return the answer, within AnswerOptions.timeout_s and before the deadline of the caller if it has one.
 
         The context comes first, the index adds documents up to `top_k`. If both are empty, the answer says so; if one of
         them failed, its error is raised: an error of embedders, vector stores or pages. If the model fails, its error is
@@ -132,7 +132,7 @@ class AnswerService:
         collected.passages += new[:count]
 
     def _nothing_found(self, run: _AnswerRun, collected: answering.CollectedContext) -> RagAnswer:
-        """The answer that nothing was found. Raises the error if something failed: the result is unknown then."""
+        """Return the answer that nothing was found. Raises the error if something failed: the result is unknown then."""
         if collected.errors:
             raise next((error for error in collected.errors if error.retryable), collected.errors[0])
         return RagAnswer(

@@ -194,7 +194,7 @@ class DoctorService:
         )
 
     async def _working_engines(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
-        """The enabled engines of the instance that answer a search."""
+        """Return the enabled engines of the instance that answer a search."""
         tried = check.on[:MAX_ENGINES_TRIED]
         if not tried:
             return []

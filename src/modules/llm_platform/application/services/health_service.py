@@ -57,7 +57,7 @@ class HealthService:
         self._checked_at = 0.0
 
     async def check(self) -> dtos.HealthReport:
-        """The report, at most ten seconds old, within 0.8 s. Never raises; concurrent callers share one check."""
+        """Return the report, at most ten seconds old, within 0.8 s. Never raises; concurrent callers share one check."""
         if self._report is not None and self._clock() - self._checked_at < REPORT_TTL_S:
             return self._report
         report, _ = await self._checks.run("check", self._check_all)
@@ -111,7 +111,7 @@ class HealthService:
 
 
 def _with_circuit(component: dtos.ComponentHealth, circuit: ICircuit | None) -> dtos.ComponentHealth:
-    """The component, unhealthy while its circuit is open; the error of a failed check says more than the circuit."""
+    """Return the component, unhealthy while its circuit is open; the error of a failed check says more than the circuit."""
     if circuit is None or circuit.state != "open" or component.status == "unhealthy":
         return component
     detail = CIRCUIT_OPEN.format(failures=circuit.failures)

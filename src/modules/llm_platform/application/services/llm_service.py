@@ -49,7 +49,7 @@ class LLMService:
         self.replacements = dict(replacements or {})
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        """The complete answer. Raises an LLMException if no model answers."""
+        """Return the complete answer. Raises an LLMException if no model answers."""
         provider = self._configured()
         began = time.perf_counter()
         try:
@@ -87,7 +87,7 @@ class LLMService:
             await self._turns.set(owner_key(owner, response_id), kept, KEPT_TURNS_S)
 
     async def kept_turns(self, owner: str, response_id: str) -> tuple[ChatMessage, ...]:
-        """The turns up to this answer. Raises PreviousResearchNotFoundError."""
+        """Return the turns up to this answer. Raises PreviousResearchNotFoundError."""
         kept = await self._turns.get(owner_key(owner, response_id)) if self._turns is not None else None
         if kept is None:
             raise PreviousResearchNotFoundError
@@ -100,7 +100,7 @@ class LLMService:
 
 
 def _of_user(request: LLMRequest) -> LLMRequest:
-    """The request with the service's own temperature, unless the user names one: ours suits the prompts of stages."""
+    """Return the request with the service's own temperature, unless the user names one: ours suits the prompts of stages."""
     return request if "temperature" in request.model_fields_set else request.model_copy(update={"temperature": None})
 
 

@@ -24,7 +24,7 @@ class PageService(IPageReader):
         self._clock = clock
 
     async def read(self, url: str) -> Page:
-        """The page. Raises only the page errors of `domain.exceptions`."""
+        """Return the page. Raises only the page errors of `domain.exceptions`."""
         began = self._clock()
         try:
             page = await self._reader.read(url)

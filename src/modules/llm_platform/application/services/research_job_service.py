@@ -206,7 +206,7 @@ class ResearchJobService:
         return dtos.ResearchThreadPage(threads=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
     async def thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
-        """The thread of a research run. Raises ResearchNotFoundError."""
+        """Return the thread of a research run. Raises ResearchNotFoundError."""
         return _found(await self._store_of(research_id).thread(owner, research_id))
 
     async def rename_thread(self, research_id: str, title: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
@@ -225,7 +225,7 @@ class ResearchJobService:
         return found
 
     async def get(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
-        """The research, with its answer or problem when it has ended. Raises ResearchNotFoundError."""
+        """Return the research, with its answer or problem when it has ended. Raises ResearchNotFoundError."""
         return _found(await self._store_of(research_id).get(owner, research_id))
 
     async def list(
@@ -252,12 +252,12 @@ class ResearchJobService:
         return await self.get(research_id, owner=owner)
 
     async def has_events(self, research_id: str, *, owner: str = "", after: int = 0) -> bool:
-        """Whether there is, or will be, an event after number `after`. Raises ResearchNotFoundError."""
+        """Return whether there is, or will be, an event after number `after`. Raises ResearchNotFoundError."""
         page = _found(await self._store_of(research_id).events(owner, research_id, after, 1))
         return bool(page.events) or not page.is_last
 
     async def stored_events(self, research_id: str, *, owner: str = "") -> Sequence[dtos.JobEvent]:
-        """The events that are stored now. Raises ResearchNotFoundError."""
+        """Return the events that are stored now. Raises ResearchNotFoundError."""
         store, found = self._store_of(research_id), list[dtos.JobEvent]()
         while True:
             page = _found(await store.events(owner, research_id, found[-1].number if found else 0, EVENTS_AT_ONCE))
@@ -289,7 +289,7 @@ class ResearchJobService:
                         await changed.wait()
 
     async def _with_turns(self, request: ResearchRequest, owner: str) -> ResearchRequest:
-        """The request with the conversation that it continues. Raises PreviousResearchNotFoundError."""
+        """Return the request with the conversation that it continues. Raises PreviousResearchNotFoundError."""
         before = await self._research.turns_before(request, owner=owner)
         return request.model_copy(update={"history": before.turns}) if before else request
 
@@ -312,14 +312,14 @@ class ResearchJobService:
 
 
 def _found(result: Found | None) -> Found:
-    """What the store returned. None or False: it has no such research."""
+    """Return what the store returned. None or False: it has no such research."""
     if not result:
         raise exceptions.ResearchNotFoundError
     return result
 
 
 def _plain_request(request: ResearchRequest) -> ResearchRequest:
-    """The request without the fields that an endpoint added, and without files, which are never stored."""
+    """Return the request without the fields that an endpoint added, and without files, which are never stored."""
     return ResearchRequest.model_validate(
         request.model_dump(include=set(ResearchRequest.model_fields) - {"files"}, exclude_unset=True)
     )

@@ -242,7 +242,7 @@ class _Attempt:
         return self._progress.step or ""
 
     async def _is_end_stored(self, writing: asyncio.Task[None]) -> bool:
-        """Whether the research has ended in the store. An end that is known is waited for: it was paid for."""
+        """Return whether the research has ended in the store. An end that is known is waited for: it was paid for."""
         if self._has_ended:
             await asyncio.wait([writing], timeout=END_TIMEOUT_S)
         return writing.done() and writing.exception() is None
@@ -322,7 +322,7 @@ class _Attempt:
             await self._retrying(lambda: self._store.renew(self._job, self._options.lease_s))
 
     async def _retrying(self, write: Callable[[], Awaitable[Result]]) -> Result:
-        """The result of the write, tried again while the store cannot be used."""
+        """Return the result of the write, tried again while the store cannot be used."""
         for _ in range(STORE_RETRIES):
             try:
                 return await write()

@@ -106,7 +106,7 @@ class ResearchService:
         parts.reporter.check(request)
 
     def _parts_of(self, request: dtos.ResearchRequest) -> ResearchParts:
-        """The parts for the model that the request names, else for all. Raises LLMRequestError for another model."""
+        """Return the parts for the model that the request names, else for all. Raises LLMRequestError for another model."""
         if request.model is None and not request.files:
             return self._parts
         if request.model is not None and request.model not in self._variants.models:
@@ -139,7 +139,7 @@ class ResearchService:
         on_event: Callable[[research_events.ResearchEvent], None] | None = None,
         is_stored: bool = False,
     ) -> dtos.ResearchResponse:
-        """The answer. Raises the AppException after which nothing was left to answer from.
+        """Return the answer. Raises the AppException after which nothing was left to answer from.
 
         `on_event` is called with each event before the last. `owner`: who may request the stored sources; `source` finds
         them for the same owner only. `is_stored`: the caller stores the answer; else the sources of a run over files of the
@@ -186,7 +186,7 @@ class ResearchService:
                 )
 
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
-        """The sub-questions of a report, for review; the edited ones go into `plan` of a request.
+        """Return the sub-questions of a report, for review; the edited ones go into `plan` of a request.
 
         Raises PreviousResearchNotFoundError, LLMRequestError for a model that is not configured.
         """
@@ -212,11 +212,11 @@ class ResearchService:
         await self._parts.reporter.planner.accept(request, questions)
 
     async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:
-        """The sub-questions accepted last for this question in this language; None if there are none."""
+        """Return the sub-questions accepted last for this question in this language; None if there are none."""
         return await self._parts.reporter.planner.accepted(request)
 
     async def source(self, request_id: str, index: int, *, owner: str = "") -> dtos.HeldSource:
-        """The stored text of one source of a finished research.
+        """Return the stored text of one source of a finished research.
 
         Raises SourceNotHeldError if it is no longer stored, or belongs to another owner.
         """
@@ -227,7 +227,7 @@ class ResearchService:
         return source
 
     async def stored_sources(self, request_id: str, *, owner: str = "") -> dtos.StoredSources | None:
-        """The stored texts of a research run of this process; None if they are no longer stored."""
+        """Return the stored texts of a research run of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
 
     async def forget(self, request_id: str, *, owner: str = "") -> None:
@@ -244,7 +244,7 @@ class ResearchService:
         return await self._follow_ups.turns_before(request, owner)
 
     async def stored_answer(self, request_id: str, *, owner: str = "") -> str:
-        """What is kept of an answer for questions that follow it. Raises PreviousResearchNotFoundError."""
+        """Return what is kept of an answer for questions that follow it. Raises PreviousResearchNotFoundError."""
         return await self._follow_ups.stored_answer(owner, request_id)
 
     async def _stored_sources(self, owner: str, request_id: str) -> dtos.StoredSources | None:
@@ -348,7 +348,7 @@ async def _with_output(
     *,
     has_sources: bool,
 ) -> research_events.Done:
-    """The last event, with the output where the request has a schema. `asked` has its limits as they were sent."""
+    """Return the last event, with the output where the request has a schema. `asked` has its limits as they were sent."""
     if parts.output is None or asked.output_schema is None:
         return done
     until = parts.reporter.end(context) if asked.depth == "report" else parts.quick.end(context)
@@ -359,7 +359,7 @@ async def _with_output(
 
 
 def _naming_files(done: research_events.Done, request: dtos.ResearchRequest) -> research_events.Done:
-    """The answer with the names of the files, and without a topic: nothing of such a run is stored by topic."""
+    """Return the answer with the names of the files, and without a topic: nothing of such a run is stored by topic."""
     files = tuple(file.name for file in request.files)
     metadata = done.response.metadata.model_copy(update={"files": files, "topic": None})
     return done.model_copy(update={"response": done.response.model_copy(update={"metadata": metadata})})

@@ -71,13 +71,13 @@ class SiteScope:
         self._excluded = [*map(UrlPattern, request.exclude_paths)], [*map(UrlPattern, request.exclude_domains)]
 
     def is_on_site(self, url: str) -> bool:
-        """Whether the host is that of the site or below it, at the usual port or that of the first page."""
+        """Return whether the host is that of the site or below it, at the usual port or that of the first page."""
         parts = urlsplit(url)
         host = (parts.hostname or "").removeprefix("www.")
         return (host == self._host or host.endswith(f".{self._host}")) and parts.port in self._ports
 
     def admits(self, url: str) -> bool:
-        """Whether a page with this address is read."""
+        """Return whether a page with this address is read."""
         parts = urlsplit(url)
         if len(url) > MAX_LINK_CHARS or not (self._allows_external or self.is_on_site(url)):
             return False
@@ -139,7 +139,7 @@ class _Crawl:
         return self._scope.is_on_site(hop) if url == self._root else self._scope.admits(hop)
 
     async def _follow(self, level: Sequence[str]) -> list[str]:
-        """The new addresses that the pages of a level link to."""
+        """Return the new addresses that the pages of a level link to."""
         following: list[str] = []
         for url in level:
             linked = self._outcomes.get(url)
@@ -172,7 +172,7 @@ class _Crawl:
         return new
 
     def _ranked(self, links: Sequence[dtos.PageLink]) -> Sequence[dtos.PageLink]:
-        """The links, those with words of the instructions first."""
+        """Return the links, those with words of the instructions first."""
         if not self._wanted:
             return links
         return sorted(links, key=lambda link: -len(self._wanted.intersection(passage_words(_words_of(link)).indices)))

@@ -35,16 +35,16 @@ class StoreService:
         self._folder_indexes = folder_indexes
 
     async def topics(self) -> tuple[StoredTopic, ...]:
-        """The stored topics, newest first."""
+        """Return the stored topics, newest first."""
         return await self._store.topics()
 
     async def show(self, selector: str) -> tuple[StoredTopic, tuple[StoredEntry, ...]]:
-        """A topic and its entries. Raises TopicNotFoundError."""
+        """Return a topic and its entries. Raises TopicNotFoundError."""
         topic = await self._topic(selector)
         return topic, await self._store.entries(topic.name)
 
     async def report(self, selector: str) -> ResearchResponse:
-        """The latest stored report of a topic. Raises TopicNotFoundError, also if no report of it is stored."""
+        """Return the latest stored report of a topic. Raises TopicNotFoundError, also if no report of it is stored."""
         topic = await self._topic(selector)
         stored = await self._store.values(Topic(name=topic.name, query=topic.query), "answers", StoredReport)
         for stored_report in sorted(stored, key=lambda report: report.finished_at, reverse=True):

@@ -47,7 +47,7 @@ class WebSearchService(IWebSearchProvider):
         self._log_queries = log_queries
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        """The results that can be opened. Raises only the web search errors of `domain.exceptions`."""
+        """Return the results that can be opened. Raises only the web search errors of `domain.exceptions`."""
         began = self._clock()
         try:
             answer = _cleaned(await self._provider.search(request))
@@ -69,7 +69,7 @@ class WebSearchService(IWebSearchProvider):
         return answer
 
     async def search_multi(self, requests: Sequence[WebSearchRequest]) -> list[WebSearchResponse | AppException]:
-        """One answer or error for each request, in order; at most MAX_CONCURRENT_SEARCHES at a time."""
+        """Return one answer or error for each request, in order; at most MAX_CONCURRENT_SEARCHES at a time."""
         slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
 
         async def one(request: WebSearchRequest) -> WebSearchResponse | AppException:
@@ -103,7 +103,7 @@ class WebSearchService(IWebSearchProvider):
 
 
 def _cleaned(answer: WebSearchResponse) -> WebSearchResponse:
-    """The answer without what no reader should get: a caller's own provider, or a site, may write anything.
+    """Return the answer without what no reader should get: a caller's own provider, or a site, may write anything.
 
     Results that cannot be opened are dropped; addresses lose their credentials, and texts their control characters.
     """

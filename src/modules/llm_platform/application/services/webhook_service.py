@@ -40,7 +40,7 @@ NO_SECRET: Final = (
 
 
 def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """The header webhook-signature: one signature for each secret."""
+    """Return the header webhook-signature: one signature for each secret."""
     signed = b"%s.%d.%s" % (message_id.encode(), timestamp, body)
     digests = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
@@ -123,7 +123,7 @@ class WebhookService:
         return await self._sender.send(delivery.url, headers, body)
 
     def _next(self, delivery: WebhookDelivery, reply: WebhookReply) -> tuple[WebhookStatus, float]:
-        """The state after an attempt, and the seconds until the next one."""
+        """Return the state after an attempt, and the seconds until the next one."""
         if reply.is_delivered:
             return "delivered", 0.0
         if reply.is_final or delivery.attempt > len(self._delays_s):
@@ -133,7 +133,7 @@ class WebhookService:
 
 
 def payload(delivery: WebhookDelivery) -> bytes:
-    """The JSON that is sent. The answer is not part of it: only the caller's API key can read it."""
+    """Return the JSON that is sent. The answer is not part of it: only the caller's API key can read it."""
     job = delivery.job
     data = job.model_dump(mode="json", include={"id", "status", "query", "depth", "created_at", "finished_at"})
     data["location"] = f"/research/{job.id}"

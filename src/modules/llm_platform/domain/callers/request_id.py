@@ -12,7 +12,7 @@ _REQUEST_ID: Final = re.compile(REQUEST_ID_PATTERN)
 
 
 def new_request_id() -> str:
-    """An identifier that cannot be guessed: it gives access to the stored sources."""
+    """Return an identifier that cannot be guessed: it gives access to the stored sources."""
     return secrets.token_hex(16)
 
 

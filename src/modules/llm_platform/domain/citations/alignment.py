@@ -62,7 +62,7 @@ class SourceText:
         return detect(self.text[:MAX_LANGUAGE_CHARS])
 
     def facts_of(self, span: Span) -> TextFacts:
-        """The facts of a passage or sentence, read once for all claims that are compared with it."""
+        """Return the facts of a passage or sentence, read once for all claims that are compared with it."""
         facts = self._facts.get(span)
         if facts is None:
             facts = self._facts[span] = TextFacts(self.text[slice(*span)], self._stop_words)
@@ -88,7 +88,7 @@ class SourceText:
         return normalize(self.title)
 
     def sentences_with(self, word: str) -> int:
-        """The sentences that hold the word or another form of it, as bits."""
+        """Return the sentences that hold the word or another form of it, as bits."""
         known = self._related.get(word)
         if known is None:
             known = self._related[word] = self._related_sentences(word)
@@ -105,11 +105,11 @@ class SourceText:
         return found
 
     def knows(self, word: str, written: str) -> bool:
-        """Whether the source has the word anywhere, or spells out its initials."""
+        """Return whether the source has the word anywhere, or spells out its initials."""
         return bool(self.sentences_with(word)) or (written.isupper() and self._spells_out(written))
 
     def known_share(self, claim: Claim) -> float:
-        """The share of the weight of a claim's words that the source has."""
+        """Return the share of the weight of a claim's words that the source has."""
         known = sum(word.weight for word in claim.words if word.is_content and self.knows(word.key, word.written))
         return known / claim.total if claim.total else 0.0
 
@@ -122,7 +122,7 @@ class SourceText:
         return re.search(rf"\b{full}", self.text, re.IGNORECASE) is not None
 
     def best_passage(self, claim: Claim) -> Passage | None:
-        """The passage that shares most with the claim; None where no sentence shares a word with it."""
+        """Return the passage that shares most with the claim; None where no sentence shares a word with it."""
         masks = _Masks([self.sentences_with(word.key) if word.is_content else 0 for word in claim.words])
         if not masks.all_words:
             return None
@@ -161,7 +161,7 @@ class SourceText:
 
 
 def prepare(text: str, title: str, language: str) -> SourceText:
-    """The source with this text. Its sentences do not depend on other sources, which pages replace in any order."""
+    """Return the source with this text. Its sentences do not depend on other sources, which pages replace in any order."""
     text = text[:MAX_TEXT_CHARS]
     spans: list[Span] = []
     for start, end in each_sentence(text, language):
@@ -173,7 +173,7 @@ def prepare(text: str, title: str, language: str) -> SourceText:
 
 
 def _positions(bits: int) -> Sequence[int]:
-    """The places of the bits that are set, lowest first."""
+    """Return the places of the bits that are set, lowest first."""
     if bits < 1 << 8:
         return _positions_in_byte(bits)
     octets = enumerate(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
@@ -207,7 +207,7 @@ class _Masks(dict[int, int]):
         return mask
 
     def ranked(self, worth: Callable[[int], float]) -> list[int]:
-        """The RANKED_SENTENCES with the words that are worth most, the first of equal ones first."""
+        """Return the RANKED_SENTENCES with the words that are worth most, the first of equal ones first."""
         alike: dict[int, int] = {}  # the sentences that hold the same words, by these
         for bit, sentences in self._with_words:
             for mask, those in list(alike.items()):
@@ -244,7 +244,7 @@ class _Worths(dict[int, float]):
 
 
 def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
-    """The sentences of each word, as bits, and the words by their first letters.
+    """Return the sentences of each word, as bits, and the words by their first letters.
 
     Most runs of characters between blanks occur again, so each run is read once.
     """
@@ -265,7 +265,7 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list
 
 
 def _keys(run: str) -> tuple[str, ...]:
-    """The folded words in a run between blanks; also the parts of a joined one, and the bigrams of an unspaced one."""
+    """Return the folded words in a run between blanks; also the parts of a joined one, and the bigrams of an unspaced one."""
     bare = run.strip(_AROUND_A_WORD)
     if bare.isalnum() and bare.isascii():
         return (bare.lower(),)
@@ -285,7 +285,7 @@ _KEYS: Final = Memoized(_keys, max_entries=MEMOIZED_RUNS)
 
 
 def _readable_spans(text: str, start: int, end: int) -> list[Span]:
-    """One sentence, or the pieces of a list without full stops."""
+    """Return one sentence, or the pieces of a list without full stops."""
     if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
         return [(start, end)] if end > start else []
     spans = []

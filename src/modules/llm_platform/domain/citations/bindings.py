@@ -23,8 +23,8 @@ _STATEMENT_END = re.compile(r"[.!?;:]")
 
 
 def is_act_of_another(claim: Claim, sentence: TextFacts) -> bool:
-    """Whether the sentence goes on after the subject of the claim, and has the rest of the claim in a subordinate clause:
-    "Ina Berg was elected" of "Ina Berg opened the meeting, in which Ole Hansen was elected".
+    """Return whether the sentence goes on after the subject of the claim, and has the rest of the claim in a subordinate
+    clause: "Ina Berg was elected" of "Ina Berg opened the meeting, in which Ole Hansen was elected".
 
     "Ina Berg, who opened the meeting, was elected" and "Ina Berg opened the meeting and was elected" say it of her.
     """
@@ -50,7 +50,7 @@ def is_act_of_another(claim: Claim, sentence: TextFacts) -> bool:
 
 
 def _has_break(sentence: TextFacts, begin: int, end: int) -> bool:
-    """Whether a comma or the like stands before either word, or the end of a statement between them."""
+    """Return whether a comma or the like stands before either word, or the end of a statement between them."""
     text = sentence.text.replace("’", "'")
     found = [word.span() for word in WORD_WITH_APOSTROPHE.finditer(text)]
     if len(found) != len(sentence.folded):
@@ -80,6 +80,6 @@ def is_of_another_entry(claim: Claim, position: int, sentence: TextFacts) -> boo
 
 
 def named_in(text: str) -> frozenset[str]:
-    """The folded names of program parts and options, and the words of code."""
+    """Return the folded names of program parts and options, and the words of code."""
     words = identifiers_in(text) + [word for code in _CODE.findall(text) for word in WORD.findall(code)]
     return frozenset(fold(word).removesuffix("()") for word in words)

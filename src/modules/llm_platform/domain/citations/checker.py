@@ -109,7 +109,7 @@ class CitationChecker:
         ]
 
     def find_source(self, sentence: AnswerSentence) -> int | None:
-        """The source that supports a statement best, or None. Only those that know most of its words are tried."""
+        """Return the source that supports a statement best, or None. Only those that know most of its words are tried."""
         self._prepare(self._sources)
         claim = self._claim(sentence.claim)
         known = [(source.known_share(claim), -number) for number, source in self._prepared.items()]
@@ -120,7 +120,7 @@ class CitationChecker:
         return -number if score >= MIN_FOUND_SCORE else None
 
     def _support(self, sentence: AnswerSentence, number: int) -> float:
-        """The score of a source that supports a sentence, 0 for one below MIN_FOUND_SCORE."""
+        """Return the score of a source that supports a sentence, 0 for one below MIN_FOUND_SCORE."""
         if not sentence.cells:
             return support_of(self._claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
         judgement = self._judgement(sentence, number)[1]
@@ -154,14 +154,14 @@ class CitationChecker:
         return self.is_statement(sentence) and self._judgement(sentence, number)[1].verdict == "supported"
 
     def _cited(self, text: AnswerText) -> set[int]:
-        """The numbers of the sources that a text cites, which are prepared."""
+        """Return the numbers of the sources that a text cites, which are prepared."""
         named = [sentence.cited for sentence in text.sentences] + [behind.numbers for behind in text.trailing]
         cited = {number for numbers in named for number in numbers if number in self._sources}
         self._prepare(cited)
         return cited
 
     def _judgement(self, sentence: AnswerSentence, number: int) -> tuple[Span, Judgement]:
-        """The quote and the verdict of a prepared source."""
+        """Return the quote and the verdict of a prepared source."""
         texts = tuple((cell.text, cell.with_heads) for cell in sentence.cells_for(number))
         key = (sentence.claim, texts, number)
         if key not in self._judged:
@@ -198,12 +198,12 @@ class CitationChecker:
 
 
 def _verdict_on(source: Source, judgement: Judgement) -> Verdict:
-    """An excerpt of a page that neither says nor contradicts a sentence tells nothing about the page."""
+    """Return an excerpt of a page that neither says nor contradicts a sentence tells nothing about the page."""
     is_open = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
     return "unchecked" if is_open else judgement.verdict
 
 
 @cache
 def _catalogue_messages(language: str) -> frozenset[str]:
-    """The messages of the application, which need no source."""
+    """Return the messages of the application, which need no source."""
     return frozenset(astuple(messages_for(language)))

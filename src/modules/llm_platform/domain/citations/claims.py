@@ -182,7 +182,7 @@ class TextFacts:
         )
 
     def counts(self, noun: str | None) -> bool:
-        """Whether a number word stands before this noun or figure."""
+        """Return whether a number word stands before this noun or figure."""
         words, known = self.folded, number_words()
         return any(noun in words[at + 1 : at + COUNT_REACH] for at, word in enumerate(words) if word in known)
 
@@ -194,7 +194,7 @@ def identifiers_in(text: str) -> list[str]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether a word is of a script without blanks between words."""
+    """Return whether a word is of a script without blanks between words."""
     return _UNSPACED_START.match(word) is not None
 
 
@@ -204,7 +204,7 @@ Words = Memoized[tuple[FoundWord, ...]]
 
 @cache
 def _words_of_runs(stop_words: frozenset[str], capitals_name: bool) -> tuple[Words, Words]:
-    """The words of each run of characters between blanks: of the first run of a claim, and of later ones.
+    """Return the words of each run of characters between blanks: of the first run of a claim, and of later ones.
 
     Most runs occur again, so each is read once.
     """
@@ -241,7 +241,7 @@ def _words_of(
 
 
 def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[FoundWord, ...]:
-    """The words to compare in one match of WORD, each with its offset: its parts where it is joined."""
+    """Return the words to compare in one match of WORD, each with its offset: its parts where it is joined."""
     written = _POSSESSIVE.sub("", written).replace("’", "'")
     folded = fold(written)
     if not folded:

@@ -76,7 +76,7 @@ class MarkerCompleter:
         return line if begins_line else last.start
 
     def _marker(self, sentence: AnswerSentence) -> tuple[int, str] | None:
-        """The marker that a sentence gets, and where; None if it has one, needs none, or no source supports it."""
+        """Return the marker that a sentence gets, and where; None if it has one, needs none, or no source supports it."""
         if sentence.cited or not self._checker.is_statement(sentence):
             return None
         at = _position_of_marker(self._pending, sentence)

@@ -87,7 +87,7 @@ class FactComparison:
         return self._source.facts_of(self._source.spans[sentence])
 
     def is_any_changed(self) -> bool:
-        """Whether the source has another number, unit, date, name or identifier where it says the same, or denies it."""
+        """Return whether the source has another number, unit, date, name or identifier where it says the same, or denies it."""
         return (
             self._is_any_number_changed()
             or has_other_date(self.claim.facts.dated, self.facts.dated)
@@ -96,13 +96,13 @@ class FactComparison:
         )
 
     def is_act_of_another(self) -> bool:
-        """Whether each sentence that has most of the claim says it of another subject."""
+        """Return whether each sentence that has most of the claim says it of another subject."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
         alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
         return all(is_act_of_another(self.claim, self._facts_of(sentence)) for sentence in (best, *alike))
 
     def is_word_replaced(self) -> bool:
-        """Whether the claim copies a sentence of the passage but for a word or two in the place of others."""
+        """Return whether the claim copies a sentence of the passage but for a word or two in the place of others."""
         claim, passage = self.claim, self.passage
         for sentence in passage.sentences:
             missing = (claim.content & ~passage.masks[sentence]).bit_count()
@@ -147,7 +147,7 @@ class FactComparison:
         )
 
     def _has_other_unit(self, reading: Reading, unit: str) -> bool:
-        """Whether the passage has the number with other units only."""
+        """Return whether the passage has the number with other units only."""
         mine, text = unit_of(unit), self.facts.text
         if not mine or not self._has_here(reading):
             return False
@@ -184,7 +184,7 @@ class FactComparison:
         return any(is_name_replaced(self.claim, position, self._facts_of(sentence)) for sentence in sentences)
 
     def _confirming_sentences(self, position: int, has_it: Callable[[TextFacts], bool] | None = None) -> list[int]:
-        """The sentences that share most of the clause around a fact, or no sentence where one of them has the fact.
+        """Return the sentences that share most of the clause around a fact, or no sentence where one of them has the fact.
 
         The whole claim is tried too.
         """
@@ -241,7 +241,7 @@ def _is_other_name(written: str, folded: str, keys: Sequence[str]) -> bool:
 
 
 def is_name_replaced(claim: Claim, position: int, facts: TextFacts) -> bool:
-    """Whether the source has another name beside the word that stands beside the claim's name at `position`."""
+    """Return whether the source has another name beside the word that stands beside the claim's name at `position`."""
     if not position and not claim.capitals_name:
         return False  # a German sentence may begin with any word
     keys, folded, articles = claim.keys, facts.folded, load_words("connectives", "articles")
@@ -260,7 +260,7 @@ Replaced = tuple[list[str], list[str]]  # the content words of the claim, and th
 
 
 def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
-    """What a claim that copies a sentence has in the place of other words, as written; empty for one that is no copy."""
+    """Return what a claim that copies a sentence has in the place of other words, as written; empty for one that is no copy."""
     mine, theirs = claim.facts.folded, sentence.folded
     if len(set(mine).difference(theirs)) > MAX_REPLACING_WORDS or mine == theirs:
         return []
@@ -282,7 +282,7 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
 
 
 def _is_other_word(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether both have words here, and none of `theirs` is in the claim's `words`."""
+    """Return whether both have words here, and none of `theirs` is in the claim's `words`."""
     own, other = [word.casefold() for word in mine], [word.casefold() for word in theirs]
     return bool(own and other) and not any(is_form_of_any(word, words) or is_related(word, own) for word in other)
 
@@ -308,7 +308,7 @@ def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
 
 
 def is_denied(claim: Claim, sentence: TextFacts) -> bool:
-    """Whether only one of the two denies the same predicate, or one has a word where the other has its opposite."""
+    """Return whether only one of the two denies the same predicate, or one has a word where the other has its opposite."""
     mine, theirs = claim.denied_words, sentence.denied_words
     if has_opposite(_without(mine, claim.keys), _without(theirs, sentence.folded)) or _is_negated_copy(claim, sentence):
         return True
@@ -320,7 +320,7 @@ def is_denied(claim: Claim, sentence: TextFacts) -> bool:
 
 
 def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
-    """Whether the sentence has nearly all content words of the claim, and one negator more or less."""
+    """Return whether the sentence has nearly all content words of the claim, and one negator more or less."""
     if count_negators(claim.facts.folded) % 2 == count_negators(sentence.folded) % 2:
         return False
     mine = [word for word, content in zip(claim.facts.folded, claim.facts.content, strict=True) if content]

@@ -22,7 +22,7 @@ _ALSO_VERBS = frozenset({"may", "march"})  # months only where they are capitali
 
 
 def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
-    """The sentences of a sanitised answer without their markers, by the offsets that citations have."""
+    """Return the sentences of a sanitised answer without their markers, by the offsets that citations have."""
     return {
         (sentence.start, sentence.end): html.unescape(sentence.claim)
         for sentence in read_answer(answer, language).sentences
@@ -30,7 +30,7 @@ def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
 
 
 def can_be_judged(citation: Citation, claim: str) -> bool:
-    """Whether a model can add something: there is a quote, and it does not support the claim word for word."""
+    """Return whether a model can add something: there is a quote, and it does not support the claim word for word."""
     if not citation.quote.strip() or not claim.strip():
         return False
     return citation.verdict != "supported" or normalize(claim) not in normalize(citation.quote)
@@ -48,10 +48,10 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
 
 
 def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
-    """The highest verdict that a model may give: supported for a claim that its words support, and for one without figures,
-    dates and identifiers. One that its words found partial, or could not compare, may be supported where the quote has all
-    of these. One that they found unsupported may be where the quote has exactly the same ones in the same order: then the
-    change that the words found is none of these.
+    """Return the highest verdict that a model may give: supported for a claim that its words support, and for one without
+    figures, dates and identifiers. One that its words found partial, or could not compare, may be supported where the quote
+    has all of these. One that they found unsupported may be where the quote has exactly the same ones in the same order:
+    then the change that the words found is none of these.
     """
     if word_verdict == "supported":
         return "supported"
@@ -67,7 +67,7 @@ def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdi
 
 
 def within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
-    """Whether all verdicts of models are within the limits of `apply_model_verdict`; false for made-up ones."""
+    """Return whether all verdicts of models are within the limits of `apply_model_verdict`; false for made-up ones."""
     of_models = [citation for citation in citations if citation.checked_by == "model"]
     claims = claims_of(answer, language) if of_models else {}
     return all(_is_within(citation, claims.get((citation.start, citation.end))) for citation in of_models)

@@ -44,7 +44,7 @@ def weights() -> Weights:
 
 
 def features_of(compared: FactComparison) -> Features:
-    """The features of a claim and the passage that fits it best."""
+    """Return the features of a claim and the passage that fits it best."""
     claim = compared.claim
     return Features(
         grams=_shared_grams(claim.facts.normalized, compared.facts.normalized),
@@ -65,13 +65,13 @@ def probability(features: Sequence[float]) -> float:
 
 
 def _weakest_clause(claim: Claim, matched: int) -> float:
-    """The lowest share of matched content words in a clause of the claim; short clauses do not count."""
+    """Return the lowest share of matched content words in a clause of the claim; short clauses do not count."""
     clauses = [claim.content & clause for clause in claim.clauses]
     long = [clause for clause in clauses if clause.bit_count() >= MIN_CLAUSE_WORDS] or [claim.content]
     return min((clause & matched).bit_count() / clause.bit_count() for clause in long)
 
 
 def _shared_grams(words: str, text: str) -> float:
-    """The share of the runs of four characters of `words` that `text` has; both are normalized."""
+    """Return the share of the runs of four characters of `words` that `text` has; both are normalized."""
     runs = [words[at : at + GRAM_CHARS] for at in range(len(words) - GRAM_CHARS + 1)]
     return sum([run in text for run in runs]) / len(runs) if runs else 0.0

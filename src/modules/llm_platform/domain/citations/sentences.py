@@ -67,7 +67,7 @@ class AnswerSentence:
     cells: tuple[TableCell, ...] = ()
 
     def cells_for(self, number: int) -> tuple[TableCell, ...]:
-        """The cells that a source is cited for: those with its marker where several have one, else all."""
+        """Return the cells that a source is cited for: those with its marker where several have one, else all."""
         return tuple(cell for cell in self.cells if number in cell.cited) or self.cells
 
     @property
@@ -99,7 +99,7 @@ class AnswerText:
 def read_answer(
     answer: str, language: str, added: Collection[int] = (), blocks: BlockTracker | None = None
 ) -> AnswerText:
-    """The sentences, without headings, code and lines without a word, and their markers.
+    """Return the sentences, without headings, code and lines without a word, and their markers.
 
     `added` are the offsets of the markers of the platform; `blocks` is the state of the Markdown before the text, which is
     changed.
@@ -113,7 +113,7 @@ def read_answer(
 
 
 def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
-    """The sentences, those that are rows of a table with their cells."""
+    """Return the sentences, those that are rows of a table with their cells."""
     rows: list[tuple[int, int, list[str]]] = []  # the end of each line, where its text begins, and the heads of its table
     before, heads = "", list[str]()
     for found in LINE.finditer(answer):
@@ -131,7 +131,7 @@ def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[Answer
 
 
 def _cell_places(row: str) -> list[Span]:
-    """The parts between the bars of a row, which may begin and end with one."""
+    """Return the parts between the bars of a row, which may begin and end with one."""
     bars = [found.start() for found in _BAR.finditer(row)]
     begin, end = len(row) - len(row.lstrip()), len(row.rstrip())
     first, last = [] if begin in bars[:1] else [begin - 1], [] if end - 1 in bars[-1:] else [end]
@@ -139,7 +139,7 @@ def _cell_places(row: str) -> list[Span]:
 
 
 def _cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[TableCell, ...]:
-    """The cells of the row between two places of the answer, without its head, which is the first one."""
+    """Return the cells of the row between two places of the answer, without its head, which is the first one."""
     row = answer[start:end]
     head, *cells = _cell_places(row)
     marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
@@ -160,7 +160,7 @@ def _cell_with_heads(row: str, position: Span) -> str:
 
 
 def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
-    """The text with everything but prose blanked, at the same offsets, and its markers.
+    """Return the text with everything but prose blanked, at the same offsets, and its markers.
 
     Empty lines separate the blocks, in the place of list markers and blanked lines.
     """
@@ -209,7 +209,7 @@ def _mask_code(code: re.Match[str]) -> str:
 
 
 def _in_table_rows(masked: str, spans: list[Span]) -> list[Span]:
-    """The spans, those of one table row joined."""
+    """Return the spans, those of one table row joined."""
     joined: list[Span] = []
     for start, end in spans:
         if joined and "\n" not in masked[joined[-1][0] : end] and "|" in masked[joined[-1][0] : end]:
@@ -249,7 +249,7 @@ class _Reader:
         return self._text
 
     def _markers_of(self, span: Span, until: int, position: int) -> tuple[list[Marker], list[Marker]]:
-        """The markers in and directly behind a sentence, and those in lines of their own below it."""
+        """Return the markers in and directly behind a sentence, and those in lines of their own below it."""
         own: list[Marker] = []
         alone: list[Marker] = []
         for at in range(position, len(self._markers)):

@@ -67,7 +67,7 @@ class CitedPage:
 
 
 def cited_text(response: ResearchResponse, style: CitationStyle) -> str:
-    """The text of an answer with its citations in a style, and the list of the sources that it cites."""
+    """Return the text of an answer with its citations in a style, and the list of the sources that it cites."""
     text, references = response.synthesis, reference_list(response, style)
     if style != "numbered":
         labels = _labels(cited_pages(response), _STYLES[style].label)
@@ -76,7 +76,7 @@ def cited_text(response: ResearchResponse, style: CitationStyle) -> str:
 
 
 def reference_list(response: ResearchResponse, style: CitationStyle) -> str:
-    """The list of the sources that the text cites, as a section: by number, or by title; empty without sources."""
+    """Return the list of the sources that the text cites, as a section: by number, or by title; empty without sources."""
     pages = cited_pages(response)
     if not pages:
         return ""
@@ -87,7 +87,7 @@ def reference_list(response: ResearchResponse, style: CitationStyle) -> str:
 
 
 def cited_pages(response: ResearchResponse) -> list[CitedPage]:
-    """The sources that the text cites, by number."""
+    """Return the sources that the text cites, by number."""
     published = {raw.url: raw.published for raw in response.raw_results or ()}
     return [
         CitedPage(
@@ -107,7 +107,7 @@ def _in_text(numbers: Sequence[int], labels: Mapping[int, str]) -> str:
 
 
 def _labels(pages: Sequence[CitedPage], label: Callable[[str, CitedPage], str]) -> dict[int, str]:
-    """What stands for each source in the text: its short title, or as much as tells it from the others."""
+    """Return what stands for each source in the text: its short title, or as much as tells it from the others."""
     named: dict[int, str] = {}
     for name in (_short_title, _title, _title_and_site):
         given = {page.index: label(name(page), page) for page in pages if page.index not in named}
@@ -129,7 +129,7 @@ def _title_and_site(page: CitedPage) -> str:
 
 
 def _sentence(text: str) -> str:
-    """The text with a full stop, unless it has an end of its own."""
+    """Return the text with a full stop, unless it has an end of its own."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 

@@ -44,7 +44,7 @@ class Judgement:
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
-    """Whether the source has the words of the claim in the same order, and does not deny them right before or behind."""
+    """Return whether the source has the words of the claim in the same order, and does not deny them right before or behind."""
     if any(sign not in source.text for sign in UNIT_SIGNS.intersection(claim.text)):
         return False  # normalized words have no signs
     if not any(len(word.key) > 1 or is_unspaced(word.key) for word in claim.words):
@@ -77,7 +77,7 @@ def _occurs_undenied(words: str, text: str) -> bool:
 def judge(
     claim: Claim, source: SourceText, language: str, cells: Sequence[tuple[Claim, Claim]] = ()
 ) -> tuple[Span, Judgement]:
-    """The quote and the verdict. `language` is that of the answer.
+    """Return the quote and the verdict. `language` is that of the answer.
 
     `cells` of a table row: each as it stands there, and together with its heads. Their weakest verdict is that of the row.
     """
@@ -121,7 +121,7 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
 
 
 def support_of(claim: Claim, source: SourceText, least: float) -> float:
-    """The score that `judge` gives a claim which the source supports, 0 below `least` and for any other verdict.
+    """Return the score that `judge` gives a claim which the source supports, 0 below `least` and for any other verdict.
 
     What costs most is compared last: most sources of an answer do not support a sentence that names none of them.
     """

@@ -23,7 +23,7 @@ class CallerTurns:
         self._lock = Lock()
 
     def ask(self, caller: str) -> Future[None]:
-        """A future that is done when the caller has a place, to be given back. Cancel it to leave the queue."""
+        """Return a future that is done when the caller has a place, to be given back. Cancel it to leave the queue."""
         slot: Future[None] = Future()
         with self._lock:
             self._waiting.setdefault(caller, deque()).append(slot)

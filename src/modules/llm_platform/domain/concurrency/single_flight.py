@@ -53,11 +53,11 @@ class SingleFlight(Generic[Value]):
         self._flights: dict[Hashable, _Flight[Value]] = {}
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether a call with this key runs."""
+        """Return whether a call with this key runs."""
         return key in self._flights
 
     async def run(self, key: Hashable, start: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
-        """The result, and whether this caller joined the call of another one, which accounts for its cost."""
+        """Return the result, and whether this caller joined the call of another one, which accounts for its cost."""
         flight, has_joined = self._join(key, start=start)
         try:
             await asyncio.wait((flight.task,))
@@ -70,7 +70,7 @@ class SingleFlight(Generic[Value]):
     async def stream(
         self, key: Hashable, work: Callable[[Emit[Value]], Awaitable[None]]
     ) -> AsyncGenerator[Part[Value]]:
-        """All parts of one call from its beginning. `work` calls its argument with each of them."""
+        """Yield all parts of one call from its beginning. `work` calls its argument with each of them."""
         flight, has_joined = self._join(key, work=work)
         past, position = len(flight.parts), 0
         try:
@@ -96,7 +96,7 @@ class SingleFlight(Generic[Value]):
         start: Callable[[], Awaitable[Value]] | None = None,
         work: Callable[[Emit[Value]], Awaitable[None]] | None = None,
     ) -> tuple[_Flight[Value], bool]:
-        """The running call with this key, or a new one, and whether it is another caller's."""
+        """Return the running call with this key, or a new one, and whether it is another caller's."""
         flight = self._flights.get(key)
         has_joined = flight is not None and not flight.task.done()
         if flight is None or not has_joined:
@@ -136,7 +136,7 @@ async def emit_all(start: Callable[[], AsyncIterator[Value]], emit: Emit[Value])
 
 
 def _shared(error: BaseException) -> BaseException:
-    """The error for a caller that joined: a copy, because policies change the cost of an error, and it costs nothing."""
+    """Return the error for a caller that joined: a copy, because policies change the cost of an error, and it costs nothing."""
     if not isinstance(error, AppException):
         return error
     shared = copy.copy(error)

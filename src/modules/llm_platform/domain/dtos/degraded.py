@@ -29,12 +29,12 @@ class Degraded(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, component: str, error: AppException) -> Degraded:
-        """The entry for an error; `until` is the second from which on the service may be called again."""
+        """Return the entry for an error; `until` is the second from which on the service may be called again."""
         wait = error.retry_after_s
         until = None if wait is None else (datetime.now(UTC) + timedelta(seconds=wait + ROUND_UP_S)).replace(microsecond=0)
         return cls(component=error.component or component, reason=f"{error.code}: {error.message}", until=until)
 
 
 def distinct_degraded(entries: Iterable[Degraded]) -> tuple[Degraded, ...]:
-    """The entries without repetitions of a component with the same reason; of these the last one stays."""
+    """Return the entries without repetitions of a component with the same reason; of these the last one stays."""
     return tuple({(entry.component, entry.reason): entry for entry in entries}.values())

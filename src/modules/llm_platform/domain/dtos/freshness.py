@@ -34,18 +34,18 @@ class Freshness:
     end: date | None = None
 
     def time_range(self, today: date) -> TimeRange | None:
-        """The smallest of day, week, month and year that covers the limit; None when even a year does not."""
+        """Return the smallest of day, week, month and year that covers the limit; None when even a year does not."""
         if self.start is None:
             return self.recent
         age = (today - self.start).days
         return next((name for days, name in _DAYS_BACK if age <= days), None)
 
     def first_day(self, today: date) -> date | None:
-        """The day with which the limit begins, for a provider that takes dates only; None without a limit."""
+        """Return the day with which the limit begins, for a provider that takes dates only; None without a limit."""
         return today - timedelta(days=_SPAN_DAYS[self.recent]) if self.recent else self.start
 
     def admits(self, published: str | None) -> bool:
-        """Whether a result with that ISO date passes. Undated results pass; without dates all do."""
+        """Return whether a result with that ISO date passes. Undated results pass; without dates all do."""
         if self.start is None or self.end is None or not published:
             return True
         try:
@@ -67,7 +67,7 @@ _RECENT = {word: Freshness(recent=span) for word, span in KEYWORDS.items()}
 
 
 def parse_freshness(text: str) -> Freshness | None:
-    """The limit, None for no limit. Raises ValueError, with what is valid."""
+    """Return the limit, None for no limit. Raises ValueError, with what is valid."""
     return None if text == NO_LIMIT else _RECENT.get(text) or _dated(text)
 
 

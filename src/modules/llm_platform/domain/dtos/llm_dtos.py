@@ -86,7 +86,7 @@ _DATA_OF_PART: Mapping[str, tuple[str, str, bool] | None] = {
 
 
 def _brings_data(part: Mapping[str, Any]) -> bool:
-    """Whether a part has its data and nothing that refers to other data."""
+    """Return whether a part has its data and nothing that refers to other data."""
     position = _DATA_OF_PART[part["type"]]
     if position is None:
         return isinstance(part.get("text"), str)
@@ -175,7 +175,7 @@ class Spending(BaseModel, frozen=True):
         )
 
     def metadata(self) -> dict[str, Any]:
-        """The fields of ResearchMetadata that say the same."""
+        """Return the fields of ResearchMetadata that say the same."""
         return {"tokens_used": self.tokens, "llm_calls": self.calls, **self.model_dump(exclude={"calls"})}
 
 
@@ -202,7 +202,7 @@ class LLMResponse(BaseModel, frozen=True):
     degraded: tuple[Degraded, ...] = ()
 
     def after(self, spent: Spending, degraded: tuple[Degraded, ...]) -> Self:
-        """The answer with the spending and the failures before it added."""
+        """Return the answer with the spending and the failures before it added."""
         return self.model_copy(update={"spent": spent + self.spent, "degraded": (*degraded, *self.degraded)})
 
 

@@ -311,7 +311,7 @@ class Synthesis(BaseModel, frozen=True):
     degraded: tuple[Degraded, ...] = ()
 
     def after(self, spent: Spending, degraded: tuple[Degraded, ...]) -> Self:
-        """The text with the spending and the failures before it added."""
+        """Return the text with the spending and the failures before it added."""
         return self.model_copy(update={"spent": spent + self.spent, "degraded": (*degraded, *self.degraded)})
 
 

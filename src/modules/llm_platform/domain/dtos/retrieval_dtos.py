@@ -76,7 +76,7 @@ class IndexedDocument(BaseModel, frozen=True):
     form: str = ""
 
     def came_from_elsewhere(self, origins: Container[str | None]) -> bool:
-        """Whether it is known to have come from none of these folders."""
+        """Return whether it is known to have come from none of these folders."""
         return self.origin is not None and self.origin not in origins
 
 

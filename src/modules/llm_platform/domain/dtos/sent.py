@@ -21,7 +21,7 @@ class Sent(BaseModel, frozen=True):
 
 
 def merge_sent(entries: Iterable[Sent]) -> tuple[Sent, ...]:
-    """One entry for each host, kind and proxy, with the sums of requests and bytes, sorted by them."""
+    """Return one entry for each host, kind and proxy, with the sums of requests and bytes, sorted by them."""
     merged: dict[tuple[str, str, str], Sent] = {}
     for entry in entries:
         key = (entry.host, entry.kind, entry.via or "")

@@ -30,7 +30,7 @@ def clean_name(name: str) -> str:
 
 
 def _decoded(value: Any) -> Any:
-    """The bytes of base64; bytes are taken as they are. The message never has a part of the content."""
+    """Return the bytes of base64; bytes are taken as they are. The message never has a part of the content."""
     if not isinstance(value, str):
         return value
     try:
@@ -52,7 +52,7 @@ class UploadedFile(BaseModel):
 
 
 def with_clean_names(files: Sequence[UploadedFile]) -> tuple[UploadedFile, ...]:
-    """The files under names that lead out of no folder, each another one: the second `a.pdf` is `a (2).pdf`.
+    """Return the files under names that lead out of no folder, each another one: the second `a.pdf` is `a (2).pdf`.
 
     Raises a validation error where they have more than MAX_FILES_BYTES together.
     """

@@ -30,7 +30,7 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z]{4})?(?:-(?:[A-Za-z]{2}|\d{3})
 
 
 def clean_query(query: str) -> str:
-    """The query without blanks around it; ValueError when it holds NUL or nothing that can be seen."""
+    """Return the query without blanks around it; ValueError when it holds NUL or nothing that can be seen."""
     if "\x00" in query:
         raise ValueError("must not contain a NUL character")
     if not _VISIBLE.search(query):
@@ -79,7 +79,7 @@ class WebSearchRequest(BaseModel, frozen=True):
     domains: Domains = ()
 
     def with_(self, **changes: Any) -> Self:
-        """A copy with other values, which the caller vouches for."""
+        """Return a copy with other values, which the caller vouches for."""
         return self.model_copy(update=changes)
 
 

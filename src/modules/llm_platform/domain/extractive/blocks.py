@@ -55,7 +55,7 @@ class Block:
 
 
 def read_blocks(text: str) -> Iterator[Block]:
-    """The blocks in order, without navigation, link definitions, images and rules."""
+    """Yield the blocks in order, without navigation, link definitions, images and rules."""
     text = _FRONT_MATTER.sub("", "\n".join(text.splitlines()))
     reader = _ProseReader()
     for part in read_outline(text):
@@ -179,13 +179,13 @@ class _ProseReader:
 
 
 def _as_term(line: str) -> str:
-    """A term as shown before its explanation: options and signatures as code."""
+    """Return a term as shown before its explanation: options and signatures as code."""
     bare = line.strip()
     return f"`{bare}`" if "`" not in bare and _CODE_TERM.search(bare) else strip_markup(bare)
 
 
 def is_table(lines: Sequence[str]) -> bool:
-    """Whether the lines are a Markdown table: column names, a delimiter row, rows."""
+    """Return whether the lines are a Markdown table: column names, a delimiter row, rows."""
     return len(lines) > 2 and bool(_TABLE_RULE.match(lines[1]))
 
 
@@ -198,13 +198,13 @@ def _code_text(lines: Sequence[str]) -> str:
 
 
 def _is_prose(lines: Sequence[str]) -> bool:
-    """Whether indented lines are prose, as manuals indent it: from a capital letter to the end of a sentence."""
+    """Return whether indented lines are prose, as manuals indent it: from a capital letter to the end of a sentence."""
     text = "\n".join(lines).strip()
     return text[:1].isupper() and ends_sentence(text)
 
 
 def _is_navigation(kind: BlockKind, lines: Sequence[str]) -> bool:
-    """Whether all lines are short and none ends a sentence: menus, breadcrumbs, addresses."""
+    """Return whether all lines are short and none ends a sentence: menus, breadcrumbs, addresses."""
     if kind != "paragraph" or len(lines) < NAVIGATION_LINES:
         return False
     return all(len(line) < NAVIGATION_LINE_CHARS and not ends_sentence(line) for line in lines)

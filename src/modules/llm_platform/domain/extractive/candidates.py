@@ -45,7 +45,7 @@ _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # 
 
 
 def _quality(sentence: Sentence, shown: str, own: Sequence[str], met: Mapping[int, float], question: Question) -> float:
-    """The factor of the sentence's form: complete, of usual length, of the kind that the question asks for."""
+    """Return the factor of the sentence's form: complete, of usual length, of the kind that the question asks for."""
     quality = CUT_QUALITY if not sentence.is_complete else ITEM_QUALITY if sentence.item else 1.0
     if len(own) > LONG_WORDS:
         quality *= LONG_QUALITY
@@ -69,7 +69,7 @@ def explains(sentence: Sentence, question: Question) -> bool:
 
 
 def _defines(shown: str, own: Sequence[str], met: Mapping[int, float], question: Question) -> bool:
-    """Whether the sentence says what its subject is, and the subject is a term of the question."""
+    """Return whether the sentence says what its subject is, and the subject is a term of the question."""
     copula = _IS_A.search(shown)
     if not copula or copula.start() > DEFINES_WITHIN_CHARS:
         return False
@@ -79,7 +79,7 @@ def _defines(shown: str, own: Sequence[str], met: Mapping[int, float], question:
 
 
 def _lead_in(sentence: Sentence, language: str) -> str:
-    """The text to repeat before a sentence: the term it explains, or the introduction or heading of a list item."""
+    """Return the text to repeat before a sentence: the term it explains, or the introduction or heading of a list item."""
     if sentence.term:
         return "" if is_question(sentence.term) else sentence.term
     if not sentence.item or sentence.row or sentence.is_announcement or sentence.before:
@@ -95,13 +95,13 @@ def _lead_in(sentence: Sentence, language: str) -> str:
 
 
 def _short(above: str) -> str:
-    """The text without its colon; empty when it is too long to repeat, or a question."""
+    """Return the text without its colon; empty when it is too long to repeat, or a question."""
     bare = above.rstrip(":： ")
     return "" if is_question(bare) or len(bare.split()) > LEAD_WORDS else bare
 
 
 def attached_blocks(sentence: Sentence, *, how: bool) -> tuple[Block, ...] | None:
-    """The code, list or table that a sentence ending in a colon announces; None when it announces something else.
+    """Return the code, list or table that a sentence ending in a colon announces; None when it announces something else.
 
     With `how`, short code right below any sentence belongs to it.
     """
@@ -119,7 +119,7 @@ def attached_blocks(sentence: Sentence, *, how: bool) -> tuple[Block, ...] | Non
 
 
 def is_short(code: Block) -> bool:
-    """Whether code can be shown in an answer."""
+    """Return whether code can be shown in an answer."""
     lines = code.text.count("\n") + 1
     return bool(code.text.strip()) and lines <= MAX_CODE_LINES and len(code.text) <= MAX_CODE_CHARS
 
@@ -150,13 +150,14 @@ def _dependent_openings(language: str) -> re.Pattern[str] | None:
 
 
 def depends_on_context(sentence: str, language: str) -> bool:
-    """Whether the sentence begins with a word that refers to the sentence before."""
+    """Return whether the sentence begins with a word that refers to the sentence before."""
     pattern = _dependent_openings(language)
     return bool(pattern and pattern.match(sentence))
 
 
 def is_boilerplate(sentence: str, question: str) -> bool:
-    """Whether it is a pointer, boilerplate, an address or an instruction to a program, unless the question is about that.
+    """Return whether it is a pointer, boilerplate, an address or an instruction to a program, unless the question is about
+    that.
 
     A pointer in parentheses does not count: `An array (see Section 6.7) of exit states` is a statement.
     """
@@ -236,7 +237,7 @@ class Candidate:
 def find_candidates(
     question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]], matcher: TermMatcher
 ) -> list[Candidate]:
-    """The sentences of all sources in order; `texts` are the blocks of the sources."""
+    """Return the sentences of all sources in order; `texts` are the blocks of the sources."""
     relevance = _relevance(question)
     found: list[Candidate] = []
     for rank, (source, blocks) in enumerate(zip(sources, texts, strict=True)):
@@ -320,7 +321,7 @@ class _CandidateScorer:
 
 
 def _worth(attached: Sequence[Block] | None, code: Sequence[str]) -> float:
-    """The credit of a term in the announced code or table."""
+    """Return the credit of a term in the announced code or table."""
     if attached and attached[0].kind == "code" and len(code) <= LONG_CODE_WORDS:
         return CODE_CREDIT
     return LONG_CREDIT
@@ -335,7 +336,7 @@ def _with_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int,
 
 
 def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
-    """The terms that these words match, each with its credit (0 to 1)."""
+    """Return the terms that these words match, each with its credit (0 to 1)."""
     met: dict[int, float] = {}
     for word in found:
         for number, credit in matcher.matches(word):
@@ -345,14 +346,14 @@ def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
 
 
 def is_in_same_table(one: Candidate, other: Candidate) -> bool:
-    """Whether one is a row of the table that the other announces."""
+    """Return whether one is a row of the table that the other announces."""
     whole = bool(one.sentence.columns) and (one.sentence.is_announcement or other.sentence.is_announcement)
     mine, theirs = one.sentence, other.sentence
     return whole and one.rank == other.rank and (mine.heading, mine.columns) == (theirs.heading, theirs.columns)
 
 
 def overlap(one: Candidate, other: Candidate) -> float:
-    """The share of common words beyond the question's own, in the shorter sentence; 0 to 1."""
+    """Return the share of common words beyond the question's own, in the shorter sentence; 0 to 1."""
     if one.sentence.is_announcement or other.sentence.is_announcement:
         return float(bool(one.attached) and one.attached[0].text == (other.attached[0].text if other.attached else ""))
     if one.words == other.words:

@@ -30,7 +30,7 @@ _APPOSED = re.compile(
 
 
 def find_conflict(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate] | None:
-    """The best pair of sentences of different sources that contradict each other, better-ranked one first."""
+    """Return the best pair of sentences of different sources that contradict each other, better-ranked one first."""
     if not candidates:
         return None
     floor = CLOSE_TO_TOP * candidates[0].score
@@ -56,7 +56,7 @@ def _contradict(one: Candidate, other: Candidate) -> bool:
 
 
 def _statement(one: Candidate) -> set[str]:
-    """The words without numbers and negations."""
+    """Return the words without numbers and negations."""
     negators = negation_words().negators
     return {
         word
@@ -66,7 +66,7 @@ def _statement(one: Candidate) -> set[str]:
 
 
 def _numbers_differ(one: str, other: str) -> bool:
-    """Whether each has a number that the other lacks. When years differ too, they describe two times."""
+    """Return whether each has a number that the other lacks. When years differ too, they describe two times."""
     mine, theirs = set(_NUMBER.findall(one)), set(_NUMBER.findall(other))
     only_mine, only_theirs = mine - theirs, theirs - mine
     if not only_mine or not only_theirs:
@@ -108,7 +108,7 @@ class Readings:
 
 
 def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readings | None:
-    """The meanings of an ambiguous question; None when the question is not ambiguous."""
+    """Return the meanings of an ambiguous question; None when the question is not ambiguous."""
     asked = {term.word for term in question.terms if term.weight > WEAK_WEIGHT}
     if not 0 < len(asked) <= MAX_SUBJECT_WORDS:
         return None

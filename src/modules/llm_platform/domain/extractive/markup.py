@@ -24,7 +24,7 @@ _EDGES = re.compile(r"^(?:[>#|]+\s*|\*\*\s*|¶\s*)+|(?:\s*\*\*|\s*¶|\s*\|)+$")
 
 
 def strip_markup(text: str) -> str:
-    """The words of the text without links, images, footnote numbers and emphasis.
+    """Return the words of the text without links, images, footnote numbers and emphasis.
 
     Code spans keep every character: `a[1]`, `git diff <path>` and `__new__` are no markup.
     """

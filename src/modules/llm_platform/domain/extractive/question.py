@@ -88,7 +88,7 @@ class Question:
 
 
 def read_question(text: str, language: str) -> Question:
-    """The question's terms in order, without function words, and the parts that they belong to."""
+    """Return the question's terms in order, without function words, and the parts that they belong to."""
     request = _REQUEST.match(text)
     asked = text[request.end() :] if request else text
     name_patterns = [_NAME, _LATIN] if _NOT_LATIN.search(asked) else [_NAME]
@@ -123,12 +123,12 @@ def read_question(text: str, language: str) -> Question:
 
 
 def symbols(text: str) -> list[str]:
-    """The options and signs of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen."""
+    """Return the options and signs of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen."""
     return _SYMBOL.findall(text.replace(MINUS_SIGN, "-"))
 
 
 def exact_terms(text: str) -> frozenset[str]:
-    """The options, signs and identifiers of a text: what an answer to it must have as it is written."""
+    """Return the options, signs and identifiers of a text: what an answer to it must have as it is written."""
     return frozenset((*symbols(text), *_IDENTIFIER.findall(text)))
 
 
@@ -149,7 +149,7 @@ def _weight(word: str, names: set[str]) -> float:
 
 
 def _merged_parts(parts: Sequence[frozenset[int]], terms: Sequence[Term]) -> list[frozenset[int]]:
-    """The parts that add a term of weight; other pieces are merged with their neighbour, and those beyond MAX_PARTS."""
+    """Return the parts that add a term of weight; other pieces are merged with their neighbour, and those beyond MAX_PARTS."""
     merged: list[frozenset[int]] = []
     seen: frozenset[int] = frozenset()
     pending: frozenset[int] = frozenset()
@@ -198,7 +198,7 @@ class TermMatcher:
 
 
 def has_same_stem(one: str, other: str) -> bool:
-    """Whether two words look like forms of one word: cancel, cancelled; but not Stadt, Städte."""
+    """Return whether two words look like forms of one word: cancel, cancelled; but not Stadt, Städte."""
     if ord(one[0]) > 0x2E80:
         return False
     shorter, longer = sorted((one, other), key=len)

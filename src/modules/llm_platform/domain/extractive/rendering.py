@@ -22,7 +22,7 @@ _UNSPACED_END = "。！？：」』）"
 
 
 def render_answer(question: Question, extraction: Extraction, messages: Messages, max_tokens: int) -> str:
-    """The answer in Markdown; empty without quotes. Blocks beyond `max_tokens` are left out."""
+    """Return the answer in Markdown; empty without quotes. Blocks beyond `max_tokens` are left out."""
     blocks = _blocks(question, extraction, messages)
     text = ""
     for block in blocks:
@@ -34,7 +34,7 @@ def render_answer(question: Question, extraction: Extraction, messages: Messages
 
 
 def render_closest(extraction: Extraction, messages: Messages) -> str:
-    """The best sentence of each of the best sources, below a sources-do-not-answer text; empty without one to quote."""
+    """Return the best sentence of each of the best sources, below a sources-do-not-answer text; empty without one to quote."""
     best: dict[int, Candidate] = {}
     for one in extraction.candidates:
         if not one.is_dependent and not one.sentence.is_announcement:
@@ -65,13 +65,13 @@ def _render_readings(readings: Readings, messages: Messages) -> str:
 
 
 def render_conflict(conflict: tuple[Candidate, Candidate], messages: Messages) -> str:
-    """A message that sources disagree, and the two sentences."""
+    """Return a message that sources disagree, and the two sentences."""
     lines = [f"- {_with_markers(_text_with_lead(side), [side.source.index])}" for side in conflict]
     return "\n".join([messages.disagree, "", *lines])
 
 
 def render_passage(quotes: Sequence[Quote]) -> list[str]:
-    """The blocks of a passage: sentences of a source as a paragraph, rows as a table, fragments as a list."""
+    """Return the blocks of a passage: sentences of a source as a paragraph, rows as a table, fragments as a list."""
     blocks: list[str] = []
     for (_, columns, fragments), group in itertools.groupby(quotes, key=_shape):
         members = list(group)
@@ -85,13 +85,13 @@ def render_passage(quotes: Sequence[Quote]) -> list[str]:
 
 
 def _shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
-    """The source, the columns of a table row, and whether the quote is a fragment."""
+    """Return the source, the columns of a table row, and whether the quote is a fragment."""
     columns = quote.sentence.columns if quote.sentence.row else ()
     return quote.source.index, columns, not ends_sentence(quote.sentence.text)
 
 
 def _table(quotes: Sequence[Quote]) -> str:
-    """The selected rows as a table, each with a marker."""
+    """Return the selected rows as a table, each with a marker."""
     return _render_table(quotes[0].sentence.columns, [quote.sentence.row for quote in quotes], quotes[0].source.index)
 
 
@@ -167,7 +167,7 @@ def _render_followers(quote: Quote) -> str:
 
 
 def _with_markers(text: str, indices: Sequence[int]) -> str:
-    """The sentence with its markers before the full stop."""
+    """Return the sentence with its markers before the full stop."""
     markers = "".join(f"[{index}]" for index in indices)
     if _END.search(text) and not text.endswith(".."):
         return _END.sub(rf" {markers}\1", text)

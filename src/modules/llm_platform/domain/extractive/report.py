@@ -52,7 +52,7 @@ class SelectedPassages:
         return one.sentence.text in self._texts
 
     def is_repetition(self, one: Candidate) -> bool:
-        """Whether the report has this sentence, a near duplicate, or a list or table that contains it."""
+        """Return whether the report has this sentence, a near duplicate, or a list or table that contains it."""
         if self.contains(one):
             return True
         own = frozenset(one.words)
@@ -82,7 +82,7 @@ class PassageSelector:
         self._behind = {id(one.before): one for one in candidates if one.before is not None}
 
     def is_answered(self) -> bool:
-        """Whether the sources answer the question, when no other question has selected passages before."""
+        """Return whether the sources answer the question, when no other question has selected passages before."""
         selected = SelectedPassages()
         found = [*(self.conflict(selected) or ()), *(one for passage in self.passages(selected) for one in passage)]
         subject = self._weights.subject
@@ -148,7 +148,7 @@ class PassageSelector:
                 yield passage
 
     def quoted(self, passages: Sequence[Sequence[Candidate]]) -> tuple[Passage, ...]:
-        """The passages in reading order: sources in the order of selection, passages by their position in the source."""
+        """Return the passages in reading order: sources in the order of selection, passages by their position in the source."""
         order: dict[int, int] = {}
         for passage in passages:
             order.setdefault(passage[0].rank, len(order))
@@ -156,7 +156,7 @@ class PassageSelector:
         return tuple(tuple(selection.quote_of(one, self._near) for one in passage) for passage in ordered)
 
     def _is_about_it(self, passage: Sequence[Candidate]) -> bool:
-        """Whether the passage with its headings has more than one term of the question, unless that has few."""
+        """Return whether the passage with its headings has more than one term of the question, unless that has few."""
         met = {number for one in passage for number, credit in one.met.items() if credit >= TITLE_CREDIT}
         return len(met) > 1 or len(self._question.terms) <= FEW_TERMS
 
@@ -170,7 +170,7 @@ def _can_lead(one: Candidate, shortest: int) -> bool:
 def _extended_passage(
     one: Candidate, selected: SelectedPassages, behind: Mapping[int, Candidate], most: int
 ) -> list[Candidate]:
-    """The sentence with its antecedent and the sentences that continue it; empty when its antecedent is missing."""
+    """Return the sentence with its antecedent and the sentences that continue it; empty when its antecedent is missing."""
     passage = [member for member in selection.with_antecedent(one) if not selected.contains(member)]
     if one not in passage or (one.is_dependent and len(passage) < 2):
         return []
@@ -212,7 +212,7 @@ def write_report(
     messages: Messages,
     max_tokens: int,
 ) -> str:
-    """An introduction, a section for each answered question, the unanswered ones; empty when none is answered."""
+    """Return an introduction, a section for each answered question, the unanswered ones; empty when none is answered."""
     texts = [blocks_of(source.text) for source in sources]
     latin = _is_in_latin_letters(sources)
 
@@ -230,7 +230,7 @@ def write_report(
 def _answers(
     whole: PassageSelector, parts: Sequence[PassageSelector]
 ) -> tuple[SectionAnswer, list[SectionAnswer | None]]:
-    """The opening of the report, and the answer to each question, None without one.
+    """Return the opening of the report, and the answer to each question, None without one.
 
     Each question first gets its best passage, then the opening its passages, then the questions further ones in turn. A
     question whose passages are in another section has an answer without passages.
@@ -256,7 +256,7 @@ def _is_in_latin_letters(sources: Sequence[Source]) -> bool:
 
 
 def _latin_terms_only(question: Question) -> Question:
-    """The question with its Latin terms only: sources in Latin script cannot contain the others."""
+    """Return the question with its Latin terms only: sources in Latin script cannot contain the others."""
     fitting = [number for number, term in enumerate(question.terms) if not _OTHER_LETTER.search(term.word)]
     if len(fitting) == len(question.terms):
         return question
@@ -284,7 +284,7 @@ def _render_report(
 
 
 def _blocks_of(found: SectionAnswer) -> list[str]:
-    """The text of each passage."""
+    """Return the text of each passage."""
     return ["\n\n".join(map(_mark_placeholders, render_passage(passage))) for passage in found.passages]
 
 
@@ -294,7 +294,7 @@ def _mark_placeholders(block: str) -> str:
 
 
 def _fitting(blocks: Sequence[str], room: int) -> list[str]:
-    """The first passages that fit, at least one."""
+    """Return the first passages that fit, at least one."""
     fitting: list[str] = []
     for block in blocks:
         room -= count_tokens(block)

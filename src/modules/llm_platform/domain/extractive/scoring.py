@@ -58,7 +58,7 @@ def score_candidates(candidates: Sequence[Candidate], weights: Weights) -> None:
 
 
 def score(one: Candidate, focus: Sequence[float], weights: Weights, asked: Iterable[int]) -> float:
-    """How well the sentence matches the terms, weighted by `focus`, in its source and by its form."""
+    """Return how well the sentence matches the terms, weighted by `focus`, in its source and by its form."""
     sharp: float = _share(one.met, focus) ** SHARPNESS
     fits = (1 - PASSAGE_SHARE) * sharp + PASSAGE_SHARE * one.passage
     subject = OFF_SUBJECT if weights.names.intersection(asked) - one.met.keys() else 1.0
@@ -71,7 +71,7 @@ def _share(met: Mapping[int, float], weights: Sequence[float]) -> float:
 
 
 def coverage(chosen: Iterable[Candidate], weights: Sequence[float], numbers: Iterable[int]) -> float:
-    """The weighted share of these terms that the candidates have together."""
+    """Return the weighted share of these terms that the candidates have together."""
     met: dict[int, float] = {}
     for one in chosen:
         for number, credit in one.met.items():

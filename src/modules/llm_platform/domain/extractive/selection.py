@@ -65,7 +65,7 @@ class Extraction:
 
 
 def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
-    """The quotes that answer the question; none when the sources do not answer it."""
+    """Return the quotes that answer the question; none when the sources do not answer it."""
     matcher = TermMatcher(question.terms)
     candidates = find_candidates(question, sources, [blocks_of(source.text) for source in sources], matcher)
     weights = weigh(question, candidates)
@@ -88,7 +88,7 @@ def _choose(
     weights: Weights,
     selected: Sequence[Candidate],
 ) -> list[Candidate]:
-    """The sentences for one part of the question; none when `selected` answers it already, or no sentence does."""
+    """Return the sentences for one part of the question; none when `selected` answers it already, or no sentence does."""
     single, asked = len(question.parts) == 1, question.parts[part]
     focus = [weight * (1.0 if number in asked else OTHER_PARTS_WEIGHT) for number, weight in enumerate(weights.ranking)]
     scores = {id(one): score(one, focus, weights, asked) for one in candidates}
@@ -124,7 +124,7 @@ def _choose(
 
 
 def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candidate]) -> bool:
-    """Whether the best sentence has enough of the question, and the text around it is about the question, too.
+    """Return whether the best sentence has enough of the question, and the text around it is about the question, too.
 
     The share of the terms is not weighted by rarity: in a text about the question its words are frequent. The entry of a
     definition list for what is asked is an answer whatever stands around it.
@@ -140,12 +140,12 @@ def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candi
 
 
 def _section(one: Candidate) -> tuple[int, str, str]:
-    """Its source, heading and list."""
+    """Return its source, heading and list."""
     return one.rank, one.sentence.heading, one.sentence.intro
 
 
 def _continuation(one: Candidate, behind: Mapping[int, Candidate], most: int) -> list[Candidate]:
-    """The next sentences after one that explains a term."""
+    """Return the next sentences after one that explains a term."""
     found: list[Candidate] = []
     following = behind.get(id(one))
     while following is not None and len(found) < most and not (found or [one])[-1].attached:
@@ -157,13 +157,13 @@ def _continuation(one: Candidate, behind: Mapping[int, Candidate], most: int) ->
 
 
 def continues(following: Candidate, one: Candidate) -> bool:
-    """Whether the following sentence can be quoted after this one."""
+    """Return whether the following sentence can be quoted after this one."""
     quotable = following.is_quotable and following.sentence.is_complete and len(following.words) <= LONG_WORDS
     return quotable and (following.is_dependent or following.score >= NEIGHBOUR_FLOOR * one.score)
 
 
 def lacks_exact(question: Question, chosen: Sequence[Candidate]) -> bool:
-    """Whether an option, sign or identifier of the question is neither in the quotes nor in their headings."""
+    """Return whether an option, sign or identifier of the question is neither in the quotes nor in their headings."""
     exact = [number for number, term in enumerate(question.terms) if term.weight >= EXACT_WEIGHT]
     return any(all(one.met.get(number, 0.0) < TITLE_CREDIT for one in chosen) for number in exact)
 
@@ -173,12 +173,12 @@ def _is_listed_in(selected: Candidate, one: Candidate) -> bool:
 
 
 def is_shown_with(selected: Candidate, one: Candidate) -> bool:
-    """Whether the selected sentence comes with a table or list that contains this one."""
+    """Return whether the selected sentence comes with a table or list that contains this one."""
     return is_in_same_table(selected, one) or _is_listed_in(selected, one)
 
 
 def with_antecedent(one: Candidate) -> list[Candidate]:
-    """The sentence, after the one that it depends on; empty when either cannot be quoted."""
+    """Return the sentence, after the one that it depends on; empty when either cannot be quoted."""
     if not one.is_quotable:
         return []
     if not one.is_dependent:
@@ -205,6 +205,6 @@ def _in_reading_order(chosen: Sequence[Candidate], fit: Sequence[Candidate]) -> 
 
 
 def quote_of(one: Candidate, fit: Sequence[Candidate]) -> Quote:
-    """The quote of a candidate, with the indices of other sources that have the same words."""
+    """Return the quote of a candidate, with the indices of other sources that have the same words."""
     same = {other.source.index for other in fit if other.rank != one.rank and other.words == one.words}
     return Quote(one.sentence, one.source, one.lead, one.above, one.attached, sorted(same))

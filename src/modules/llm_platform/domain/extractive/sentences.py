@@ -60,7 +60,7 @@ class Sentence:
 
 
 def blocks_of(text: str) -> Sequence[Block]:
-    """The blocks of a source's text."""
+    """Return the blocks of a source's text."""
     blocks = list(read_blocks(_with_fences(text[:MAX_TEXT_CHARS])))
     if len(blocks) == 1 and blocks[0].kind == "heading":
         blocks[0].kind = "paragraph"  # a bare answer ("Paris") looks like a heading
@@ -80,7 +80,7 @@ def _with_fences(text: str) -> str:
 def read_sentences(
     text: str, language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """The sentences in order; of a long text only those of the `most` relevant blocks."""
+    """Return the sentences in order; of a long text only those of the `most` relevant blocks."""
     return sentences_in(blocks_of(text), language, relevance, most)
 
 
@@ -117,7 +117,7 @@ def _sentences_of(blocks: Sequence[Block], number: int, language: str) -> Iterat
 
 
 def _sentences(blocks: Sequence[Block], number: int, language: str) -> Iterator[Sentence]:
-    """The sentences of a paragraph or a list item."""
+    """Yield the sentences of a paragraph or a list item."""
     block = blocks[number]
     item = block.kind == "item"
     intro = _intro(blocks, number) if item else ""
@@ -140,13 +140,13 @@ def _sentences(blocks: Sequence[Block], number: int, language: str) -> Iterator[
 
 
 def _is_menu(piece: str) -> bool:
-    """Whether nearly all of the text is links."""
+    """Return whether nearly all of the text is links."""
     links = _LINKED.findall(piece) if piece.count("](") >= MENU_LINKS else []
     return bool(links) and sum(map(len, links)) > MENU_SHARE * len(_LINKED.sub(r"\1", piece))
 
 
 def _intro(blocks: Sequence[Block], number: int) -> str:
-    """The paragraph above a list, when it ends in a colon."""
+    """Return the paragraph above a list, when it ends in a colon."""
     first = number
     while first and blocks[first - 1].kind == "item":
         first -= 1
@@ -157,7 +157,7 @@ def _intro(blocks: Sequence[Block], number: int) -> str:
 
 
 def _announcement(blocks: Sequence[Block], number: int) -> Iterator[Sentence]:
-    """A heading right above code announces it."""
+    """Yield a heading right above code announces it."""
     after = blocks[number + 1 : number + 2]
     if after and after[0].kind == "code" and blocks[number].text:
         yield _announced(blocks[number].text, after[0])
@@ -171,7 +171,7 @@ def _announced(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sen
 
 
 def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The column names, and the rows with as many cells, at least two of them not empty."""
+    """Return the column names, and the rows with as many cells, at least two of them not empty."""
     names, _, *lines = block.text.split("\n")
     columns = _cells(names)
     if not 1 < len(columns) <= MAX_COLUMNS:
@@ -181,7 +181,7 @@ def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def _rows(block: Block) -> Iterator[Sentence]:
-    """The announcement of a small table with a heading, then each row."""
+    """Yield the announcement of a small table with a heading, then each row."""
     columns, rows = read_table(block)
     if block.heading and 1 < len(rows) <= MAX_ROWS:
         yield _announced(block.heading, block, columns)
@@ -197,7 +197,7 @@ def _cells(line: str) -> tuple[str, ...]:
 
 
 def _pieces(block: Block, language: str) -> Iterator[tuple[str, bool]]:
-    """The sentences of a block as written, and whether the snippet cuts each."""
+    """Yield the sentences of a block as written, and whether the snippet cuts each."""
     for start, end in sentence_spans(block.text, language):
         parts = _GAP.split(block.text[start:end])
         for number, part in enumerate(parts):

@@ -70,7 +70,7 @@ def fit_to_budget(sources: Sequence[Source], budget_tokens: int = SOURCES_BUDGET
 
 
 def without_middle(text: str, budget_tokens: int) -> str:
-    """The text, or its beginning and its end, in which a message says what it wants, with a mark between them."""
+    """Return the text, or its beginning and its end, in which a message says what it wants, with a mark between them."""
     if count_tokens(text) <= budget_tokens:
         return text
     half = (budget_tokens - count_tokens(MIDDLE_CUT)) // 2
@@ -142,7 +142,7 @@ class _Cut:
 
 
 def _end_of_words(text: str, room: int) -> int:
-    """The end of the last word that fits into `room` tokens."""
+    """Return the end of the last word that fits into `room` tokens."""
     end = 0
     for piece in _PIECE.finditer(text):
         room -= count_tokens(piece.group())

@@ -27,12 +27,12 @@ class Failures:
             self.spent += error.spent
 
     def added_to(self, answer: Answer, skipped: tuple[Degraded, ...] = ()) -> Answer:
-        """The answer with the cost of all calls; `degraded` lists what was skipped, and the failures."""
+        """Return the answer with the cost of all calls; `degraded` lists what was skipped, and the failures."""
         before: tuple[Degraded, ...] = (*skipped, *self.degraded)
         return answer.after(self.spent, before) if before else answer
 
     def last_error(self) -> AppException:
-        """The last error; one of a language model carries what all calls spent."""
+        """Return the last error; one of a language model carries what all calls spent."""
         error = self.errors[-1]
         if isinstance(error, LLMException):
             error.spent = self.spent

@@ -32,7 +32,7 @@ class KnownAddresses:
         self._by_key: dict[str, str] | None = None
 
     def exact(self, address: str) -> str | None:
-        """The address of the source for the same page, exactly as the source has it; None for any other."""
+        """Return the address of the source for the same page, exactly as the source has it; None for any other."""
         if self._by_key is None:
             safe = [url for url in self._urls if _SAFE_TARGET.match(url)]
             self._by_key = {canonical_url(url): url for url in reversed(safe)}
@@ -42,7 +42,7 @@ class KnownAddresses:
 
 
 def as_target(url: str) -> str:
-    """The address as the target of a Markdown link."""
+    """Return the address as the target of a Markdown link."""
     return f"<{url}>" if "(" in url or ")" in url else url
 
 

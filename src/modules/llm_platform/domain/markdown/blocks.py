@@ -32,7 +32,7 @@ class Fence:
     prefix: str = ""
 
     def is_closed_by(self, text: str) -> bool:
-        """Whether a line, without the markers of the containers, closes the fence."""
+        """Return whether a line, without the markers of the containers, closes the fence."""
         rest = text.lstrip(" ")
         run = rest.rstrip(" \t")
         return len(text) - len(rest) < CODE_INDENT and len(run) >= len(self.run) and run == self.run[0] * len(run)
@@ -51,7 +51,7 @@ _BLANK = Line("blank")
 
 
 def expand_tabs(text: str) -> str:
-    """The line with the tabs among its quote and list markers expanded to blanks."""
+    """Return the line with the tabs among its quote and list markers expanded to blanks."""
     if "\t" not in text:
         return text
     end = _MARKERS.match(text).end()  # type: ignore[union-attr]  # matches the empty text too
@@ -68,20 +68,20 @@ class BlockTracker:
         self.fence: Fence | None = None
 
     def opens_fence(self, text: str) -> bool:
-        """Whether this line, as the next one, would open a fence. Does not change the state."""
+        """Return whether this line, as the next one, would open a fence. Does not change the state."""
         if "```" not in text and "~~~" not in text:
             return False
         return _Reading(self._containers, self._paragraph, self._empty_item, text).opens_fence
 
     def is_indented_code(self, text: str) -> bool:
-        """Whether this line, as the next one, would be indented code for every renderer. Does not change the state."""
+        """Return whether this line, as the next one, would be indented code for every renderer. Does not change the state."""
         if CODE_INDENT * " " not in text:
             return False
         reading = _Reading(self._containers, self._paragraph, self._empty_item, text)
         return reading.kind == "indented" and len(reading.containers) < MAX_DEPTH
 
     def is_code(self, text: str) -> bool:
-        """Whether this line, as the next one, would belong to the open fence or close it. Does not change the state."""
+        """Return whether this line, as the next one, would belong to the open fence or close it. Does not change the state."""
         fence = self.fence
         if fence is None:
             return False
@@ -185,7 +185,7 @@ class _Reading:
 
 
 def _match(containers: list[int], empty_item: bool, text: str) -> tuple[int, int]:
-    """The offset behind the markers of the open containers, and how many of them continue in the line."""
+    """Return the offset behind the markers of the open containers, and how many of them continue in the line."""
     at = 0
     last = len(containers) - 1
     for number, width in enumerate(containers):

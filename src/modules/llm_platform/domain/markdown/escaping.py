@@ -11,17 +11,17 @@ _BLOCK_SYNTAX = re.compile(r"^(\d*)([-+=.)])")  # a list or an underlined headin
 
 
 def escape_line(text: str) -> str:
-    """The text on one line, with Markdown syntax escaped."""
+    """Return the text on one line, with Markdown syntax escaped."""
     line = _INLINE_SYNTAX.sub(r"\\\1", " ".join(text.split()))
     return _BLOCK_SYNTAX.sub(r"\1\\\2", line)
 
 
 def code_span(text: str) -> str:
-    """The text as inline code, fenced with more backticks than its longest run."""
+    """Return the text as inline code, fenced with more backticks than its longest run."""
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
 
 
 def link_target(url: str) -> str:
-    """The address between angle brackets: an autolink, or the target of a link."""
+    """Return the address between angle brackets: an autolink, or the target of a link."""
     return f"<{quote(url, safe=URL_SAFE)}>"

@@ -34,7 +34,8 @@ _BRACKET = re.compile(r"[\\`\[\]]")
 
 @lru_cache(maxsize=64)
 def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
-    """A pattern of text, simple code and well-formed markers of these numbers, which needs no sanitising: most sentences.
+    """Return a pattern of text, simple code and well-formed markers of these numbers, which needs no sanitising: most
+    sentences.
 
     A longer text is matched in turn, each match from the end of the one before.
     """
@@ -118,7 +119,7 @@ class _LineState:
 
 
 def _matches_in_turn(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether matches, each from the end of the one before, take the whole text."""
+    """Return whether matches, each from the end of the one before, take the whole text."""
     at, end = -1, 0
     while at < end < len(text):
         at = end
@@ -139,7 +140,7 @@ class InlineCleaner:
         self.in_table = False  # a bar inside a code span ends the cell there
 
     def clean(self, text: str, *, begins_line: bool) -> str:
-        """The sanitised part of a line. Parts end before a blank or at a sentence end of an unspaced script."""
+        """Return the sanitised part of a line. Parts end before a blank or at a sentence end of an unspaced script."""
         if begins_line:
             self._line = _LineState()
         if not self._line.has_split_code and _matches_in_turn(self._plain, text):

@@ -34,7 +34,7 @@ class OutlineBlock:
 
 
 def read_outline(text: str) -> Iterator[OutlineBlock]:
-    """The blocks in order. Together they contain the whole text except blank lines."""
+    """Yield the blocks in order. Together they contain the whole text except blank lines."""
     begin: int | None = None  # start of the current paragraph
     lines = 0
     end = 0
@@ -69,7 +69,7 @@ def read_outline(text: str) -> Iterator[OutlineBlock]:
 
 
 def heading_title(heading: str) -> str:
-    """The title of a heading's lines: `## Title ##` gives `Title`, but `# About C#` keeps its sign."""
+    """Return the title of a heading's lines: `## Title ##` gives `Title`, but `# About C#` keeps its sign."""
     title = heading.strip().lstrip("#").partition("\n")[0].strip()
     unclosed = title.rstrip("#")
     return unclosed.rstrip() if unclosed.endswith((" ", "\t")) else title
@@ -80,7 +80,7 @@ def _may_be_title(text: str, start: int, end: int) -> bool:
 
 
 def _end_of_code(text: str, start: int, run: str) -> int:
-    """The end of the line that closes the fence, or of the text."""
+    """Return the end of the line that closes the fence, or of the text."""
     fence = Fence(run)
     for match in _LINE.finditer(text, start):
         line = match.group()

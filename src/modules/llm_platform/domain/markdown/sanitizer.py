@@ -87,7 +87,7 @@ class AnswerSanitizer:
         return None if unit is None else self._sanitize_or_defer(unit)
 
     def _sanitize_or_defer(self, unit: Unit) -> str:
-        """The sanitised unit; a definition on two lines is removed as a whole."""
+        """Return the sanitised unit; a definition on two lines is removed as a whole."""
         label, self._label = self._label, None
         if label is None and unit.begins_line and "]:" in unit.text and self._may_define(unit.text):
             self._label = unit
@@ -136,7 +136,7 @@ class AnswerSanitizer:
         return line
 
     def _normalize(self, text: str) -> str:
-        """The text without control characters and with one kind of line end."""
+        """Return the text without control characters and with one kind of line end."""
         self._carriage_return = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
         return _CONTROL.sub(

@@ -91,7 +91,7 @@ class UnitSplitter:
         return self._start < len(self._text)
 
     def next(self, *, in_fence: bool) -> Unit | None:
-        """The next complete unit; None until more is added. Inside a fence only whole lines are units."""
+        """Return the next complete unit; None until more is added. Inside a fence only whole lines are units."""
         if not self.has_pending or not (self._line.has_started or self._start_line(in_fence)):
             return None
         line_end = self._text.find("\n", self._scan)

@@ -73,7 +73,7 @@ class FenceRemover:
         return text + ("".join(rest) if self._state != "unwrapped" else "")
 
     def _partial(self) -> str:
-        """The part of an incomplete line that can be returned; in most answers all of it."""
+        """Return the part of an incomplete line that can be returned; in most answers all of it."""
         line, may_be_fence = self._line, _MAY_BE_FENCE.match(self._line) and not self._is_mid_line
         if not line or self._state in ("inside", "closed") or (may_be_fence and self._state != "through"):
             return ""
@@ -121,7 +121,7 @@ class FenceRemover:
         return line
 
     def _closes(self, line: str) -> bool:
-        """Whether the line closes the outer fence; one with a name opens an inner fence."""
+        """Return whether the line closes the outer fence; one with a name opens an inner fence."""
         fence = _FENCE.match(line.rstrip("\n"))
         if fence is None:
             return False
@@ -142,7 +142,7 @@ class FenceRemover:
         return any(cited_numbers(marker[1], self._numbers) for marker in MARKER.finditer(text))
 
     def _is_the_answer(self) -> bool:
-        """Whether the fence contains prose; an answer may also be nothing but requested code."""
+        """Return whether the fence contains prose; an answer may also be nothing but requested code."""
         body = "".join(self._body)
         if self._cites(body) or _SENTENCE_END.search(body):
             return True
@@ -209,7 +209,7 @@ class SourceListRemover:
         return "".join(buffered)
 
     def _may_begin(self, line: str) -> bool:
-        """Whether an incomplete line may be a title, a rule or an entry."""
+        """Return whether an incomplete line may be a title, a rule or an entry."""
         return len(line) <= MAX_ENTRY_CHARS and not _SENTENCE_END.search(line)
 
     def _is_title(self, title: re.Match[str]) -> bool:
@@ -234,7 +234,7 @@ class SourceListRemover:
 
 
 def _plain(text: str) -> str:
-    """An entry without its number, addresses and link syntax."""
+    """Return an entry without its number, addresses and link syntax."""
     return _TARGET.sub(" ", _NUMBER.sub(" ", _ADDRESS_ALONE.sub(" ", text)))
 
 

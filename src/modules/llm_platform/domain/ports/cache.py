@@ -13,7 +13,7 @@ class ICache(ABC, Generic[Value]):
 
     @abstractmethod
     async def get(self, key: str) -> Value | None:
-        """The value, or None if it was never set, has expired or was evicted."""
+        """Return the value, or None if it was never set, has expired or was evicted."""
 
     @abstractmethod
     async def set(self, key: str, value: Value, ttl_s: float) -> None:

@@ -14,7 +14,7 @@ class ICitationJudge(ABC):
 
     @abstractmethod
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
-        """One verdict for each claim, in order; None without a verdict. Without claims no call is made.
+        """Return one verdict for each claim, in order; None without a verdict. Without claims no call is made.
 
         `claims` stand in the order of the answer to `question`. The verdicts are not trusted: callers limit what they
         change. Raises an AppException if no claim could be judged; an LLMException reports the spending.

@@ -16,7 +16,7 @@ class IDocumentWalk(ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
-        """Every document once, always in the same order; nothing is raised for a bad one."""
+        """Yield every document once, always in the same order; nothing is raised for a bad one."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -35,4 +35,4 @@ class IDocumentSource(ABC):
 
     @abstractmethod
     def walk(self, paths: Sequence[Path]) -> IDocumentWalk:
-        """The documents of these files and folders. It blocks, and raises nothing for a path that is not there."""
+        """Return the documents of these files and folders. It blocks, and raises nothing for a path that is not there."""

@@ -17,7 +17,7 @@ class IEmbedder(ABC):
 
     @abstractmethod
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        """One vector of length 1 for each text, in order; None for a text without anything to embed (never NaN).
+        """Return one vector of length 1 for each text, in order; None for a text without anything to embed (never NaN).
 
         Raises EmbeddingError or EmbeddingConfigError and nothing else. Cancelling is safe at any point.
         """

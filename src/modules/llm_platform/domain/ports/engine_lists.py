@@ -30,5 +30,6 @@ class IEngineLists(Protocol):
     name: str
 
     async def engine_lists(self) -> tuple[EngineListCheck, ...]:
-        """One check for each kind of source with a list, without a search. Raises an AppException if the service does not
-        list its engines."""
+        """Return one check for each kind of source with a list, without a search. Raises an AppException if the service
+        does not list its engines.
+        """

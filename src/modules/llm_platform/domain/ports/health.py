@@ -12,8 +12,8 @@ class IHealthProbe(Protocol):
     name: str
 
     async def ping(self) -> str:
-        """A short status of the upstream; of a store it may be empty: not worth a line in the report. Raises an AppException,
-        with cause and remedy, if it is unhealthy.
+        """Return a short status of the upstream; of a store it may be empty: not worth a line in the report. Raises an
+        AppException, with cause and remedy, if it is unhealthy.
         """
 
 

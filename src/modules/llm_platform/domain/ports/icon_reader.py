@@ -17,4 +17,4 @@ class IIconReader(ABC):
 
     @abstractmethod
     async def read(self, url: str) -> Icon | None:
-        """The icon; None where the site has none, or none that may be read. Raises nothing."""
+        """Return the icon; None where the site has none, or none that may be read. Raises nothing."""

@@ -24,7 +24,7 @@ class ILLMProvider(ABC):
 
     @abstractmethod
     def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        """The answer as a stream: LLMToken…, then one LLMResponse whose content is the tokens joined.
+        """Yield the answer as a stream: LLMToken…, then one LLMResponse whose content is the tokens joined.
 
         The content has no reasoning blocks; it is empty only beside tool calls. After an LLMReset the tokens so far are void:
         another model starts, or the same one again. Raises an LLMException of `domain.exceptions` and nothing else, at any
@@ -33,7 +33,7 @@ class ILLMProvider(ABC):
         """
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        """The complete answer: the end of the stream."""
+        """Return the complete answer: the end of the stream."""
         last: LLMStreamPart | None = None
         async with aclosing(self.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
             async for part in parts:
@@ -55,7 +55,7 @@ ContextTokens = Callable[[], Awaitable[int]]  # the smallest context window of t
 
 
 async def resolve_context(tokens: int | ContextTokens) -> int:
-    """The number, requested from the service where only that knows it."""
+    """Return the number, requested from the service where only that knows it."""
     return tokens if isinstance(tokens, int) else await tokens()
 
 
@@ -78,7 +78,7 @@ class LLMRegistry:
         return tuple(provider.name for provider in self._providers)
 
     def resolve(self, request: LLMRequest) -> tuple[ILLMProvider, ...]:
-        """The models that may serve the request, in failover order; never empty.
+        """Return the models that may serve the request, in failover order; never empty.
 
         Raises LLMConfigError without any model, LLMRequestError if the request names one that is not configured.
         """

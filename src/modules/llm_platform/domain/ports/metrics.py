@@ -28,7 +28,7 @@ class IMetrics(ABC):
 
     @abstractmethod
     def exposition(self) -> str:
-        """All metrics in Prometheus' text format 0.0.4; empty if none are collected."""
+        """Return all metrics in Prometheus' text format 0.0.4; empty if none are collected."""
 
 
 class NoMetrics(IMetrics):

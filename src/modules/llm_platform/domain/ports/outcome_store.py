@@ -15,7 +15,7 @@ class IOutcomeStore(ABC):
 
     @abstractmethod
     async def get(self, stage: dtos.RagStage, request_id: str, tenant: str = "") -> dtos.Outcome | None:
-        """The stored outcome, or None. Each tenant has its own ids; "" without tenants."""
+        """Return the stored outcome, or None. Each tenant has its own ids; "" without tenants."""
 
     async def get_many(self, wanted: Sequence[tuple[dtos.RagStage, str, str]]) -> list[dtos.Outcome | None]:
         """`get` for each stage, request id and tenant; all or OutcomeStoreError. A store that can looks them up in one go."""
@@ -46,7 +46,7 @@ class IOutcomeStore(ABC):
 
     @abstractmethod
     async def identity(self) -> str:
-        """The id of the store, equal in all processes that share it. Raises OutcomeStoreError."""
+        """Return the id of the store, equal in all processes that share it. Raises OutcomeStoreError."""
 
     @abstractmethod
     async def aclose(self) -> None:

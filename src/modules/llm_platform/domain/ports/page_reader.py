@@ -16,7 +16,7 @@ class IPageReader(ABC):
 
     @abstractmethod
     async def read(self, url: str) -> Page:
-        """The page's text, which is never empty: a page without usable text is an error.
+        """Return the page's text, which is never empty: a page without usable text is an error.
 
         Raises the page errors of `domain.exceptions` and nothing else: PageRequestError for an address that may not be
         read, PageBlockedError for a login, a consent or a captcha instead of the text, PageError for a page that does

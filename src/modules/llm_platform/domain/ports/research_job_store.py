@@ -42,7 +42,7 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def get(self, owner: str, job_id: str) -> dtos.ResearchJobDetail | None:
-        """The research, or None."""
+        """Return the research, or None."""
 
     @abstractmethod
     async def page(
@@ -62,7 +62,7 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def sources(self, owner: str, job_id: str) -> StoredSources | None:
-        """The stored texts of its sources."""
+        """Return the stored texts of its sources."""
 
     @abstractmethod
     async def threads(
@@ -75,7 +75,7 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def thread(self, owner: str, job_id: str) -> dtos.ResearchThreadDetail | None:
-        """The thread of this run, or None."""
+        """Return the thread of this run, or None."""
 
     @abstractmethod
     async def rename_thread(self, owner: str, job_id: str, title: str) -> bool:
@@ -117,7 +117,7 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def claim_webhook(self, lease_s: float) -> dtos.WebhookDelivery | None:
-        """The webhook that is due longest, for `lease_s` seconds; None: none is due."""
+        """Return the webhook that is due longest, for `lease_s` seconds; None: none is due."""
 
     @abstractmethod
     async def settle_webhook(self, delivery: dtos.WebhookDelivery, status: dtos.WebhookStatus, retry_in_s: float = 0.0) -> None:
@@ -125,7 +125,7 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def counts(self) -> Mapping[dtos.ResearchStatus, int]:
-        """The number of queued and running research runs of all owners."""
+        """Return the number of queued and running research runs of all owners."""
 
     @abstractmethod
     async def clean(self) -> int:

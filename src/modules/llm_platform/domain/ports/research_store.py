@@ -28,15 +28,15 @@ class IResearchStore(ABC):
 
     @abstractmethod
     async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
-        """All values of one stage of one topic, oldest first. Each counts as a hit, an empty result as a miss."""
+        """Return all values of one stage of one topic, oldest first. Each counts as a hit, an empty result as a miss."""
 
     @abstractmethod
     async def topics(self) -> tuple[dtos.StoredTopic, ...]:
-        """The stored topics, newest first."""
+        """Return the stored topics, newest first."""
 
     @abstractmethod
     async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
-        """The entries of the topic, in the order of the stages. Raises TopicNotFoundError."""
+        """Return the entries of the topic, in the order of the stages. Raises TopicNotFoundError."""
 
     @abstractmethod
     async def clear(self, name: str | None = None) -> int:

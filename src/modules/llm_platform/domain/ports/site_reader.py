@@ -11,11 +11,11 @@ class ISiteReader(ABC):
 
     @abstractmethod
     def address(self, url: str) -> str:
-        """The one spelling of an address, in which all others of this port are. Raises PageRequestError."""
+        """Return the one spelling of an address, in which all others of this port are. Raises PageRequestError."""
 
     @abstractmethod
     async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
-        """The page. A redirect is followed to an address that `admits` accepts, and is a PageError otherwise.
+        """Return the page. A redirect is followed to an address that `admits` accepts, and is a PageError otherwise.
 
         Waits as long as the site asks for between two pages. Raises the page errors of `domain.exceptions` and nothing else.
         Cancelling is safe at any point and closes what was opened.

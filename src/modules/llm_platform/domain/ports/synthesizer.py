@@ -35,7 +35,7 @@ class SynthesisRequest:
     context: str | None = None
 
     def stream_with(self, writer: ISynthesizer) -> AsyncIterator[SynthesisPart]:
-        """The text of `writer` for this request; of one that writes no reports, one answer to the whole question."""
+        """Return the text of `writer` for this request; of one that writes no reports, one answer to the whole question."""
         return writer.stream(self if writer.writes_reports or not self.questions else replace(self, questions=()))
 
 

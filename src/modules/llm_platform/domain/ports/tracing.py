@@ -45,7 +45,7 @@ class ISpan(ABC):
 
     @abstractmethod
     def headers(self) -> Mapping[str, str]:
-        """The W3C headers that make an operation elsewhere a child of this span."""
+        """Return the W3C headers that make an operation elsewhere a child of this span."""
 
     @abstractmethod
     def child(self, span_type: SpanType, name: str) -> ISpan:

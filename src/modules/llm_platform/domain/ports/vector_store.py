@@ -22,7 +22,7 @@ class IVectorStore(ABC):
 
     @abstractmethod
     async def describe(self, collection: str) -> dtos.Collection | None:
-        """The collection; None if it does not exist."""
+        """Return the collection; None if it does not exist."""
 
     @abstractmethod
     async def prepare(self, collection: dtos.Collection) -> None:
@@ -54,24 +54,25 @@ class IVectorStore(ABC):
 
     @abstractmethod
     def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
-        """Every document of the collection."""
+        """Yield every document of the collection."""
 
     @abstractmethod
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
-        """The documents with these ids that exist, by id."""
+        """Return the documents with these ids that exist, by id."""
 
     @abstractmethod
     async def search(
         self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
-        """The best passages, fused from vector and keyword search (`vector` None: keywords only), best first, scores 0 to 1.
+        """Return the best passages, fused from vector and keyword search (`vector` None: keywords only), best first, scores
+        0 to 1.
 
         A filter key that no passage has matches nothing.
         """
 
     @abstractmethod
     async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
-        """All passages of a document in order; empty if it does not exist."""
+        """Return all passages of a document in order; empty if it does not exist."""
 
     @abstractmethod
     async def finish(self, collection: str) -> None:

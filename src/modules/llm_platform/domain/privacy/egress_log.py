@@ -59,12 +59,12 @@ class EgressLog:
             self._parent.add_cached(sent)
 
     def cached(self) -> tuple[Sent, ...]:
-        """What was sent to make the entries of caches, as sums."""
+        """Return what was sent to make the entries of caches, as sums."""
         with self._lock:
             return merge_sent(self._cached)
 
     def sent(self) -> tuple[Sent, ...]:
-        """The sums so far, sorted by host, kind and proxy."""
+        """Return the sums so far, sorted by host, kind and proxy."""
         with self._lock:
             sums = sorted(self._sums.items())
         return tuple(
@@ -119,7 +119,7 @@ def log_cached(sent: Sequence[Sent]) -> None:
 
 
 def current_egress_log() -> EgressLog | None:
-    """The log of this task, for code that sends from a thread or after the task."""
+    """Return the log of this task, for code that sends from a thread or after the task."""
     return _CURRENT.get()
 
 

@@ -58,7 +58,7 @@ _AND: Final = frozenset(["and", "und", "et", "y", "e", "ed", "en", "i", "и", "�
 
 
 def standalone_by_rules(question: str, turns: Sequence[Turn], language: str) -> str:
-    """The question, with the topic terms of the turns in front of it if it is elliptic."""
+    """Return the question, with the topic terms of the turns in front of it if it is elliptic."""
     if not turns or not is_elliptic(question, turns, language):
         return question
     topic = topic_terms(question, turns, language)
@@ -68,7 +68,7 @@ def standalone_by_rules(question: str, turns: Sequence[Turn], language: str) -> 
 
 
 def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
-    """Whether the question is understood only after the turns."""
+    """Return whether the question is understood only after the turns."""
     if refers_to_thread(question, turns, language):
         return True
     own = _terms(question, language)
@@ -82,7 +82,7 @@ def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
 
 
 def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> bool:
-    """Whether the words of the question say that it belongs to what was asked before: `And …`, `they`, nothing named."""
+    """Return whether the words of the question say that it belongs to what was asked before: `And …`, `they`, nothing named."""
     primary = language.partition("-")[0].lower()
     own = _terms(question, language)
     if not own:
@@ -96,7 +96,7 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
 
 
 def has_content_words(question: str, language: str, terms: int = 1) -> bool:
-    """Whether the question has so many content words of its own."""
+    """Return whether the question has so many content words of its own."""
     return len(_terms(question, language)) >= terms
 
 
@@ -124,7 +124,7 @@ class _TopicTerm:
 
 
 def _weighed(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
-    """The terms of the questions, then those that the last answer repeats, in the order of their first mention."""
+    """Return the terms of the questions, then those that the last answer repeats, in the order of their first mention."""
     found: dict[str, _TopicTerm] = {}
     for number, turn in enumerate(turns):
         age = len(turns) - 1 - number
@@ -148,7 +148,7 @@ def _weighed(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
 
 
 def _written_terms(text: str, language: str, wanted: Collection[str] | None = None) -> dict[str, str]:
-    """The terms of a text in the singular, those of `wanted` alone if it is given, and each as written first."""
+    """Return the terms of a text in the singular, those of `wanted` alone if it is given, and each as written first."""
     found: dict[str, str] = {}
     for chunk in _CHUNK.findall(_apart(text, language)):
         written = _POSSESSIVE.sub("", chunk.strip(_PUNCTUATION))
@@ -164,13 +164,13 @@ def _singular(word: str) -> str:
 
 
 def _apart(question: str, language: str) -> str:
-    """The question with blanks instead of the function words of a script without blanks."""
+    """Return the question with blanks instead of the function words of a script without blanks."""
     rules = _rules(language.partition("-")[0].lower())
     return rules.function_words.sub(" ", question) if rules.function_words else question
 
 
 def _terms(text: str, language: str) -> list[Term]:
-    """The terms that name something; pieces of a script without blanks are those between its function words."""
+    """Return the terms that name something; pieces of a script without blanks are those between its function words."""
     terms = read_question(_apart(text, language), language).terms
     return [
         term for term in terms if term.weight > WEAK_WEIGHT and term.word not in load_words("follow_up", "attributes")
@@ -178,7 +178,7 @@ def _terms(text: str, language: str) -> list[Term]:
 
 
 def _known(terms: Sequence[Term], text: str) -> set[str]:
-    """The terms that occur in the text, in any inflection."""
+    """Return the terms that occur in the text, in any inflection."""
     matcher = TermMatcher(terms)
     return {terms[number].word for word in words(text) for number, _ in matcher.matches(word)}
 
@@ -188,21 +188,21 @@ def _text_of(turns: Sequence[Turn]) -> str:
 
 
 def _is_new_clause(text: str, own: Sequence[Term], turns: Sequence[Turn], primary: str) -> bool:
-    """Whether the text behind `And` is a whole question about something that the turns do not mention."""
+    """Return whether the text behind `And` is a whole question about something that the turns do not mention."""
     first = next(iter(words(text)), "")
     is_clause = first in stop_words(primary) and len(own) > 1 and not _refers_back(text, primary)
     return is_clause and len(own) >= MAX_SHORT_TERMS and not _known(own, _text_of(turns))
 
 
 def _is_definite(question: str, own: Sequence[Term], language: str) -> bool:
-    """Whether the question asks for `the` thing of a few words, without a name and without saying of what."""
+    """Return whether the question asks for `the` thing of a few words, without a name and without saying of what."""
     definite = _rules(language.partition("-")[0].lower()).definite
     is_short = len(own) <= MAX_DEFINITE_TERMS and not any(term.weight >= NAME_WEIGHT for term in own)
     return definite is not None and is_short and bool(definite.search(question))
 
 
 def _refers_back(question: str, primary: str) -> bool:
-    """Whether a pronoun refers to something that the question itself does not name before it."""
+    """Return whether a pronoun refers to something that the question itself does not name before it."""
     rules = _rules(primary)
     if rules.unspaced_pronouns.search(question):
         return True

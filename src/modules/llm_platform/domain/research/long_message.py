@@ -59,7 +59,7 @@ _ENDS: Final = ".!?:;。！？：；"  # they end a sentence at the end of a lin
 
 
 def split_message(text: str) -> tuple[str, str | None]:
-    """The question of a message, and the whole message if it is longer than a question."""
+    """Return the question of a message, and the whole message if it is longer than a question."""
     message = text.strip()
     if len(message) <= MAX_QUERY_CHARS:
         return message, None
@@ -91,7 +91,7 @@ def join_context(message: str | None, other: str | None = None) -> str | None:
 
 
 def is_excerpt(question: str, context: str) -> bool:
-    """Whether the question stands in the context word for word, so that it was taken from there."""
+    """Return whether the question stands in the context word for word, so that it was taken from there."""
     return one_line(question) in one_line(context)
 
 
@@ -108,7 +108,7 @@ def _marked_question(text: str) -> str | None:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """The fields of a message that is a JSON object."""
+    """Return the fields of a message that is a JSON object."""
     wrapped = _OBJECT.fullmatch(text)
     try:
         value = json.loads(wrapped["object"], strict=False) if wrapped else None
@@ -134,7 +134,7 @@ def _asking_part(text: str) -> str:
 
 
 def _last_question(sentences: list[str], language: str) -> str | None:
-    """The last question that is understood by itself, else the last one that names something."""
+    """Return the last question that is understood by itself, else the last one that names something."""
     questions = [sentence for sentence in reversed(sentences) if is_question(sentence)][:MAX_WEIGHED]
     whole = [question for question in questions if not refers_to_thread(question, (), language)]
     tries = ((question, terms) for few in (whole, questions) for terms in NAMED_TERMS for question in few)
@@ -148,7 +148,7 @@ def _last_instruction(sentences: list[str], language: str) -> str | None:
 
 @cache
 def _instruction(primary: str) -> re.Pattern[str]:
-    """What the instructions of a language begin with."""
+    """Return what the instructions of a language begin with."""
     data = load_data("instructions").get(primary)
     if data is None:
         return re.compile(r"(?!)")
@@ -157,7 +157,7 @@ def _instruction(primary: str) -> re.Pattern[str]:
 
 
 def _sentences(text: str, language: str) -> Iterator[str]:
-    """The sentences outside code, without tags around them and the signs of a list or a heading in front."""
+    """Yield the sentences outside code, without tags around them and the signs of a list or a heading in front."""
     for line in _lines(_TAG.sub("\n", _CODE.sub("\n\n", text))):
         for start, end in sentence_spans(line, language):
             if end - start >= MIN_QUESTION_CHARS:
@@ -165,7 +165,7 @@ def _sentences(text: str, language: str) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines, those of a wrapped sentence as one. The time is linear."""
+    """Yield the lines, those of a wrapped sentence as one. The time is linear."""
     wrapped: list[str] = []
     for line in text.splitlines():
         bare = line.strip()
@@ -181,7 +181,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _without_middle(text: str, max_chars: int) -> str:
-    """The text, or its beginning and its end with a mark between them."""
+    """Return the text, or its beginning and its end with a mark between them."""
     if len(text) <= max_chars:
         return text
     kept = max_chars - len(MIDDLE_CUT)
@@ -190,7 +190,7 @@ def _without_middle(text: str, max_chars: int) -> str:
 
 
 def _shortened(text: str) -> str:
-    """The text on one line, cut between words."""
+    """Return the text on one line, cut between words."""
     line = one_line(text)
     if len(line) <= MAX_QUERY_CHARS:
         return line

@@ -23,14 +23,14 @@ _KEY = re.compile(r"[0-9a-z_-]{1,64}")  # small letters: some file systems do no
 
 
 def topic_of(query: str) -> Topic:
-    """The topic of a question; case and white space make no difference."""
+    """Return the topic of a question; case and white space make no difference."""
     folded = " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", query).casefold()).split())
     digest = hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()[:TOPIC_HASH_CHARS]
     return Topic(name=f"{_slug(folded) or 'topic'}-{digest}", query=query)
 
 
 def _slug(text: str) -> str:
-    """The letters, digits and combining marks of a text, joined by `-`."""
+    """Return the letters, digits and combining marks of a text, joined by `-`."""
     chars: list[str] = []
     for char in text:
         kind = unicodedata.category(char)[0]
@@ -44,7 +44,7 @@ def _slug(text: str) -> str:
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether the name is valid: letters, digits, marks, `-` and `_` only, so that it cannot leave its folder."""
+    """Return whether the name is valid: letters, digits, marks, `-` and `_` only, so that it cannot leave its folder."""
     if not _NAME.fullmatch(name) or len(name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
         return False
     return name.isascii() or all(char in "-_" or unicodedata.category(char)[0] in "LNM" for char in name)
@@ -55,7 +55,7 @@ def is_entry_key(key: str) -> bool:
 
 
 def store_key(*, version: str, model: str, language: str, **inputs: object) -> str:
-    """The key of an entry: a hash of the prompt's version, the model, the language and the inputs as JSON.
+    """Return the key of an entry: a hash of the prompt's version, the model, the language and the inputs as JSON.
 
     Raises TypeError for an input without a JSON form.
     """
@@ -65,7 +65,7 @@ def store_key(*, version: str, model: str, language: str, **inputs: object) -> s
 
 
 def _plain(value: object) -> object:
-    """A JSON value that is equal in every process: a set is sorted."""
+    """Return a JSON value that is equal in every process: a set is sorted."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Set):
@@ -78,5 +78,5 @@ def _plain(value: object) -> object:
 
 
 def digest(value: Any) -> str:
-    """A key for a value that JSON can express."""
+    """Return a key for a value that JSON can express."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -102,7 +102,7 @@ def transcript_task(messages: Sequence[tuple[str, str]]) -> TranscriptTask | Non
 
 
 def _marked(text: str) -> tuple[re.Match[str], re.Match[str]] | None:
-    """The marks around the first transcript that is marked. Each mark is searched once, so the time is linear."""
+    """Return the marks around the first transcript that is marked. Each mark is searched once, so the time is linear."""
     begin = _OPENINGS.search(text)
     if begin is None:
         return None
@@ -123,7 +123,7 @@ def _task(order: str, turns: tuple[tuple[str, str], ...], *, is_marked: bool) ->
 
 
 def _product_of(order: str, key: str) -> Product | None:
-    """The product that the key names, else the first one in the order."""
+    """Return the product that the key names, else the first one in the order."""
     by_key = next((product for product, form in _PRODUCTS.items() if key and form.search(key.replace("_", "-"))), None)
     if key:
         return by_key
@@ -143,7 +143,7 @@ def _labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]
 
 
 def _turns_of(transcript: str) -> tuple[tuple[str, str], ...]:
-    """The turns by their lines of roles; one turn of the user without them."""
+    """Return the turns by their lines of roles; one turn of the user without them."""
     lines = list(_ROLE_LINE.finditer(transcript))
     if not lines:
         return (("user", transcript.strip()),) if transcript.strip() else ()
@@ -186,7 +186,7 @@ def _line(text: str) -> str:
 
 
 def _tags(asked: Sequence[str], language: str) -> list[str]:
-    """The words that are said most, or first, without those that say nothing."""
+    """Return the words that are said most, or first, without those that say nothing."""
     stops = stop_words(language)
     words = [word for text in asked for word in _WORD.findall(text[:2000]) if word.lower() not in stops]
     written = {word.lower(): word for word in reversed(words)}

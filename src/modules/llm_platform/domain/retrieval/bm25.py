@@ -44,13 +44,13 @@ class SparseVector:
 
 
 def passage_words(text: str) -> SparseVector:
-    """The vector of a passage: frequent words weigh more, and words of long passages less (b of BM25 is 1)."""
+    """Return the vector of a passage: frequent words weigh more, and words of long passages less (b of BM25 is 1)."""
     counts = Counter(_numbers(text))
     return _vector(counts, sum(counts.values()))
 
 
 def matched_words(text: str, wanted: Collection[int]) -> SparseVector:
-    """The entries of `passage_words(text)` that have one of these numbers."""
+    """Return the entries of `passage_words(text)` that have one of these numbers."""
     numbers = list(_numbers(text))
     return _vector(Counter(filter(wanted.__contains__, numbers)), len(numbers))
 
@@ -63,7 +63,7 @@ def _vector(counts: Mapping[int, int], length: int) -> SparseVector:
 
 
 def question_words(text: str) -> SparseVector:
-    """The vector of a question: its words without stop words, or with them where there are no others (`The Who`)."""
+    """Return the vector of a question: its words without stop words, or with them where there are no others (`The Who`)."""
     indices = list(dict.fromkeys(map(_NUMBERS.__getitem__, _question_terms(text))))
     return SparseVector(indices, [1.0] * len(indices))
 
@@ -82,7 +82,7 @@ def _question_terms(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """The number of each word of a text, then those of the parts of joined ones.
+    """Return the number of each word of a text, then those of the parts of joined ones.
 
     Parts of joined words count too: `loop.run_in_executor` contains `run_in_executor`, `loop`, `run`, `in` and `executor`, and
     `setUpClass` contains `set`, `up` and `class`. Questions are not split at capitals: `setUpClass` asks for that name.
@@ -117,7 +117,7 @@ def _camel_parts(word: str) -> Iterator[str]:
 
 
 def _number(word: str) -> int:
-    """A number of the word's stem, the same everywhere; two stems of a passage collide once in a million passages."""
+    """Return a number of the word's stem, the same everywhere; two stems of a passage collide once in a million passages."""
     return crc32(stem(word).encode("utf-8", "replace"))
 
 

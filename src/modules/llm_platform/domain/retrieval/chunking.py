@@ -49,7 +49,7 @@ class ChunkPiece:
 
 
 def max_chunk_words(max_words: int) -> int:
-    """The number of words of the longest chunk."""
+    """Return the number of words of the longest chunk."""
     return int(max_words * STRETCH)
 
 
@@ -107,7 +107,7 @@ class ChunkPacker:
         self._set_pending([*self._overlapping(rest[0], room), *rest])
 
     def _overlapping(self, following: ChunkPiece, room: int) -> list[ChunkPiece]:
-        """The last pieces of the previous chunk that fit into the room and the overlap, without headings."""
+        """Return the last pieces of the previous chunk that fit into the room and the overlap, without headings."""
         if following.level:
             return []
         room = min(self._overlap, room) - _gap_words(self._previous[-1], following)
@@ -146,18 +146,18 @@ def _count_words(pieces: Sequence[ChunkPiece]) -> int:
 
 
 def _gap_words(one: ChunkPiece, following: ChunkPiece) -> int:
-    """The blanks between two pieces, counted in words: a chunk contains them."""
+    """Return the blanks between two pieces, counted in words: a chunk contains them."""
     return (following.start - one.end) // CHARS_PER_WORD
 
 
 def _chunk_of(pieces: Sequence[ChunkPiece]) -> Chunk:
-    """The chunk of these pieces, labelled with the headings above its first piece that is no heading."""
+    """Return the chunk of these pieces, labelled with the headings above its first piece that is no heading."""
     first = next((piece for piece in pieces if not piece.level), pieces[-1])
     return Chunk(pieces[0].start, pieces[-1].end, first.label)
 
 
 def split_chunks(text: str, *, language: str = "en", max_words: int = MAX_WORDS, overlap: int = 0) -> list[Chunk]:
-    """The chunks in order; together they contain the whole text except blanks.
+    """Return the chunks in order; together they contain the whole text except blanks.
 
     Each has about `max_words` at most, and up to STRETCH times as many where the rest would be tiny: a text of that length is
     one chunk. In a longer text a heading begins a chunk and is part of it. Where a section is cut by its length, both chunks
@@ -189,7 +189,7 @@ def _heading(text: str, block: OutlineBlock) -> ChunkPiece:
 
 
 def _pieces(text: str, block: OutlineBlock, language: str, max_words: int) -> Iterator[ChunkPiece]:
-    """The block if it fits, else its sentences (prose) or lines (code), else lines, else runs of characters."""
+    """Yield the block if it fits, else its sentences (prose) or lines (code), else lines, else runs of characters."""
     start, end = _trimmed(text, block.start, block.end)
     if start == end:
         return
@@ -262,7 +262,7 @@ def _trimmed(text: str, start: int, end: int, *, keep_indent: bool = False) -> S
 
 
 def _words_in(piece: str) -> int:
-    """The number of words; scripts without blanks and long strings are measured in characters."""
+    """Return the number of words; scripts without blanks and long strings are measured in characters."""
     words = len(piece.split())
     if not piece.isascii():
         words += len(_UNSPACED.findall(piece)) // UNSPACED_CHARS_PER_WORD

@@ -14,7 +14,7 @@ NO_WORDS: Final = SparseVector([], [])
 
 
 def fitting_excerpt(text: str, question: str, max_tokens: int, language: str = "en") -> str:
-    """The passages of `text` that fit the question best, in the order of the text; at most `max_tokens`.
+    """Return the passages of `text` that fit the question best, in the order of the text; at most `max_tokens`.
 
     A text that fits is returned as it is. The best passage is always in it, whatever its length: the prompt is cut later.
     """

@@ -12,7 +12,7 @@ MIN_LENGTH: Final = 1e-6  # a shorter vector has no direction
 
 
 def mean_vector(vectors: Sequence[Vector]) -> tuple[float, ...]:
-    """The mean of the first MAX_VECTORS; empty (no centering) for fewer than MIN_VECTORS."""
+    """Return the mean of the first MAX_VECTORS; empty (no centering) for fewer than MIN_VECTORS."""
     if len(vectors) < MIN_VECTORS:
         return ()
     sample = vectors[:MAX_VECTORS]
@@ -20,7 +20,7 @@ def mean_vector(vectors: Sequence[Vector]) -> tuple[float, ...]:
 
 
 def mean_centered(vector: Vector | None, mean: Sequence[float], dimension: int) -> list[float] | None:
-    """The vector minus the mean, scaled to length 1; None for NaN, zeros or another dimension."""
+    """Return the vector minus the mean, scaled to length 1; None for NaN, zeros or another dimension."""
     if vector is None or len(vector) != dimension:
         return None
     centered = [float(x) - m for x, m in zip(vector, mean, strict=True)] if mean else [float(x) for x in vector]

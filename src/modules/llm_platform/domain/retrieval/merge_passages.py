@@ -16,7 +16,7 @@ MAX_GAP_CHARS: Final = 4  # two neighbours have nothing but blanks between them
 
 
 def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -> str:
-    """The text that consecutive passages were cut from, without repeating their overlap; at most `limit` characters."""
+    """Return the text that consecutive passages were cut from, without repeating their overlap; at most `limit` characters."""
     text, end = "", 0  # `end`: offset in the document
     for passage in passages:
         overlap = max(0, end - passage.start)
@@ -32,7 +32,7 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
 
 
 def merge_passages(found: Sequence[FoundPassage], question: str = "") -> str:
-    """The best of a document's passages, which comes first, joined with neighbours that score nearly as high.
+    """Return the best of a document's passages, which comes first, joined with neighbours that score nearly as high.
 
     An option, a sign or an identifier of the question (`--onto`, `$*`) often stands in the synopsis and is explained elsewhere:
     the best MAX_EXACT further passages that have all of them are shown, too. Passages are in the order of the document.
@@ -61,7 +61,7 @@ def merge_passages(found: Sequence[FoundPassage], question: str = "") -> str:
 
 
 def _with_exact_terms(found: Sequence[FoundPassage], exact: frozenset[str], shown: Collection[str]) -> list[Passage]:
-    """The best further passages that have all of these terms; none without terms."""
+    """Return the best further passages that have all of these terms; none without terms."""
     others = (hit.passage for hit in found if exact and hit.passage.id not in shown)
     return list(islice((passage for passage in others if exact <= exact_terms(passage.text)), MAX_EXACT))
 

@@ -26,7 +26,7 @@ _JOINED = re.compile(r"(?<=\w)_(?=\w)")
 
 
 def mean(criteria: Sequence[float]) -> float:
-    """The mean of at least one criterion, to one decimal."""
+    """Return the mean of at least one criterion, to one decimal."""
     return round(sum(criteria) / len(criteria) + 1e-9, 1)  # 7.25 is 7.3, whatever its last bit
 
 
@@ -51,7 +51,7 @@ def keyword_score(question: str, direction: str, title: str, text: str, language
 
 @lru_cache(maxsize=256)
 def _needles(text: str, language: str) -> tuple[str, ...]:
-    """The beginnings of the content words, each once, to search in a haystack."""
+    """Return the beginnings of the content words, each once, to search in a haystack."""
     found = [part for word in words(text) for part in _NO_WORD.split(_JOINED.sub(" ", word)) for part in part.split()]
     stops = stop_words(language) | stop_words("en")  # a Russian question quotes English words
     return tuple(dict.fromkeys(map(_needle, [word for word in found if word not in stops] or found)))
@@ -81,7 +81,8 @@ def ranked_order(ranked: Iterable[RankedCandidate]) -> list[RankedCandidate]:
 def pick_top(
     ranked: Sequence[RankedCandidate], count: int, questions: Sequence[str], *, first: int | None = None
 ) -> list[RankedCandidate]:
-    """The best `count` results; the `first` of them (default: all) include one for each sub-question with a usable result.
+    """Return the best `count` results; the `first` of them (default: all) include one for each sub-question with a usable
+    result.
 
     The first ones come best first, then the reserves, best first. With more such sub-questions than places, those with the best
     results are chosen.

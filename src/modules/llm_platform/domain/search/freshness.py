@@ -9,7 +9,7 @@ _SPAN: dict[str, Freshness] = {span: Freshness(recent=span) for span in KEYWORDS
 
 
 def freshness_window(request: WebSearchRequest) -> Freshness | None:
-    """The limit of a request, None for no limit; `freshness` overrides `time_range`.
+    """Return the limit of a request, None for no limit; `freshness` overrides `time_range`.
 
     Raises WebSearchRequestError for an invalid freshness.
     """
@@ -22,5 +22,5 @@ def freshness_window(request: WebSearchRequest) -> Freshness | None:
 
 
 def is_admitted(item: WebSearchResultItem, request: WebSearchRequest, window: Freshness | None) -> bool:
-    """Whether the item matches domains and dates of the request, which an engine may treat as hints."""
+    """Return whether the item matches domains and dates of the request, which an engine may treat as hints."""
     return admits_host(host_of(item.url), request.domains) and (window is None or window.admits(item.published_date))

@@ -52,7 +52,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _keys(piece: str) -> tuple[str, str]:
-    """The piece, and the host if it is an address: a query may name the host of an address that the reader wrote."""
+    """Return the piece, and the host if it is an address: a query may name the host of an address that the reader wrote."""
     key = _key(piece)
     host = re.split(r"[/?#]", key.partition("://")[2] or key, maxsplit=1)[0]
     return key, host.removeprefix("www.")

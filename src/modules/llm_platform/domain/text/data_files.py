@@ -10,11 +10,11 @@ from modules.llm_platform.domain.text import data
 
 @cache
 def load_data(name: str) -> Any:
-    """The content of `<name>.json` in the folder `data`. Callers share it and must not change it."""
+    """Return the content of `<name>.json` in the folder `data`. Callers share it and must not change it."""
     return json.loads(files(data).joinpath(f"{name}.json").read_text(encoding="utf-8"))
 
 
 @cache
 def load_words(name: str, part: str) -> frozenset[str]:
-    """The words of one part of `<name>.json`."""
+    """Return the words of one part of `<name>.json`."""
     return frozenset(load_data(name)[part].split())

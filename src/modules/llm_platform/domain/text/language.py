@@ -44,7 +44,7 @@ _LATIN_LETTERS = {
 
 
 def detect(text: str) -> str | None:
-    """The primary language subtag of the text (`en`, `zh`), None when it is uncertain. Never raises."""
+    """Return the primary language subtag of the text (`en`, `zh`), None when it is uncertain. Never raises."""
     text = text[:MAX_DETECT_CHARS]
     if text.isascii():
         return _by_function_words(text, "latin")
@@ -67,12 +67,12 @@ def language_of_script(text: str) -> str | None:
 
 
 def language_of(text: str, wished: str | None = None) -> str:
-    """The wished language, else that of the text, else English."""
+    """Return the wished language, else that of the text, else English."""
     return wished or detect(text) or DEFAULT_LANGUAGE
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """The function words of a language, folded, question words included; empty for a language without a list.
+    """Return the function words of a language, folded, question words included; empty for a language without a list.
 
     The pieces that `words` makes of them are included, such as the bigrams of scripts without blanks.
     """
@@ -80,7 +80,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 def language_name(tag: str) -> str:
-    """The English name as prompts use it: `de-AT` gives German; the tag itself when it is unknown."""
+    """Return the English name as prompts use it: `de-AT` gives German; the tag itself when it is unknown."""
     names: dict[str, str] = load_data("language_names")
     return names.get(tag) or names.get(tag.partition("-")[0].lower()) or tag
 
@@ -102,7 +102,7 @@ def _letters_by_script(text: str) -> Counter[str]:
 
 
 def _leading_script(letters: Counter[str]) -> tuple[str, float]:
-    """The deciding script and its share of the letters: a non-Latin one even where Latin names and code outweigh it."""
+    """Return the deciding script and its share of the letters: a non-Latin one even where Latin names and code outweigh it."""
     others = Counter({script: count for script, count in letters.items() if script != "latin"})
     others["han"] += others.pop("kana", 0) if others["han"] else 0
     if not any(others.values()):
@@ -133,7 +133,7 @@ def _by_letters(text: str, letters: dict[str, str]) -> str | None:
 
 
 def _by_function_words(text: str, script: str) -> str | None:
-    """The language whose function words the text uses most; a word of several languages counts in part for each."""
+    """Return the language whose function words the text uses most; a word of several languages counts in part for each."""
     table = _languages_of_words(script)
     evidence: dict[str, float] = {}
     for word, times in _counted(text.lower()).items():

@@ -31,12 +31,12 @@ class Messages:
     cut_off: str  # shown below a text that was cut off
 
     def readings_of(self, subject: str) -> str:
-        """The line before the readings of an ambiguous word."""
+        """Return the line before the readings of an ambiguous word."""
         return self.can_mean.replace("{subject}", subject)
 
 
 def messages_for(language: str) -> Messages:
-    """The messages in the language of a BCP 47 tag; in English where there is no translation."""
+    """Return the messages in the language of a BCP 47 tag; in English where there is no translation."""
     return _catalogue().get(language.partition("-")[0].lower()) or _catalogue()[DEFAULT_LANGUAGE]
 
 

@@ -65,7 +65,7 @@ def count_negators(words: Sequence[str]) -> int:
 
 
 def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether a copy is denied by the words around it: a negator right beside it, or "no evidence that" before it."""
+    """Return whether a copy is denied by the words around it: a negator right beside it, or "no evidence that" before it."""
     known = negation_words()
     if not known.negators.isdisjoint([*before[-1:], *after[:1]]):
         return True
@@ -95,7 +95,7 @@ def denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
 
 
 def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Sequence[str]) -> bool:
-    """Whether a text denies one of the words `denied` that `other` affirms, in clauses of nearly the same words."""
+    """Return whether a text denies one of the words `denied` that `other` affirms, in clauses of nearly the same words."""
     if not denied or has_unclear_negation(other):
         return False
     clauses, affirmed = _clauses(text), undenied_words(other)
@@ -113,7 +113,7 @@ def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Se
 
 
 def undenied_words(text: str) -> list[str]:
-    """The folded words of the clauses without a negator."""
+    """Return the folded words of the clauses without a negator."""
     known = negation_words()
     clauses = _clauses(text)
     return [
@@ -126,18 +126,18 @@ def undenied_words(text: str) -> list[str]:
 
 
 def has_unclear_negation(text: str) -> bool:
-    """Whether a word may stand for a negation ("drops support"), or denies without telling exactly what ("fails")."""
+    """Return whether a word may stand for a negation ("drops support"), or denies without telling exactly what ("fails")."""
     known, words = negation_words(), WORD_WITH_APOSTROPHE.findall(fold(text))
     return not (known.ambiguous.isdisjoint(words) and known.soft.isdisjoint(words))
 
 
 def _clauses(text: str) -> list[list[str]]:
-    """The folded words of each clause."""
+    """Return the folded words of each clause."""
     return [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
 
 
 def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Whether one text has a word where the other, among the same neighbours, has its opposite."""
+    """Return whether one text has a word where the other, among the same neighbours, has its opposite."""
     opposites = negation_words().opposites
     if opposites.keys().isdisjoint(mine):
         return False
@@ -162,7 +162,7 @@ def _neighbours(words: Sequence[str], position: int) -> set[str]:
 
 
 def contradicts_unspaced(mine: str, theirs: str) -> bool:
-    """Whether a Chinese or Japanese text denies what the other one affirms."""
+    """Return whether a Chinese or Japanese text denies what the other one affirms."""
     own, other = _denied_pairs(mine), _denied_pairs(theirs)
     if len(own) == len(other) == 1:
         return False  # each text denies one thing, maybe in other words
@@ -170,7 +170,7 @@ def contradicts_unspaced(mine: str, theirs: str) -> bool:
 
 
 def _denied_pairs(text: str) -> list[str]:
-    """The two characters beside each negation."""
+    """Return the two characters beside each negation."""
     chinese = [found[1] for found in _HAN_NEGATION.finditer(text)]
     return chinese + [found[1].lstrip(_PARTICLES)[:2] for found in _KANA_NEGATION.finditer(text)]
 

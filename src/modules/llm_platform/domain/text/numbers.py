@@ -45,20 +45,20 @@ _ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
 
 @cache
 def number_words() -> dict[str, str]:
-    """The value of each number word of many languages; words that mean something else in another one are left out."""
+    """Return the value of each number word of many languages; words that mean something else in another one are left out."""
     return {word: value for value, listed in load_data("number_words").items() for word in listed.split()}
 
 
 @cache
 def date_words() -> dict[str, int]:
-    """The names of months (0 to 11) and weekdays (12 to 18), folded, in many languages."""
+    """Return the names of months (0 to 11) and weekdays (12 to 18), folded, in many languages."""
     names = load_data("dates")
     rows = [*names["months"], *names["weekdays"]]
     return {word: number for number, listed in enumerate(rows) for word in listed.split()}
 
 
 def reading_of(value: str) -> Reading:
-    """The readings of a value: a fraction is a percentage too."""
+    """Return the readings of a value: a fraction is a percentage too."""
     return frozenset({value, _PERCENT[value]}) if value in _PERCENT else frozenset({value})
 
 
@@ -82,7 +82,7 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
 
 
 def _scaled(written: str, scale: str) -> Reading:
-    """The readings with and without the word behind: `2 million`."""
+    """Return the readings with and without the word behind: `2 million`."""
     factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
     values = _values(written)
     return frozenset(_plain(value * by) for value in values for by in (1, factor)) or frozenset({written})
@@ -137,7 +137,7 @@ ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
 def has_other_date(mine: Collection[str], theirs: Collection[str]) -> bool:
-    """Whether `mine` names months or weekdays, and `theirs` only others."""
+    """Return whether `mine` names months or weekdays, and `theirs` only others."""
     own, other = _months_and_days(mine), _months_and_days(theirs)
     return any(kind & own and kind & other and not kind & own & other for kind in (_MONTHS, _WEEKDAYS))
 

@@ -29,12 +29,12 @@ _JOINED = re.compile(r"[A-Z]{2}|\w*?(?:[._(]|[a-z][A-Z])")
 
 
 def ends_sentence(text: str) -> bool:
-    """Whether the text ends with a stop, colon or semicolon, and maybe closing signs."""
+    """Return whether the text ends with a stop, colon or semicolon, and maybe closing signs."""
     return bool(_ENDS.search(text.rstrip()[-END_CHARS:]))
 
 
 def is_question(text: str) -> bool:
-    """Whether the text ends with a question mark, and maybe other stops and closing signs."""
+    """Return whether the text ends with a question mark, and maybe other stops and closing signs."""
     return bool(_ASKS.search(text[-END_CHARS:]))
 
 
@@ -74,8 +74,8 @@ def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
 
 
 def _continues(text: str, at: int) -> bool:
-    """Whether the sentence goes on behind a stop without a blank behind it: in a name, or with a small letter of any alphabet,
-    as in `www.éa.fr`. The splitter knows the small letters of English alone.
+    """Return whether the sentence goes on behind a stop without a blank behind it: in a name, or with a small letter of any
+    alphabet, as in `www.éa.fr`. The splitter knows the small letters of English alone.
     """
     before = text[at - 1]
     return (text[at].islower() and before not in WIDE_STOPS) or (before == "." and _is_in_name(text, at))
@@ -100,7 +100,7 @@ def _boundaries(language: str, text: str) -> list[dict[str, Any]]:
 
 
 def _window(text: str, begin: int) -> str:
-    """The next part, up to the end of a paragraph or sentence: the splitter takes quadratic time for many brackets."""
+    """Return the next part, up to the end of a paragraph or sentence: the splitter takes quadratic time for many brackets."""
     window = text[begin : begin + WINDOW_CHARS]
     if begin + WINDOW_CHARS >= len(text):
         return window

@@ -24,7 +24,7 @@ SHARED_SHARE: Final = 0.55  # share of the longer form
 
 
 def stem(word: str) -> str:
-    """The word, in lower case, without its ending; itself where it is short or holds anything but letters of ASCII."""
+    """Return the word, in lower case, without its ending; itself where it is short or holds anything but letters of ASCII."""
     if len(word) < MIN_PLURAL or not (word.isascii() and word.isalpha()):
         return word
     word = _singular(word)
@@ -48,7 +48,7 @@ def _uninflected(word: str) -> str:
 
 
 def is_form(one: str, other: str) -> bool:
-    """Whether two folded words share enough of their beginning to be forms of one word; figures never are."""
+    """Return whether two folded words share enough of their beginning to be forms of one word; figures never are."""
     shorter = min(len(one), len(other))
     if shorter < MIN_SHARED or one[:MIN_SHARED] != other[:MIN_SHARED] or not (one.isalpha() and other.isalpha()):
         return False
@@ -64,7 +64,7 @@ def is_form(one: str, other: str) -> bool:
 
 
 def is_same_word(one: str, other: str) -> bool:
-    """Whether two folded words are one, forms of one, or writings of one unit."""
+    """Return whether two folded words are one, forms of one, or writings of one unit."""
     return one == other or is_form(one, other) or (unit_of(one) != "" and unit_of(one) == unit_of(other))
 
 
@@ -81,7 +81,7 @@ def _units() -> dict[str, str]:
 
 
 def unit_of(word: str) -> str:
-    """One name for all writings of a unit, such as `km` for `kilometres`; empty for a word that is none."""
+    """Return one name for all writings of a unit, such as `km` for `kilometres`; empty for a word that is none."""
     return _units().get(word, "")
 
 
@@ -99,5 +99,5 @@ def related_words() -> dict[str, tuple[str, ...]]:
 
 
 def is_related(word: str, others: Sequence[str]) -> bool:
-    """Whether one of the others is a known word of the same meaning."""
+    """Return whether one of the others is a known word of the same meaning."""
     return not set(related_words().get(word, ())).isdisjoint(others)

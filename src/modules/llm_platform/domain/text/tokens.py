@@ -54,19 +54,19 @@ _TOKEN = re.compile(
 
 
 def fold(text: str) -> str:
-    """The text for comparison: NFKC and case-folded, with accents."""
+    """Return the text for comparison: NFKC and case-folded, with accents."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def normalize(text: str) -> str:
-    """The folded words of a text with one blank around each, without punctuation and markup."""
+    """Return the folded words of a text with one blank around each, without punctuation and markup."""
     if text.isascii():  # three times as fast
         return f" {' '.join(text.lower().translate(_NO_ASCII_WORD).split())} "
     return f" {_NO_WORD.sub(' ', fold(text)).strip()} "
 
 
 def normalize_each(texts: Sequence[str]) -> str:
-    """The texts as `normalize` returns them, with a bar between two; in one pass where all are ASCII."""
+    """Return the texts as `normalize` returns them, with a bar between two; in one pass where all are ASCII."""
     joined = f" {_BAR} ".join(texts)
     if not joined.isascii() or joined.count(_BAR) >= len(texts):
         return "|".join(map(normalize, texts))
@@ -75,7 +75,7 @@ def normalize_each(texts: Sequence[str]) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The folded words in order; joined identifiers stay whole (`asyncio.run`, `c++`), unspaced scripts give bigrams."""
+    """Return the folded words in order; joined identifiers stay whole (`asyncio.run`, `c++`), unspaced scripts give bigrams."""
     folded = fold(text)
     if not folded.isascii() and _UNSPACED_OR_MARK.search(_ASCII_RUNS.sub("", folded)):
         return list(_words(folded))
@@ -93,17 +93,17 @@ def _words(folded: str) -> Iterator[str]:
 
 
 def word_parts(word: str) -> list[str]:
-    """The parts of a joined word: `asyncio.run_in_executor` gives asyncio, run, in, executor."""
+    """Return the parts of a joined word: `asyncio.run_in_executor` gives asyncio, run, in, executor."""
     return _PART.findall(word)
 
 
 def count_tokens(text: str) -> int:
-    """An estimate of the number of tokens of current models, for any script; at least one for each word."""
+    """Return an estimate of the number of tokens of current models, for any script; at least one for each word."""
     return _ascii_tokens(text) if text.isascii() else len(_TOKEN.findall(text))
 
 
 def _ascii_tokens(text: str) -> int:
-    """The number of matches of the pattern, in a tenth of the time."""
+    """Return the number of matches of the pattern, in a tenth of the time."""
     runs = b" " + text.encode("ascii").translate(_ASCII_KINDS)
     letters = runs.translate(_LETTERS_APART)
     # A run of letters is one token, and one more for each whole token behind its first letter.
@@ -114,7 +114,7 @@ def _ascii_tokens(text: str) -> int:
 
 
 def first_tokens(text: str, limit: int) -> str:
-    """The beginning of the text with at most `limit` tokens, as `count_tokens` counts them."""
+    """Return the beginning of the text with at most `limit` tokens, as `count_tokens` counts them."""
     if count_tokens(text) <= limit:  # many times as fast as matching each token
         return text
     starts = (found.start() for found in _TOKEN.finditer(text))

@@ -37,7 +37,7 @@ class BoundedPattern:
             raise ValueError(NO_EXPRESSION) from error
 
     def matches(self, text: str) -> bool:
-        """Whether a part of the text matches."""
+        """Return whether a part of the text matches."""
         return self._validator.isinstance_python(text)
 
 
@@ -68,7 +68,7 @@ def pattern_size(pattern: str) -> int:
 
 
 def _count(repeat: str) -> int:
-    """The largest number of `{2,3}`; `{2,}` is two and a third with a star."""
+    """Return the largest number of `{2,3}`; `{2,}` is two and a third with a star."""
     numbers = (digits.lstrip("0") or "0" for digits in _NUMBER.findall(repeat))
     return max((int(number[:_LONGEST_NUMBER]) for number in numbers), default=0) + repeat.rstrip(" }").endswith(",")
 

@@ -87,7 +87,7 @@ def check_output_schema(schema: Mapping[str, Any]) -> None:
 
 
 def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
-    """The first errors of a value: where, and what the checked schema says there; empty if it is valid.
+    """Yield the first errors of a value: where, and what the checked schema says there; empty if it is valid.
 
     Raises InvalidSchemaError if the schema refers to itself too often.
     """
@@ -134,7 +134,7 @@ def _check_depth(value: object, depth: int) -> None:
 
 
 def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The schema and the schemas within it, by their JSON pointers."""
+    """Yield the schema and the schemas within it, by their JSON pointers."""
     if not isinstance(value, Mapping):
         return
     yield pointer, value
@@ -163,7 +163,7 @@ def _check_part(pointer: str, part: Mapping[str, Any], parts: Mapping[str, Any])
 
 
 def _applied_in_place(pointer: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """The pointers of the schemas that are compared with the same value as this one."""
+    """Yield the pointers of the schemas that are compared with the same value as this one."""
     if "$ref" in part:
         yield unquote(part["$ref"])
     for name in _IN_PLACE:
@@ -193,12 +193,12 @@ _pattern = lru_cache(MAX_PATTERNS)(BoundedPattern)
 
 
 def _described(error: Any) -> str:
-    """The place, the keyword, and what the schema says there; never the value."""
+    """Return the place, the keyword, and what the schema says there; never the value."""
     rule = to_json(error.validator_value).decode()[:MAX_RULE_CHARS]
     return f"{_position(error.absolute_path)}: {error.validator} {rule}"
 
 
 def _position(path: Iterable[str | int]) -> str:
-    """The JSON path of an error, in characters that are safe in a log and in a prompt."""
+    """Return the JSON path of an error, in characters that are safe in a log and in a prompt."""
     text = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return re.sub(r"[^\w$.\[\]-]", "_", text)[:MAX_PATH_CHARS]

@@ -14,23 +14,23 @@ _FENCE_CHARS = 16
 
 
 def fence_line(*parts: str) -> str:
-    """A line that none of these parts can contain, since it is a digest of all of them; equal for equal requests."""
+    """Return a line that none of these parts can contain, since it is a digest of all of them; equal for equal requests."""
     digest = hashlib.sha256(b"\x00".join(part.encode(errors="replace") for part in parts))
     return f"=== {digest.hexdigest()[:_FENCE_CHARS]} ==="
 
 
 def neutralised(text: str) -> str:
-    """The text without anything that looks like a citation marker or a chat role, and without invisible characters."""
+    """Return the text without anything that looks like a citation marker or a chat role, and without invisible characters."""
     visible = text if text.isascii() else _INVISIBLE.sub("", text)
     numbered = _MARKER_LIKE.sub(lambda found: f"({found.group(1) or found.group(2)})", visible)
     return _ROLE_LIKE.sub("‹", numbered)
 
 
 def without_controls(text: str) -> str:
-    """The text without control characters, except tabs and line ends, and without bidirectional overrides."""
+    """Return the text without control characters, except tabs and line ends, and without bidirectional overrides."""
     return text if text.isprintable() else CONTROL_CHARACTERS.sub("", text)
 
 
 def one_line(text: str) -> str:
-    """The text on one line, with single blanks."""
+    """Return the text on one line, with single blanks."""
     return " ".join(text.split())

@@ -35,23 +35,23 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 def is_web_url(url: str) -> bool:
-    """Whether this is an http or https URL with a host and without white space or control characters."""
+    """Return whether this is an http or https URL with a host and without white space or control characters."""
     return _web_url(url) is not None
 
 
 def is_openable(url: str) -> bool:
-    """Whether a source may have this URL: http, https, or `doc:` and a path, without white space."""
+    """Return whether a source may have this URL: http, https, or `doc:` and a path, without white space."""
     return _web_url(url) is not None or (len(url) <= MAX_URL_CHARS and _DOC_URL.fullmatch(url) is not None)
 
 
 def host_of(url: str) -> str:
-    """The host of a web URL in lower case, without user and port; empty for any other string."""
+    """Return the host of a web URL in lower case, without user and port; empty for any other string."""
     match = _web_url(url)
     return match[1].lower().rstrip(".") if match else ""
 
 
 def without_userinfo(url: str) -> str:
-    """The web URL without `user:password@`, which is no part of where a page is; any other string unchanged."""
+    """Return the web URL without `user:password@`, which is no part of where a page is; any other string unchanged."""
     scheme, separator, rest = url.partition("://")
     if not separator or "@" not in rest or not is_web_url(url):
         return url
@@ -60,14 +60,14 @@ def without_userinfo(url: str) -> str:
 
 
 def split_domains(domains: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The included domains and, without their leading minus, the excluded ones."""
+    """Return the included domains and, without their leading minus, the excluded ones."""
     return [domain for domain in domains if not domain.startswith("-")], [
         domain[1:] for domain in domains if domain.startswith("-")
     ]
 
 
 def admits_host(host: str, domains: Sequence[str]) -> bool:
-    """Whether a host belongs to one of the included domains, if there are any, and to no excluded one.
+    """Return whether a host belongs to one of the included domains, if there are any, and to no excluded one.
 
     Subdomains belong to their domain. Domains are in ASCII, as `site_names` returns them.
     """
@@ -79,7 +79,7 @@ def admits_host(host: str, domains: Sequence[str]) -> bool:
 
 
 def site_operators(domains: Sequence[str], *, parentheses: bool = False) -> str:
-    """The domains as operators of a search engine: `site:a.org OR site:b.org -site:c.org`.
+    """Return the domains as operators of a search engine: `site:a.org OR site:b.org -site:c.org`.
 
     More than MAX_OPERATORS, which engines cut or refuse, are left to the filter of the results: empty then.
     """
@@ -97,14 +97,14 @@ def _is_within(host: str, domain: str) -> bool:
 
 
 def _web_url(url: str) -> re.Match[str] | None:
-    """The match whose first group is the host."""
+    """Return the match whose first group is the host."""
     if len(url) > MAX_URL_CHARS:
         return None
     return _PLAIN_URL.fullmatch(url) or _WEB_URL.fullmatch(url)
 
 
 def canonical_url(url: str) -> str:
-    """A key that is equal for URLs of the same page; to compare, not to open.
+    """Return a key that is equal for URLs of the same page; to compare, not to open.
 
     It ignores http or https, `www.`, a default port, the fragment (unless it is a route: `#/…`, `#!…`), tracking parameters,
     the order of the others, and a trailing slash. A URL of another scheme is returned unchanged.
@@ -137,7 +137,7 @@ def _clean_query(query: str) -> str:
 
 
 def quote_url(url: str, quote: str) -> str | None:
-    """The address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL.
+    """Return the address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL.
 
     See https://wicg.github.io/scroll-to-text-fragment/. A quote over several lines is named by its first line: other lines are
     other elements of the page. So are the cells of a table row, of which the first and the last are named.

@@ -95,13 +95,13 @@ class FileDocumentSource(IDocumentSource):
         return FileWalk(self, paths, PooledParser(self._parsers), reading)
 
     def folder_name(self, folder: Path) -> str:
-        """The name of the folder that `folder` really is, without secrets."""
+        """Return the name of the folder that `folder` really is, without secrets."""
         return replace_surrogates(self.redactor.text(folder.resolve().name))
 
     def read_file(
         self, folder: Path, file: FoundFile, parser: DocumentParser, *, doc_id: str, url: str, source: str
     ) -> DocumentText | LeftOut:
-        """One file's text, or why there is none."""
+        """Return one file's text, or why there is none."""
         try:
             read = read_text(folder, file, parser, self.redactor)
         except EmptyDocument:
@@ -268,15 +268,15 @@ class FileWalk(IDocumentWalk):
 
 
 def origin_of(path: Path) -> str:
-    """The origin of the documents of a folder, or of a file: that of its folder, or for JSON lines its own. A digest of where
-    it really is, since the path itself must not leave this machine.
+    """Return the origin of the documents of a folder, or of a file: that of its folder, or for JSON lines its own. A digest
+    of where it really is, since the path itself must not leave this machine.
     """
     origin = path if path.is_dir() or path.name.lower().endswith(JSON_LINES) else path.parent
     return sha256(os.fsencode(origin.resolve())).hexdigest()[:ORIGIN_CHARS]
 
 
 def qualified_id(folder_name: str, origin: str, doc_id: str) -> str:
-    """The id of a document where the collection holds another folder's document under `doc_id`."""
+    """Return the id of a document where the collection holds another folder's document under `doc_id`."""
     return f"{folder_name}-{origin[:QUALIFIER_CHARS]}/{doc_id}"
 
 
@@ -290,7 +290,7 @@ def _add(messages: dict[str, str], position: str, message: str) -> None:
 
 
 def _digest(path: Path, url: str) -> str:
-    """A hash of the content, as far as it may be read, and of the address, which stands in every passage."""
+    """Return a hash of the content, as far as it may be read, and of the address, which stands in every passage."""
     digest = sha256(url.encode())
     with path.open("rb", buffering=0) as file:
         digest.update(str(os.fstat(file.fileno()).st_size).encode())

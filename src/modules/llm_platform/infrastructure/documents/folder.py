@@ -26,7 +26,7 @@ Identity = tuple[int, int]  # device, inode
 
 
 def suffix_of(path: str) -> str:
-    """The suffix of a file's name in small letters, with its point."""
+    """Return the suffix of a file's name in small letters, with its point."""
     return os.path.splitext(path)[1].lower()  # noqa: PTH122  ten thousand Path objects take 40 ms
 
 
@@ -66,8 +66,8 @@ class Listing:
 
 
 def list_folder(root: Path, *, suffixes: tuple[str, ...] = SUFFIXES, max_files: int | None = None) -> Listing:
-    """All documents below `root` except hidden ones, each file once. Links are followed inside the folder only. Where `root`
-    is a file it is the only one, and its path is its name.
+    """Return all documents below `root` except hidden ones, each file once. Links are followed inside the folder only.
+    Where `root` is a file it is the only one, and its path is its name.
 
     Raises OSError when the folder cannot be opened.
     """
@@ -85,7 +85,7 @@ def _single(file: Path, suffixes: tuple[str, ...]) -> Listing:
 
 
 def _type_of(name: str) -> str:
-    """The suffix if it is short and printable, else empty."""
+    """Return the suffix if it is short and printable, else empty."""
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122  ten thousand Path objects take 40 ms
     return suffix if len(suffix) <= MAX_TYPE_CHARS and suffix.isprintable() else ""
 

@@ -137,7 +137,7 @@ class FolderIndex:
         return self.progress.documents if self.progress else 0
 
     async def document(self, doc_id: str) -> list[Passage]:
-        """All passages of one of the folder's documents; empty where it has none by this id."""
+        """Return all passages of one of the folder's documents; empty where it has none by this id."""
         for candidate_id in (
             doc_id,
             file_source.qualified_id(self._files.folder_name(self._folder), self._origin, doc_id),
@@ -225,7 +225,7 @@ class FolderIndex:
             self._embedding.add_done_callback(_log_failure)
 
     async def _locate(self) -> _Location:
-        """The shared index where it holds this folder, else the folder's own."""
+        """Return the shared index where it holds this folder, else the folder's own."""
         shared = self._shared
         stamp = await asyncio.to_thread(self._shared_stamp)
         if shared is not None and stamp is not None and stamp != self._rejected:
@@ -252,7 +252,7 @@ class FolderIndex:
         self._location, self._state, self._state_stamp = location, None, None
 
     async def _is_ours(self, location: _Location) -> bool:
-        """Whether there is a collection of this embedder that can be read."""
+        """Return whether there is a collection of this embedder that can be read."""
         try:
             collection_info = await self._opened(location).describe(location.collection)
         except (exceptions.VectorStoreError, exceptions.VectorStoreConfigError):
@@ -285,7 +285,7 @@ class FolderIndex:
         self._state_stamp = await asyncio.to_thread(location.states.stamp, self._origin)
 
     async def _is_current(self, location: _Location, listing: Listing) -> bool:
-        """Whether the index holds the folder as it was listed; another process may have removed it."""
+        """Return whether the index holds the folder as it was listed; another process may have removed it."""
         if self._state is None or not self._state.matches(listing):
             return False
         if not self._state.documents:
@@ -374,7 +374,7 @@ class FolderIndex:
     async def _is_outgrown(
         self, location: _Location, collection_info: Collection, listing: Listing, state: FolderState
     ) -> bool:
-        """Whether it began with too few passages for a mean of their vectors, and has many by now."""
+        """Return whether it began with too few passages for a mean of their vectors, and has many by now."""
         if collection_info.mean or not collection_info.dimension or self._external_store is not None:
             return False
         passages = [document.passages async for document in self._opened(location).documents(location.collection)]

@@ -24,7 +24,7 @@ Known = Mapping[str, tuple[Stamp, str]]
 
 
 def key_of(parts: Iterable[str]) -> str:
-    """A short name for what depends on all `parts`: another folder or embedder gives another key."""
+    """Return a short name for what depends on all `parts`: another folder or embedder gives another key."""
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]
 
 
@@ -59,11 +59,11 @@ class FolderState:
     is_pruned: bool = True
 
     def matches(self, listing: Listing) -> bool:
-        """Whether the index holds exactly what the folder holds now."""
+        """Return whether the index holds exactly what the folder holds now."""
         return self.is_pruned and self.files == {path: file.stamp for path, file in listing.files.items()}
 
     def is_unchanged(self, path: str, listing: Listing) -> bool:
-        """Whether this file has not changed since."""
+        """Return whether this file has not changed since."""
         return path in listing.files and self.files.get(path) == listing.files[path].stamp
 
     @property
@@ -72,7 +72,7 @@ class FolderState:
         return {path: (self.files[path], digest) for path, digest in self.digests.items() if path in self.files}
 
     def still_valid(self, messages: Mapping[str, str], listing: Listing) -> dict[str, str]:
-        """The messages about files that have not changed since."""
+        """Return the messages about files that have not changed since."""
         unchanged = {printable(Path(path)) for path in listing.files if self.is_unchanged(path, listing)}
         return {
             position: message
@@ -98,7 +98,7 @@ class FolderStates:
         return None
 
     def load(self, origin: str) -> FolderState | None:
-        """What was saved; None where nothing readable was."""
+        """Return what was saved; None where nothing readable was."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             stored = json.loads(self._path(origin).read_bytes())
             if stored["made_by"] != self._made_by:
@@ -129,7 +129,7 @@ class FolderStates:
         self._path(origin).unlink(missing_ok=True)
 
     def lock(self, origin: str) -> FileLock:
-        """The lock of the process that updates this folder's documents."""
+        """Return the lock of the process that updates this folder's documents."""
         return FileLock(self._folder / f"{origin}.lock")
 
     def _path(self, origin: str) -> Path:

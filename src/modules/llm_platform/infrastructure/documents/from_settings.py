@@ -47,7 +47,7 @@ def build_document_source(settings: Settings, resources: Resources) -> FileDocum
 
 
 def _folder_states(settings: Settings) -> FolderStates:
-    """What is known of the folders in the embedded index."""
+    """Return what is known of the folders in the embedded index."""
     from modules.llm_platform.infrastructure.documents.folder_state import FolderStates, key_of
 
     made_by = key_of((settings.DOCUMENTS_BASE_URL or "", package_version()))  # another version may parse and chunk differently

@@ -28,7 +28,7 @@ Record = Mapping[str, Any]
 
 
 def record_of(line: bytes) -> Record:
-    """The JSON object of a line. Raises UnreadableDocument."""
+    """Return the JSON object of a line. Raises UnreadableDocument."""
     try:
         value = decode_json(line, lambda: None)
     except ValueError as error:
@@ -39,7 +39,7 @@ def record_of(line: bytes) -> Record:
 
 
 def id_of(record: Record) -> str:
-    """The `doc_id`, text or a number; else the `url`, else a UUID of title and text, which changes with them. Raises
+    """Return the `doc_id`, text or a number; else the `url`, else a UUID of title and text, which changes with them. Raises
     UnreadableDocument for an id of another type.
     """
     value = record.get("doc_id")
@@ -54,7 +54,7 @@ def id_of(record: Record) -> str:
 
 
 def text_of(record: Record, doc_id: str) -> DocumentText:
-    """The document of a record. Raises UnreadableDocument where it has no text."""
+    """Return the document of a record. Raises UnreadableDocument where it has no text."""
     text = record.get(TEXT)
     if not isinstance(text, str) or not text.strip():
         raise UnreadableDocument("its text is missing: give `text`")
@@ -104,7 +104,7 @@ TOO_LONG: Final = f"the line has more than {MAX_LINE_BYTES // 1_000_000} MB"
 
 
 def json_documents(path: Path, position: int, redactor: Redactor) -> Iterator[FoundDocument | LeftOut]:
-    """The documents of a file. `position` is the number of bytes of all files before it. Raises nothing."""
+    """Yield the documents of a file. `position` is the number of bytes of all files before it. Raises nothing."""
     where = printable(path)
     try:
         with path.open("rb") as file:

@@ -36,7 +36,7 @@ class DocumentPageReader(IPageReader):
         self._now = now
 
     def serves(self, url: str) -> bool:
-        """Whether this address is a document's, which need not exist."""
+        """Return whether this address is a document's, which need not exist."""
         return self._search.document_of(url) is not None
 
     async def read(self, url: str) -> Page:
@@ -58,7 +58,7 @@ class DocumentPageReader(IPageReader):
         return self._page(passages, url if view is None else self._search.address_of(passages[0]), view)
 
     def _page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
-        """A page from all passages of a document, without what became a secret after it was indexed."""
+        """Return a page from all passages of a document, without what became a secret after it was indexed."""
         text = self._search.redactor.text(merge_document_text(passages))
         (kind, *_) = passages[0].fields.get("doc_type") or ("",)
         return Page(
@@ -82,5 +82,5 @@ def _missing_error(doc_id: str, view: FolderView | None) -> exceptions.PageError
 
 
 def leaves_the_folder(path: str) -> bool:
-    """Whether a path leaves its folder: no document has it, and the request is a mistake."""
+    """Return whether a path leaves its folder: no document has it, and the request is a mistake."""
     return path.startswith(("/", "\\")) or "\x00" in path or ".." in path.replace("\\", "/").split("/")

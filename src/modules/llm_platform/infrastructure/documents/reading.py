@@ -95,7 +95,7 @@ def _as_table(text: str) -> str:
 
 
 def _tables(lines: list[str], columns: int) -> Iterator[str]:
-    """The rows below the first one in tables that are a passage at most, each below the names of the columns."""
+    """Yield the rows below the first one in tables that are a passage at most, each below the names of the columns."""
     head = f"{lines[0]}\n|{' --- |' * columns}"
     most = max(TABLE_WORDS, HEAD_SHARE * len(head.split()))
     part, words = [head], 0
@@ -152,7 +152,7 @@ def _markdown(text: str, note: str | None) -> Parsed:
 
 
 def first_heading(text: str) -> str | None:
-    """The first heading near the beginning, without Markdown syntax."""
+    """Return the first heading near the beginning, without Markdown syntax."""
     beginning = text[:TITLE_WITHIN_CHARS]
     heading = next((block for block in read_outline(beginning) if block.kind == "heading"), None)
     title = heading_title(beginning[heading.start : heading.end]) if heading else ""
@@ -160,5 +160,5 @@ def first_heading(text: str) -> str | None:
 
 
 def _name(path: str) -> str:
-    """The file's name as a title: `getting-started.md` gives `getting started`."""
+    """Return the file's name as a title: `getting-started.md` gives `getting started`."""
     return re.sub(r"[-_]+", " ", printable(PurePosixPath(path).stem)).strip() or "document"

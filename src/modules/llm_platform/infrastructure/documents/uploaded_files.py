@@ -65,7 +65,7 @@ class UploadedFiles(IDocumentSource):
         return _Walk(self, PooledParser(self._parsers))
 
     def read(self, name: str, parser: PooledParser) -> DocumentText | LeftOut:
-        """The text of a file, or why there is none."""
+        """Return the text of a file, or why there is none."""
         try:
             if suffix_of(name) not in SUFFIXES:
                 raise UnreadableDocument(WRONG_TYPE)

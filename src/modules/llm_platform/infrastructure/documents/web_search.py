@@ -50,7 +50,7 @@ def unsupported_parts(request: WebSearchRequest, name: str) -> Iterator[Degraded
 
 
 def bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
-    """The first bad files by place, and the number of others."""
+    """Yield the first bad files by place, and the number of others."""
     for position in sorted(reasons)[:DEGRADED_FILES_NAMED]:
         yield Degraded(component=f"{name}/{printable(redactor.text(position))}", reason=reasons[position])
     if len(reasons) > DEGRADED_FILES_NAMED:
@@ -142,11 +142,11 @@ class DocumentWebSearch(IWebSearchProvider):
         )
 
     def document_of(self, url: str) -> str | None:
-        """The id of the document at this address; None where it is not a document's."""
+        """Return the id of the document at this address; None where it is not a document's."""
         return self._shown.get(url) or self._published.path_in(url)
 
     async def document(self, doc_id: str) -> list[Passage]:
-        """All passages of a document, of the folder where there is one."""
+        """Return all passages of a document, of the folder where there is one."""
         return await (self.retrieval.document(doc_id) if self.folder is None else self.folder.document(doc_id))
 
     async def titles(self, limit: int) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class DocumentWebSearch(IWebSearchProvider):
         return ()
 
     async def ping(self) -> str:
-        """The collection, or the number of documents of a folder. Raises web search errors when there are none."""
+        """Return the collection, or the number of documents of a folder. Raises web search errors when there are none."""
         if self.folder is not None:
             return await self._ping_folder(self.folder)
         with _translated(self._otherwise):
@@ -184,7 +184,7 @@ class DocumentWebSearch(IWebSearchProvider):
             await self.folder.aclose()
 
     def address_of(self, passage: Passage) -> str:
-        """The address of a passage's document: its own where that is a web address."""
+        """Return the address of a passage's document: its own where that is a web address."""
         return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
 
     def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
@@ -208,14 +208,14 @@ class DocumentWebSearch(IWebSearchProvider):
 
 
 def _shares_a_word(query: str, documents: Iterable[Iterable[FoundPassage]]) -> bool:
-    """Whether any significant word of the query stands in a result."""
+    """Return whether any significant word of the query stands in a result."""
     words = set(question_words(query).indices)
     passages = (hit.passage for found in documents for hit in found)
     return any(not words.isdisjoint(passage_words(f"{passage.title}\n{passage.text}").indices) for passage in passages)
 
 
 def _nothing_readable(view: FolderView) -> str:
-    """The error for a folder without a readable document: why, and what to do."""
+    """Return the error for a folder without a readable document: why, and what to do."""
     bad = [f"{position}: {reason}" for position, reason in sorted(view.bad.items())]
     more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
     why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"

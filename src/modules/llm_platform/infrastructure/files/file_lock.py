@@ -44,7 +44,7 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, *, shared: bool = False) -> bool:
-        """Whether the lock is acquired. Raises OSError where the file cannot be opened or locked."""
+        """Return whether the lock is acquired. Raises OSError where the file cannot be opened or locked."""
         if self._file is not None:
             return True
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, _MODE)
@@ -64,7 +64,7 @@ class FileLock:
 
 
 def _is_still(path: Path, file: int) -> bool:
-    """Whether the path still names the locked file. It may be removed between opening and locking."""
+    """Return whether the path still names the locked file. It may be removed between opening and locking."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:

@@ -62,7 +62,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
     async def _response(
         self, session: aiohttp.ClientSession, request: httpx2.Request, body: bytes
     ) -> aiohttp.ClientResponse:
-        """The response; from a new connection if a reused one was dead."""
+        """Return the response; from a new connection if a reused one was dead."""
         _needs_new.set(False)
         try:
             return await self._send(session, request, body)
@@ -132,7 +132,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _is_unanswered(error: aiohttp.ClientError) -> bool:
-    """Whether the connection broke before the first byte of a response, as far as can be told."""
+    """Return whether the connection broke before the first byte of a response, as far as can be told."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return isinstance(error.message, str)  # otherwise it is the part of a response that arrived
     return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)

@@ -35,12 +35,12 @@ class UpstreamClient(httpx2.AsyncClient):
 
 
 def via_of(client: httpx2.AsyncClient) -> str | None:
-    """The host of the client's proxy; None without a proxy, or for a client that `make_client` did not create."""
+    """Return the host of the client's proxy; None without a proxy, or for a client that `make_client` did not create."""
     return client.via if isinstance(client, UpstreamClient) else None
 
 
 def proxy_host(proxy: str | None) -> str | None:
-    """The host of a proxy's address, without the credentials in it."""
+    """Return the host of a proxy's address, without the credentials in it."""
     try:
         return httpx2.URL(proxy).raw_host.decode("ascii") if proxy else None
     except httpx2.InvalidURL:  # reported where the proxy is used
@@ -64,7 +64,7 @@ _quoted = lru_cache(maxsize=256)(partial(quote_plus, errors="replace"))  # most 
 
 @cache
 def user_agent() -> str:
-    """The User-Agent: name and version."""
+    """Return the User-Agent: name and version."""
     version = package_version()
     return f"{PACKAGE}/{version}" if version else PACKAGE
 
@@ -78,7 +78,7 @@ def make_client(
     auth: tuple[str, str] | None = None,
     limits: httpx2.Limits | None = None,
 ) -> httpx2.AsyncClient:
-    """The pooled client of one upstream; the caller closes it.
+    """Return the pooled client of one upstream; the caller closes it.
 
     It reads no proxy or credentials from the environment and follows no redirect. `timeout` (seconds) applies to each step
     (connect, read, write); None leaves it to the deadline of the request, as `Upstream` does.
@@ -113,7 +113,7 @@ class Reply(NamedTuple):
     body: bytes
 
     def charset(self) -> str | None:
-        """The charset that the sender declared."""
+        """Return the charset that the sender declared."""
         found = _CHARSET.search(self.headers.get("content-type", ""))
         return found[1] if found else None
 
@@ -198,7 +198,7 @@ class Upstream:
         return await self._send(request, sent_kind, len(content) or len(path))
 
     def json_object(self, reply: Reply, *, finite: bool = False) -> dict[str, Any]:
-        """The JSON object of a successful reply; raises by the table for any other reply."""
+        """Return the JSON object of a successful reply; raises by the table for any other reply."""
         if reply.status != httpx2.codes.OK:
             self.raise_for_status(reply)
         try:
@@ -215,13 +215,13 @@ class Upstream:
             raise self.status_error(reply.status, http_errors.retry_after_s(reply.headers))
 
     def status_error(self, status: int, retry_after: float | None = None) -> AppException:
-        """The error for a status; `retry_after` in seconds."""
+        """Return the error for a status; `retry_after` in seconds."""
         rule = self._rules.get(status) or (http_errors.REDIRECT if status // 100 == 3 else None)
         default = http_errors.UNAVAILABLE if status // 100 == 5 else http_errors.NOT_OK
         return self.rule_error(rule or http_errors.Rule(default.kind, f"{default.message} ({status})"), retry_after)
 
     def rule_error(self, rule: http_errors.Rule, retry_after: float | None = None) -> AppException:
-        """The error for a rule; `retry_after` in seconds."""
+        """Return the error for a rule; `retry_after` in seconds."""
         message = rule.message.replace("{setting}", self._setting)
         return self._errors.of(rule.kind)(f"{self.label} {message}", retry_after_s=retry_after)
 
@@ -267,7 +267,7 @@ class Upstream:
         return httpx2.Request(method, url, headers=headers, stream=httpx2.ByteStream(content))
 
     async def _send(self, request: httpx2.Request, sent_kind: SentKind | None, size: int) -> httpx2.Response:
-        """The response of any status with its body unread."""
+        """Return the response of any status with its body unread."""
         if sent_kind:
             log_sent(self._host, sent_kind, size, self._via)
         try:  # a given client may be configured to follow redirects
@@ -301,7 +301,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _parsed(base_url: str) -> httpx2.URL | None:
-    """The address, or None for an invalid one: the first request reports it, not the start."""
+    """Return the address, or None for an invalid one: the first request reports it, not the start."""
     try:
         url = httpx2.URL(base_url.rstrip("/"))
     except httpx2.InvalidURL:
@@ -311,7 +311,7 @@ def _parsed(base_url: str) -> httpx2.URL | None:
 
 
 def api_key_error(label: str, key: str, setting: str) -> str | None:
-    """The message for a missing key, or one that a header cannot hold; None for a usable key."""
+    """Return the message for a missing key, or one that a header cannot hold; None for a usable key."""
     if not key:
         return f"{label} needs a key: set {setting}"
     if not key.isascii() or not key.isprintable():
@@ -320,7 +320,7 @@ def api_key_error(label: str, key: str, setting: str) -> str | None:
 
 
 def has_credentials(base_url: str) -> bool:
-    """Whether the address contains a user name or password, which are sent as Basic auth."""
+    """Return whether the address contains a user name or password, which are sent as Basic auth."""
     return _without_credentials(base_url)[1] is not None
 
 

@@ -25,7 +25,7 @@ _LONE_CHARS = 6  # length of `\ud83d`, a surrogate without its other half
 
 
 def decode_json(body: bytes, charset: Callable[[], str | None], *, finite: bool = False) -> Any:
-    """The value of a JSON body; ValueError for any other body.
+    """Return the value of a JSON body; ValueError for any other body.
 
     `charset` returns the declared charset and is only called for a body that is not plain JSON in UTF-8. With `finite`,
     numbers beyond a float's range become null, as NaN always does: the value can then be sent on as strict JSON.
@@ -40,7 +40,7 @@ def decode_json(body: bytes, charset: Callable[[], str | None], *, finite: bool 
 
 
 def decode_text(body: bytes, charset: str | None = None) -> str:
-    """The body as UTF-8 if it is valid, else in the declared charset, else as UTF-8 with replacement characters."""
+    """Return the body as UTF-8 if it is valid, else in the declared charset, else as UTF-8 with replacement characters."""
     for candidate in ("utf-8-sig", charset):
         try:
             return body.decode(codecs.lookup(candidate).name) if candidate else body.decode(errors="replace")
@@ -69,29 +69,29 @@ _TOLERANT = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None,
 
 
 def text_of(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
-    """The first `limit` characters of a string; an empty string for any other value."""
+    """Return the first `limit` characters of a string; an empty string for any other value."""
     if not isinstance(value, str):
         return ""
     return value if len(value) <= limit else value[:limit]
 
 
 def line_of(value: Any) -> str:
-    """The first MAX_LINE_CHARS characters of a string, for instance a title, without line breaks and runs of blanks."""
+    """Return the first MAX_LINE_CHARS characters of a string, for instance a title, without line breaks and runs of blanks."""
     return " ".join(text_of(value, MAX_LINE_CHARS).split())
 
 
 def number_of(value: Any) -> float | None:
-    """A finite number as a float; None for any other value."""
+    """Return a finite number as a float; None for any other value."""
     if type(value) is int and abs(value) <= sys.float_info.max:  # excludes bool
         value = float(value)
     return value if isinstance(value, float) and math.isfinite(value) else None
 
 
 def list_of(value: Any) -> list[Any]:
-    """The value if it is a list, else an empty one."""
+    """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def dict_of(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}

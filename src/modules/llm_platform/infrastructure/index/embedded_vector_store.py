@@ -29,7 +29,7 @@ class EmbeddedCollection(Protocol):
     def finish(self) -> None: ...
     def close(self) -> None: ...
     def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
-        """A page of them, and where the next one begins; None at the end."""
+        """Return a page of them, and where the next one begins; None at the end."""
 
     def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]: ...
 
@@ -46,7 +46,7 @@ class EmbeddedVectorStore(IVectorStore):
 
     @abstractmethod
     def _collection(self, name: str, folder: Path) -> EmbeddedCollection:
-        """The collection of this name in this folder, which need not be there."""
+        """Return the collection of this name in this folder, which need not be there."""
 
     async def describe(self, collection: str) -> dtos.Collection | None:
         return await self._run(self._at(collection).facts)

@@ -32,8 +32,8 @@ class HybridQuery:
         return (self.vector is not None) + bool(self.words)
 
     def score(self, fused: float) -> float:
-        """The fused score on a scale from 0 to 1, rounded, since the store adds in any order. A list adds at most 1 for most
-        results and more for the best ones; clamping would make those equal and lose their order.
+        """Return the fused score on a scale from 0 to 1, rounded, since the store adds in any order. A list adds at most 1
+        for most results and more for the best ones; clamping would make those equal and lose their order.
         """
         share = max(0.0, fused / self.lists)
         if share > LINEAR_UP_TO:
@@ -47,5 +47,5 @@ def hybrid_query(collection_info: Collection, text: str, vector: Vector | None) 
 
 
 def active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:
-    """The filters that have values."""
+    """Return the filters that have values."""
     return [(key, values) for key, values in filters.items() if values]

@@ -72,7 +72,7 @@ _DOCUMENTS: Final = UUID("0d6e1f0e-54a0-5b0b-8c5e-9a3b0f7c2d10")  # the namespac
 
 
 def document_point(doc_id: str) -> str:
-    """The id of a document's own point."""
+    """Return the id of a document's own point."""
     return str(uuid5(_DOCUMENTS, replace_surrogates(doc_id)))
 
 
@@ -174,7 +174,7 @@ class PreparedPoint:
 
 
 def prepared(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPassage]) -> list[PreparedPoint]:
-    """The points of documents, in their order."""
+    """Return the points of documents, in their order."""
     passages = [passage for document in documents for passage in document]
     vectors = center_vectors([passage.vector for passage in passages], facts)
     payloads = [

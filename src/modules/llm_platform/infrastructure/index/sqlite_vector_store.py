@@ -228,7 +228,7 @@ class SqliteCollection:
         return facts, self._connection
 
     def _current(self) -> dtos.Collection | None:
-        """The facts of the file that is there now: another process may have made or removed it."""
+        """Return the facts of the file that is there now: another process may have made or removed it."""
         try:
             about = os.stat(self._path)  # noqa: PTH116  asked before every search: a Path takes twice as long
         except FileNotFoundError:
@@ -267,7 +267,7 @@ class SqliteCollection:
         self._current()
 
     def _begun(self) -> sqlite3.Connection:
-        """The connection in a transaction. Raises VectorStoreBusyError where another process has one."""
+        """Return the connection in a transaction. Raises VectorStoreBusyError where another process has one."""
         database = self._connection
         if database is None:
             raise payloads.no_collection(self._name)
@@ -373,7 +373,7 @@ def _blob(vector: Sequence[float] | None) -> bytes | None:
 
 
 def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
-    """A condition on a passage, `{0}` for its number, and the values for its placeholders."""
+    """Return a condition on a passage, `{0}` for its number, and the values for its placeholders."""
     conditions, values = ["1"], []
     for key, accepted in active_filters(dict(filters)):
         texts = payloads.field_texts(key, accepted)

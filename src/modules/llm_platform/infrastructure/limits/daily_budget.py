@@ -200,7 +200,7 @@ class ModelBudget:
             self._budget.settle(reservation, self._cost(account, tokens))
 
     def _cost(self, account: ModelAccount, tokens: int) -> float:
-        """The reported cost; of an interrupted call the cost of its prompt and of the tokens that came."""
+        """Return the reported cost; of an interrupted call the cost of its prompt and of the tokens that came."""
         spent = account.spent
         if spent is None:
             return self._price(tokens, count_tokens("".join(account.text)))

@@ -119,7 +119,7 @@ class UpstreamGuard:
         self._jitter = jitter
 
     async def call(self, send: Callable[[], Awaitable[Value]]) -> Value:
-        """The result of `send`, which is called a second time after an error that may be over."""
+        """Return the result of `send`, which is called a second time after an error that may be over."""
         attempt = Attempt(self)
         self.record_call()
         try:
@@ -139,7 +139,7 @@ class UpstreamGuard:
             self._retries.record_call()
 
     def retry_pause_s(self, error: AppException, attempt: Attempt) -> float | None:
-        """The pause before a second try, which is counted then; None if the error is final."""
+        """Return the pause before a second try, which is counted then; None if the error is final."""
         kind = self.kind
         if self._retries is None or not attempt.is_admitted:
             return None

@@ -71,7 +71,7 @@ class Refused(Exception):  # noqa: N818  it never leaves the policies, which rai
 
 
 def is_service_failure(error: BaseException) -> bool:
-    """Whether an error speaks against the service: no connection, a timeout or a 5xx.
+    """Return whether an error speaks against the service: no connection, a timeout or a 5xx.
 
     A wrong request, a missing setting and a rate limit say nothing about it.
     """
@@ -317,7 +317,7 @@ class RetryBudget:
         self._calls += 1
 
     def try_spend(self) -> bool:
-        """Whether one more retry is within the budget; it is counted then."""
+        """Return whether one more retry is within the budget; it is counted then."""
         self._decay()
         if self._retries + 1 > max(MIN_RETRIES, RETRY_SHARE * self._calls):
             self._metrics.count(RETRIES, self._name, "refused")

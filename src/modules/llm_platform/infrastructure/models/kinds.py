@@ -27,7 +27,7 @@ class Variables:
 
     @classmethod
     def listed(cls, name: str) -> Variables:
-        """The fields of an entry of LLM_PROVIDERS."""
+        """Return the fields of an entry of LLM_PROVIDERS."""
         key, address, model, context = (
             f"{field} of {name} in LLM_PROVIDERS" for field in ("api_key", "base_url", "model", "context_tokens")
         )
@@ -52,14 +52,14 @@ class LLMKind:
     variables: Variables = Variables()
 
     def path(self, operation: str, api_version: str | None, deployment: str = "") -> str:
-        """The path of an operation; only Azure has deployments and versions."""
+        """Return the path of an operation; only Azure has deployments and versions."""
         if not self.deployments:
             return operation
         of_deployment = f"/deployments/{quote(deployment, safe='')}" if deployment else ""
         return f"/openai{of_deployment}{operation}?api-version={quote(api_version or AZURE_API_VERSION, safe='')}"
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """The header with the key; none without a key, or with one that `configuration_error` reports."""
+        """Return the header with the key; none without a key, or with one that `configuration_error` reports."""
         if not key or not fits_a_header(key):
             return {}
         return {self.key_header: f"Bearer {key}" if self.key_header == "Authorization" else key}
@@ -148,7 +148,7 @@ class LLMConnection:
         return self.context_tokens or self.traits.context_tokens
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """The cost in US dollars; None when a price is unknown."""
+        """Return the cost in US dollars; None when a price is unknown."""
         usual = 0.0 if self.is_local else self.traits.price
         price_in = usual if self.price_in is None else self.price_in
         price_out = usual if self.price_out is None else self.price_out
@@ -158,7 +158,7 @@ class LLMConnection:
 
 
 def configuration_error(config: LLMConnection) -> str | None:
-    """The missing settings, else the first invalid one, with the variables to set; None when all is well.
+    """Return the missing settings, else the first invalid one, with the variables to set; None when all is well.
 
     The first request raises it, not the start. It holds no value of a setting.
     """

@@ -29,7 +29,7 @@ class LLMRouter(ILLMProvider):
         self._circuits = {model.name: model.circuit for model in models}
 
     def preferring(self, name: str) -> LLMRouter:
-        """A router over the same models with that one first."""
+        """Return a router over the same models with that one first."""
         return LLMRouter(sorted(self._models, key=lambda model: model.name != name))
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
@@ -57,7 +57,7 @@ class LLMRouter(ILLMProvider):
         raise _combined(failure, failures)
 
     def _candidates(self, request: LLMRequest) -> list[tuple[ILLMProvider, tuple[Degraded, ...]]]:
-        """The models that may serve the request, each with the skipped ones before it: first those without a failure."""
+        """Return the models that may serve the request, each with the skipped ones before it: first those without a failure."""
         models = self._registry.resolve(request)
         causes = {model.name: cause for model in models if (cause := self._circuits[model.name].avoided)}
         available = [
@@ -69,7 +69,7 @@ class LLMRouter(ILLMProvider):
 
 
 def _remaining(request: LLMRequest, spent: Spending) -> LLMRequest | None:
-    """The request with the rest of its `max_tries`; None when none is left. A failure without a call uses none up."""
+    """Return the request with the rest of its `max_tries`; None when none is left. A failure without a call uses none up."""
     if request.max_tries is None or not spent.calls:
         return request
     left = request.max_tries - spent.calls
@@ -77,7 +77,7 @@ def _remaining(request: LLMRequest, spent: Spending) -> LLMRequest | None:
 
 
 def _combined(last: LLMException, failures: Failures) -> LLMException:
-    """The last error with the cost of all calls; with several errors, its message lists them all."""
+    """Return the last error with the cost of all calls; with several errors, its message lists them all."""
     if len(failures.errors) == 1:
         return last
     messages = list(dict.fromkeys(error.message for error in failures.errors))

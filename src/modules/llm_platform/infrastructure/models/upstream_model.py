@@ -56,7 +56,7 @@ class UpstreamModel(ILLMProvider):
             raise error from first_error
 
     async def _try(self, attempt: Attempt, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
-        """The stream of one call. Raises LLMConnectionError when it ends without an answer."""
+        """Yield the stream of one call. Raises LLMConnectionError when it ends without an answer."""
         has_answer = False
         async with self._budget.call(request) if self._budget else nullcontext() as account, attempt:
             stream = self._provider.stream(request)

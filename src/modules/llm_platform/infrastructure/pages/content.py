@@ -70,7 +70,8 @@ class Parsers(Protocol):
 
 
 async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = False) -> Content:
-    """The content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the extra.
+    """Return the content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the
+    extra.
 
     `with_links`: with the links of HTML, and a page that has links needs no text.
     """
@@ -98,17 +99,17 @@ async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = Fals
 
 
 def visible_text(text: str) -> str:
-    """The text without invisible characters."""
+    """Return the text without invisible characters."""
     return (text if text.isascii() else _UNSEEN.sub("", text)).strip()
 
 
 def text_hash(text: str) -> str:
-    """The SHA-256 of a page's text."""
+    """Return the SHA-256 of a page's text."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def published(html: str) -> str | None:
-    """The publication date in the page's metadata, ISO 8601 as written."""
+    """Return the publication date in the page's metadata, ISO 8601 as written."""
     head = html[:MAX_DATE_CHARS]
     return next((found[1] for pattern in _PUBLISHED if (found := pattern.search(head))), None)
 

@@ -72,7 +72,7 @@ class DirectPageReader(IPageReader):
 
 
 async def _content(fetcher: SafeFetcher, fetched: Fetched, parsers: Parsers, *, with_links: bool = False) -> Content:
-    """The content of a page. A host whose page ended its parser has to wait."""
+    """Return the content of a page. A host whose page ended its parser has to wait."""
     try:
         return await content_of(fetched, parsers, with_links=with_links)
     except PageError as error:
@@ -207,7 +207,7 @@ def _targets(base: PageAddress, links: Iterable[tuple[str, str]]) -> Iterator[tu
 
 
 def _resolved(base: PageAddress, href: str) -> PageAddress | None:
-    """The address that a link leads to; None if it is none of the web."""
+    """Return the address that a link leads to; None if it is none of the web."""
     try:
         return follow(base, href.strip())
     except PageRequestError:

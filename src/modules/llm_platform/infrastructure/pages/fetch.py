@@ -122,7 +122,7 @@ class SafeFetcher:
         self._paused[current_caller(), host] = True
 
     async def get(self, address: PageAddress, request: PageRequest, before: Visit | None = None) -> Fetched:
-        """The page. `before` is called with each address before it is opened, and may raise.
+        """Return the page. `before` is called with each address before it is opened, and may raise.
 
         Raises page errors. There is no deadline; the caller sets one.
         """
@@ -143,7 +143,7 @@ class SafeFetcher:
         raise PageError(TOO_FAR)
 
     async def _hop(self, checked: Checked, request: PageRequest) -> Fetched | str:
-        """The page, or the target of its redirect."""
+        """Return the page, or the target of its redirect."""
         async with self._connections.request(checked, request_headers()) as answer:
             if answer.status_code in REDIRECTS:
                 hop: Fetched | str = _location(answer)

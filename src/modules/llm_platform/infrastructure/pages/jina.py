@@ -98,7 +98,7 @@ class JinaPageReader(IPageReader):
 
 
 def _parse(reply: Reply) -> _Answer:
-    """The fields above the first `Markdown Content:`, and the text below it, which may hold similar lines."""
+    """Return the fields above the first `Markdown Content:`, and the text below it, which may hold similar lines."""
     answer = decode_text(reply.body, reply.charset())
     begin = _BODY.search(answer)
     if begin is None:
@@ -109,7 +109,7 @@ def _parse(reply: Reply) -> _Answer:
 
 
 def _source(reported: str, requested: PageAddress) -> PageAddress:
-    """The address that Jina reports as the source of the text if it is valid and public, else the requested one."""
+    """Return the address that Jina reports as the source of the text if it is valid and public, else the requested one."""
     try:
         address = parse_address(reported)
     except PageRequestError:

@@ -42,7 +42,7 @@ class Robots:
             raise PageBlockedError(FORBIDDEN)
 
     async def delay_s(self, address: PageAddress) -> float:
-        """The seconds between two pages that the site asks for with Crawl-delay; 0 without. Raises PageBlockedError."""
+        """Return the seconds between two pages that the site asks for with Crawl-delay; 0 without. Raises PageBlockedError."""
         return max(0.0, (await self._rules(address)).crawl_delay(PRODUCT) or 0.0)
 
     async def _rules(self, address: PageAddress) -> Protego:
@@ -62,17 +62,17 @@ class Robots:
 
 
 def rules_for(text: str, product: str = PRODUCT) -> Protego:
-    """The rules of all groups for `product`, else those for all programs."""
+    """Return the rules of all groups for `product`, else those for all programs."""
     return Protego.parse("\n".join([_normalized(line, product) for line in text.removeprefix("\ufeff").splitlines()]))
 
 
 def allows(rules: Protego, target: str) -> bool:
-    """Whether the longest matching rule allows the target; allow wins a tie, and no rule allows."""
+    """Return whether the longest matching rule allows the target; allow wins a tie, and no rule allows."""
     return rules.can_fetch(f"https://site.invalid{target}", PRODUCT)
 
 
 def _normalized(line: str, product: str) -> str:
-    """A User-agent line reduced to `product`, `*` or another program; any other line unchanged.
+    """Return a User-agent line reduced to `product`, `*` or another program; any other line unchanged.
 
     Protego stores each rule for each program of its group, and a hostile file can list 16,000 programs before 16,000 rules. It
     also matches `User-agent: llm`, where the RFC compares whole names.

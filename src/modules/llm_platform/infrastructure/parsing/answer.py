@@ -19,7 +19,7 @@ def opened_file(file: File) -> IO[bytes]:
 
 
 def own_title(title: Any) -> str | None:
-    """A document's title, unless a program generated it."""
+    """Return a document's title, unless a program generated it."""
     title = " ".join(str(title or "").split())
     return title if title and not _GENERATED_TITLE.search(title) else None
 

@@ -52,7 +52,7 @@ class _Archive:
         self._left = MAX_UNPACKED_BYTES
 
     def part(self, name: str) -> bytes | None:
-        """The unpacked bytes of a part; None where it is missing. Raises _TooLargeError beyond MAX_PART_BYTES."""
+        """Return the unpacked bytes of a part; None where it is missing. Raises _TooLargeError beyond MAX_PART_BYTES."""
         chunks: list[bytes] = []
         try:
             for chunk in self.chunks(name):
@@ -76,7 +76,7 @@ class _Archive:
 
 
 def _directory_bytes(file: IO[bytes]) -> int:
-    """The length of an archive's list of files, as its end declares it. zipfile reads that much before it returns."""
+    """Return the length of an archive's list of files, as its end declares it. zipfile reads that much before it returns."""
     size = file.seek(0, io.SEEK_END)
     file.seek(max(0, size - _MAX_END_BYTES))
     end = file.read()
@@ -287,7 +287,7 @@ class _Paragraphs(_Xml):
 
 
 def docx_text(file: File) -> Answer:
-    """The body of a Word document, without notes, comments and deleted text."""
+    """Return the body of a Word document, without notes, comments and deleted text."""
     return _unpacked(file, _docx, "it is not a Word document that can be read (an encrypted one is not)")
 
 
@@ -309,7 +309,7 @@ def _docx(archive: _Archive) -> Answer:
 
 
 def epub_text(file: File) -> Answer:
-    """The chapters of a book in reading order."""
+    """Return the chapters of a book in reading order."""
     return _unpacked(file, _epub, "it is not a book that can be read")
 
 
@@ -330,7 +330,7 @@ def _epub(archive: _Archive) -> Answer:
 
 
 def _reading_order(package: _Elements) -> list[str]:
-    """The paths of a book's files."""
+    """Return the paths of a book's files."""
     files: dict[str, str] = {}
     order: list[str] = []
     for name, attributes, _ in package.found:

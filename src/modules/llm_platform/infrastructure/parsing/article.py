@@ -57,7 +57,7 @@ _COMMENTS_NAME = re.compile(r"^[Cc]omment(?!ary)|(?:article|post)-comments|^(?:c
 
 
 def article_of(tree: Any, page: str) -> str:
-    """The article of a page whose text is `page`; "" where none is found.
+    """Return the article of a page whose text is `page`; "" where none is found.
 
     The precise mode is tried first, without comments of readers.
     """
@@ -77,13 +77,13 @@ def article_of(tree: Any, page: str) -> str:
 
 
 def sentence_words(text: str) -> int:
-    """The number of words in lines that are sentences."""
+    """Return the number of words in lines that are sentences."""
     counts = (len(line.split()) for line in text.split("\n"))
     return sum(count for count in counts if count >= MIN_SENTENCE_WORDS)
 
 
 def without_repeats(text: str) -> str:
-    """The text with each longer line once. Pages repeat teasers, and forums the posts that others quote."""
+    """Return the text with each longer line once. Pages repeat teasers, and forums the posts that others quote."""
     seen: set[str] = set()
     kept: list[str] = []
     is_code = False
@@ -101,7 +101,7 @@ def without_repeats(text: str) -> str:
 
 
 def _content(tree: Any, *, precise: bool) -> str:
-    """The text of the first part of the page that its author names and that has enough of it."""
+    """Return the text of the first part of the page that its author names and that has enough of it."""
     for part in _named_parts(tree.body):
         text = _text_of_part(part, precise=precise)
         if len(text.split()) >= MIN_ARTICLE_WORDS:
@@ -110,7 +110,7 @@ def _content(tree: Any, *, precise: bool) -> str:
 
 
 def _named_parts(body: Any) -> Iterable[Any]:
-    """The first element of each kind of name, the clearest first."""
+    """Yield the first element of each kind of name, the clearest first."""
     parts = [(part, part.tag, *_names(part)) for part in elements(body, _PARTS)]
     kinds: tuple[Callable[[Any, str, str, str], object], ...] = (
         lambda part, tag, of_class, of_id: (
@@ -169,7 +169,7 @@ def _is_surrounding(node: Any) -> bool:
 
 
 def _char_count_of(nodes: list[Any]) -> int:
-    """The characters of the outermost of the nodes, which are in the order of the page."""
+    """Return the characters of the outermost of the nodes, which are in the order of the page."""
     total, last = 0, None
     for node in nodes:
         if last is None or not last.contains(node):
@@ -178,7 +178,7 @@ def _char_count_of(nodes: list[Any]) -> int:
 
 
 def _is_links(node: Any, *, precise: bool) -> bool:
-    """Whether an element consists of links, as menus and lists of other articles do."""
+    """Return whether an element consists of links, as menus and lists of other articles do."""
     if node.query_selector("a") is None:
         return False
     tag = node.tag

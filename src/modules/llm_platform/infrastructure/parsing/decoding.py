@@ -46,7 +46,7 @@ _CONTROL_BYTES = bytes(_CONTROLS)  # searched first: `translate` is slow beyond 
 
 
 def printable(text: str | Path) -> str:
-    """A text or path for messages: characters that cannot be printed become U+FFFD."""
+    """Return a text or path for messages: characters that cannot be printed become U+FFFD."""
     name = str(text)
     return name if name.isprintable() else "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
 
@@ -59,8 +59,8 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> Decoded:
-    """The text of a file, control characters as blanks. `declared` is the charset of the Content-Type header; valid UTF-8 is
-    read as UTF-8 all the same. Raises UnreadableDocument for a binary file.
+    """Return the text of a file, control characters as blanks. `declared` is the charset of the Content-Type header; valid
+    UTF-8 is read as UTF-8 all the same. Raises UnreadableDocument for a binary file.
     """
     sent_as = encoding_named(declared) if declared else None
     found = _by_mark(data) or (

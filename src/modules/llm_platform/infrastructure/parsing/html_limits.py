@@ -81,7 +81,7 @@ def check_tree(document: Any) -> None:
 
 
 def bounded_html(html: str) -> tuple[str, str | None]:
-    """The page up to MAX_TAGS, and a note if that is not all of it. Raises TooDeepError beyond MAX_DEPTH.
+    """Return the page up to MAX_TAGS, and a note if that is not all of it. Raises TooDeepError beyond MAX_DEPTH.
 
     A parser takes quadratic time for deep trees, and for a page of few tags that is little: this one is left to `check_tree`.
     The depth is an estimate that follows the rules of HTML for tags that end others. One pass, linear in the page's length.

@@ -72,12 +72,12 @@ _TERM_TAG = re.compile(r"<dt(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 
 
 def html_text(html: str) -> Answer:
-    """The visible main content of a file, with headings as `#` and fenced code."""
+    """Return the visible main content of a file, with headings as `#` and fenced code."""
     return _read_bounded(html, _file_text)
 
 
 def page_text(html: str) -> Answer:
-    """The main content of a page on the web, without its menus, teasers and notices; written as in `html_text`.
+    """Return the main content of a page on the web, without its menus, teasers and notices; written as in `html_text`.
 
     `extraction` is the share of the page's visible text that the text has. A page whose content is not found has all of it.
     """
@@ -148,7 +148,7 @@ def _answer(tree: Any, text: str) -> Answer:
 
 
 def _hyperlinks(tree: Any) -> Answer:
-    """The addresses as they are written. A page or a link whose author says `nofollow` has none."""
+    """Return the addresses as they are written. A page or a link whose author says `nofollow` has none."""
     metas = elements(tree.document, "meta[name]")
     policies = [meta.getattr("content") or "" for meta in metas if (meta.getattr("name") or "").lower() == "robots"]
     anchors = [] if "nofollow" in ",".join(policies).lower() else elements(tree.document, "a[href]")
@@ -201,7 +201,7 @@ def _hidden(tree: Any) -> list[Any]:
 
 
 def _page_headers(tree: Any) -> list[Any]:
-    """The headers of the site; one with the page's own title stays."""
+    """Return the headers of the site; one with the page's own title stays."""
     headers = elements(tree.body, "body > header,body > div > header,[role=banner]")
     return [header for header in headers if header.query_selector("h1") is None]
 
@@ -291,7 +291,7 @@ def _with_structure(html: str) -> str:
 
 
 def _main_text(tree: Any, page: str) -> str:
-    """The part of `page`, the text of `tree`, that its author or else resiliparse takes for the main content."""
+    """Return the part of `page`, the text of `tree`, that its author or else resiliparse takes for the main content."""
     min_chars = MIN_MAIN_SHARE * len(page)
     for selector in _MAIN:
         found = tree.body.query_selector_all(selector)

@@ -41,7 +41,7 @@ def document_limits(cpu_seconds: float, wall_seconds: float) -> Iterator[None]:
 
 
 def cpu_seconds_left() -> float:
-    """The CPU time that `document_limits` leaves; infinite outside of it."""
+    """Return the CPU time that `document_limits` leaves; infinite outside of it."""
     left = signal.getitimer(signal.ITIMER_PROF)[0] if hasattr(signal, "getitimer") else 0.0
     return left or float("inf")
 

@@ -21,7 +21,7 @@ def write_message(stream: IO[bytes], fields: dict[str, Any], content: bytes = b"
 
 
 def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next message; None where the stream ends. Raises ValueError for what is no message."""
+    """Return the next message; None where the stream ends. Raises ValueError for what is no message."""
     lengths = stream.read(_LENGTHS.size)
     if len(lengths) < _LENGTHS.size:
         return None
@@ -42,5 +42,5 @@ def text_bytes(text: str) -> bytes:
 
 
 def bytes_text(content: bytes) -> str:
-    """The text of `text_bytes`. Raises ValueError for other bytes."""
+    """Return the text of `text_bytes`. Raises ValueError for other bytes."""
     return content.decode("utf-8", "surrogatepass")

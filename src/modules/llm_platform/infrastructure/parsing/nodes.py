@@ -42,7 +42,7 @@ def char_count(text: str) -> int:
 
 
 def plain_text(html: Any, *, main_content: bool = False) -> str:
-    """The text of a tree or of HTML, with terms and definitions in lines of their own."""
+    """Return the text of a tree or of HTML, with terms and definitions in lines of their own."""
     from resiliparse.extract.html2text import extract_plain_text
 
     tree = parse(html) if isinstance(html, str) else html

@@ -10,7 +10,7 @@ MAX_VALUES = 1_500_000  # JSON values, about; each takes up to 200 bytes
 
 
 def notebook_text(file: File) -> Answer:
-    """The cells of a notebook, text as written and code fenced, without outputs."""
+    """Return the cells of a notebook, text as written and code fenced, without outputs."""
     try:
         with opened_file(file) as opened:
             data = opened.read(MAX_NOTEBOOK_BYTES + 1)

@@ -34,7 +34,7 @@ class ParserPool:
         self._lock = Lock()
 
     def take(self) -> ParserProcess:
-        """A parser for a caller whose turn it is."""
+        """Return a parser for a caller whose turn it is."""
         with self._lock:
             return self._idle.pop() if self._idle else self._parser()
 

@@ -97,7 +97,7 @@ class ParserProcess:
         return self._request({"kind": "html"}, text_bytes(html))
 
     def page(self, html: str) -> Parsed:
-        """The article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
+        """Return the article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
         return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def linked_page(self, html: str) -> Parsed:
@@ -105,7 +105,7 @@ class ParserProcess:
         return self._request({"kind": "linked_page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def pdf_page(self, path: Path) -> Parsed:
-        """A PDF of the web, as far as it can be read in the time of a page."""
+        """Return a PDF of the web, as far as it can be read in the time of a page."""
         return self._request({"kind": "pdf", "path": str(path), "cpu_seconds": self._page_cpu_seconds})
 
     def file(self, kind: str, file: Path | bytes) -> Parsed:
@@ -187,7 +187,7 @@ def _close(pipe: Any) -> None:
 
 
 def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: bytes) -> dict[str, Any] | None:
-    """The child's answer with its text; None when it died or its answer is invalid."""
+    """Return the child's answer with its text; None when it died or its answer is invalid."""
     if child.stdin is None or child.stdout is None:
         return None
     try:

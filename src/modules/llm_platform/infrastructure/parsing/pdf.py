@@ -38,7 +38,7 @@ _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 
 
 def pdf_text(file: File) -> Answer:
-    """The text of a PDF's pages, with hyphenated words joined."""
+    """Return the text of a PDF's pages, with hyphenated words joined."""
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
@@ -79,7 +79,7 @@ def _keep_blanks(operator: bytes, operands: Any, *_: Any) -> None:
 
 
 def _running_text(pages: list[str]) -> str:
-    """The pages as one text, without headers, page numbers and tables of contents, and with section headings."""
+    """Return the pages as one text, without headers, page numbers and tables of contents, and with section headings."""
     text = ""
     for lines in _without_edges([page.split("\n") for page in pages]):
         page = "\n".join(line for line in lines if not _DOT_LEADERS.search(line)).strip()
@@ -112,5 +112,5 @@ def _without_edges(pages: list[list[str]]) -> Iterator[list[str]]:
 
 
 def _numbers(line: str) -> set[int]:
-    """The numbers at the beginning and end of a line."""
+    """Return the numbers at the beginning and end of a line."""
     return {int(digits) for found in _PAGE_NUMBER.finditer(line) for digits in found.groups() if digits}

@@ -57,7 +57,7 @@ class BochaWebSearchAdapter(KeyedWebSearch):
         )
 
     def _data(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The search answer, inside of Bocha's envelope or without one; raises for an error code within HTTP 200."""
+        """Return the search answer, inside of Bocha's envelope or without one; raises for an error code within HTTP 200."""
         if "code" in answer and (code := _status(answer["code"])) != OK:
             raise (
                 self._upstream.status_error(code) if code else WebSearchError("Bocha answered with an unreadable code")
@@ -68,7 +68,7 @@ class BochaWebSearchAdapter(KeyedWebSearch):
         return data
 
     def item(self, row: Mapping[str, Any]) -> dtos.WebSearchResultItem | None:
-        """An entry of `webPages.value`. `dateLastCrawled` is not read: it ends in Z although it is China's time."""
+        """Return an entry of `webPages.value`. `dateLastCrawled` is not read: it ends in Z although it is China's time."""
         return self.result(
             row.get("url"),
             row.get("name"),

@@ -86,7 +86,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
     _extra_snippets = True  # cleared when Brave answers that the plan does not include them
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> Found:
-        """All pages of one kind. A page that fails after a good one ends the search, with a note."""
+        """Return all pages of one kind. A page that fails after a good one ends the search, with a note."""
         requests = -(-request.count // MAX_PAGE_RESULTS[kind])
         size = -(-request.count // requests)
         first = (request.page - 1) * requests
@@ -130,7 +130,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
         return bool(rows) and query.get("more_results_available") is not False
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
-        """One web or news result. `page_age` is an ISO date; `age` (`3 days ago`) is not read."""
+        """Return one web or news result. `page_age` is an ISO date; `age` (`3 days ago`) is not read."""
         snippet = text_of(row.get("description"))
         extra = [text_of(snippet) for snippet in list_of(row.get("extra_snippets"))]
         return self.result(
@@ -188,7 +188,7 @@ def _error_code(reply: Reply) -> str | None:
 def _parameters(
     kind: SourceKind, request: WebSearchRequest, window: Freshness | None, count: int, offset: int
 ) -> dict[str, str]:
-    """The query parameters of one page."""
+    """Return the query parameters of one page."""
     parameters: dict[str, str | None] = {
         "q": _query(request),
         "count": str(count),

@@ -153,7 +153,7 @@ def kinds_of(request: WebSearchRequest) -> Sequence[Kind]:
 
 
 def region_of(request: WebSearchRequest) -> str:
-    """The library's `country-language`: at-de for de-AT, us-en for en."""
+    """Return the library's `country-language`: at-de for de-AT, us-en for en."""
     tag = request.language or detect(request.query)
     if tag is None:
         return DEFAULT_REGION
@@ -169,7 +169,7 @@ def timelimit_of(window: Freshness | None) -> str | None:
 
 
 def backends_of(kind: Kind, engines: Sequence[str]) -> tuple[str, tuple[Degraded, ...]]:
-    """The library's names of the requested engines, and entries for those that it does not have."""
+    """Return the library's names of the requested engines, and entries for those that it does not have."""
     if not engines:
         return "auto", ()
     try:
@@ -325,7 +325,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         return DdgsSession(self._engine_timeout, self._proxy)
 
     async def _search_kind(self, kind: Kind, request: WebSearchRequest, window: Freshness | None) -> DdgsResult:
-        """One query in a thread. It is stopped shortly before the deadline, so that the results so far are returned."""
+        """Return one query in a thread. It is stopped shortly before the deadline, so that the results so far are returned."""
         loop = asyncio.get_running_loop()
         search = DdgsCall(self._new_engine, kind, request, timelimit_of(window))
         early_stop = loop.call_later(max(0.0, self._timeout - self._engine_timeout - MARGIN_S), search.stop)
@@ -339,7 +339,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
             search.stop()
 
     def _item(self, row: Any) -> WebSearchResultItem | None:
-        """A result, or None for a row without a title or a web address."""
+        """Return a result, or None for a row without a title or a web address."""
         if not isinstance(row, Mapping):
             return None
         url, title = row.get("href") or row.get("url"), self._text(row.get("title"))
@@ -359,7 +359,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
 
 
 def _answers(outcomes: Sequence[DdgsResult | BaseException], name: str) -> list[DdgsResult]:
-    """The answers, with failures in `degraded`. Raises if there is no answer, and any error that is no AppException."""
+    """Return the answers, with failures in `degraded`. Raises if there is no answer, and any error that is no AppException."""
     answers = [outcome for outcome in outcomes if isinstance(outcome, DdgsResult)]
     for error in [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
         if not answers or not isinstance(error, AppException):
@@ -375,7 +375,7 @@ def _unsupported(request: WebSearchRequest) -> Iterator[Degraded]:
 
 
 def _iso(value: object) -> str | None:
-    """An ISO 8601 date unchanged; None for anything else, such as `yesterday`."""
+    """Return an ISO 8601 date unchanged; None for anything else, such as `yesterday`."""
     if not isinstance(value, str):
         return None
     try:

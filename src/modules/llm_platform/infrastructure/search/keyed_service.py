@@ -118,11 +118,11 @@ class KeyedWebSearch(IWebSearchProvider):
         """Search one of `kinds`. `window` is the age limit of the request."""
 
     def refusal(self, reply: Reply) -> Rule | None:
-        """The error of a reply whose body says more than its status."""
+        """Return the error of a reply whose body says more than its status."""
         return None
 
     def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
-        """The parts of the request that the service does not support."""
+        """Yield the parts of the request that the service does not support."""
         if kinds := [kind for kind in request.sources if kind not in self.kinds]:
             yield f"has no search of its own for {', '.join(kinds)}: searched the web"
         if request.engines:
@@ -142,22 +142,22 @@ class KeyedWebSearch(IWebSearchProvider):
         return self.answer_of(await self._upstream.post_json(path, sent, sent_kind="query"))
 
     def answer_of(self, reply: Reply) -> dict[str, Any]:
-        """The JSON object of a successful reply; raises by the tables for any other reply."""
+        """Return the JSON object of a successful reply; raises by the tables for any other reply."""
         is_small_error = reply.status // 100 != 2 and len(reply.body) <= MAX_ERROR_BYTES
         if is_small_error and (rule := self.refusal(reply)):
             raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
         return self._upstream.json_object(reply)
 
     def items(self, rows: Iterable[Any]) -> list[WebSearchResultItem]:
-        """The rows of an answer that have a usable address."""
+        """Return the rows of an answer that have a usable address."""
         return [item for row in rows if (item := self.item(dict_of(row)))]
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
-        """A row of an answer by the names that most services use; None without a usable address."""
+        """Return a row of an answer by the names that most services use; None without a usable address."""
         return self.result(row.get("url"), row.get("title"), row.get("description"))
 
     def result(self, url: Any, title: Any, snippet: Any, **fields: Any) -> WebSearchResultItem | None:
-        """A result of untrusted values; None without a usable address. `fields`: those that a result may lack."""
+        """Return a result of untrusted values; None without a usable address. `fields`: those that a result may lack."""
         address = text_of(url)
         if not is_web_url(address):
             return None
@@ -169,18 +169,18 @@ class KeyedWebSearch(IWebSearchProvider):
 
 
 def _has_other_language(request: WebSearchRequest) -> bool:
-    """Whether the request wants another language than the query's."""
+    """Return whether the request wants another language than the query's."""
     detected = detect(request.query) if request.language else None
     return bool(detected) and detected != str(request.language).partition("-")[0]
 
 
 def cut_query(query: str, max_chars: int) -> str:
-    """The words of a query that fit."""
+    """Return the words of a query that fit."""
     return query if len(query) <= max_chars else query[: max_chars + 1].rpartition(" ")[0] or query[:max_chars]
 
 
 def territory_of(language: str | None) -> str | None:
-    """The two letters of the territory in a tag such as `de-AT`."""
+    """Return the two letters of the territory in a tag such as `de-AT`."""
     territory = (language or "").partition("-")[2].rpartition("-")[2]
     return territory if len(territory) == 2 else None
 
@@ -199,7 +199,7 @@ def iso_date(value: Any) -> str | None:
 
 
 def _interleaved(lists: Iterable[list[WebSearchResultItem]]) -> Iterator[WebSearchResultItem]:
-    """The first result of each kind, then the second ones, each address once."""
+    """Yield the first result of each kind, then the second ones, each address once."""
     seen: set[str] = set()
     for item in chain.from_iterable(zip_longest(*lists)):
         if item is not None and (address := canonical_url(item.url)) not in seen:

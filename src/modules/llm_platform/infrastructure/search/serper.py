@@ -47,7 +47,7 @@ class SerperWebSearchAdapter(keyed.KeyedWebSearch):
         return NO_CREDITS if reply.status == BAD_REQUEST and b"credits" in reply.body.lower() else None
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
-        """A result of any kind. A paper has a year, and `publicationInfo` with its authors and journal."""
+        """Return a result of any kind. A paper has a year, and `publicationInfo` with its authors and journal."""
         year = row.get("year")
         return self.result(
             row.get("link"),

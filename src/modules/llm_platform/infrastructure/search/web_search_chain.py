@@ -107,8 +107,9 @@ class WebSearchChain(IWebSearchProvider):
     async def _search_both(
         self, request: WebSearchRequest, documents: IWebSearchProvider, web_kinds: tuple[SourceKind, ...]
     ) -> WebSearchResponse:
-        """One answer from both. A failure is listed in `degraded`; when both fail, the error of the web is raised, which says
-        more about the question than that of a folder."""
+        """Return one answer from both. A failure is listed in `degraded`; when both fail, the error of the web is raised,
+        which says more about the question than that of a folder.
+        """
         outcomes = await asyncio.gather(
             self._search_web(request.with_(sources=web_kinds)),
             documents.search(request.with_(sources=(DOCUMENTS,))),
@@ -132,7 +133,7 @@ class WebSearchChain(IWebSearchProvider):
         return answer.model_copy(update={"cached": True}) if has_joined and not answer.cached else answer
 
     async def _first_answer(self, request: WebSearchRequest) -> WebSearchResponse:
-        """The answer of the first provider that has one, or an old one."""
+        """Return the answer of the first provider that has one, or an old one."""
         degraded: list[Degraded] = []
         with record_sent() as egress_log:
             for provider, guard in self._web:
@@ -172,7 +173,7 @@ class WebSearchChain(IWebSearchProvider):
     async def _cached(
         self, provider: IWebSearchProvider, guard: UpstreamGuard, request: WebSearchRequest
     ) -> WebSearchResponse:
-        """The provider's answer from its cache, or from the provider."""
+        """Return the provider's answer from its cache, or from the provider."""
         caches = self._caches
         if caches is None:
             return await self._searched(provider, guard, request)
@@ -191,7 +192,7 @@ class WebSearchChain(IWebSearchProvider):
     async def _searched(
         self, provider: IWebSearchProvider, guard: UpstreamGuard, request: WebSearchRequest, key: str = ""
     ) -> WebSearchResponse:
-        """The provider's answer, which is stored under the key if there is one."""
+        """Return the provider's answer, which is stored under the key if there is one."""
         with record_sent() as egress_log:
             answer = await guard.call(partial(provider.search, request))
         if self._caches is not None and key and answer.provider != DOCUMENTS:

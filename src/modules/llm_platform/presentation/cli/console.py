@@ -120,7 +120,7 @@ class Console:
             self._print_to_stderr(one_line(printable(text)))
 
     def wrap_for_stderr(self, text: str) -> str:
-        """The text, wrapped between words if standard error is a terminal."""
+        """Return the text, wrapped between words if standard error is a terminal."""
         return wrap(text, self._stderr_columns) if self.stderr_is_terminal else text
 
     def _print_to_stderr(self, text: str) -> None:
@@ -134,19 +134,19 @@ class Console:
         return columns or DEFAULT_COLUMNS
 
     def read_question(self, prompt: str, *, prompts_enabled: bool) -> str | None:
-        """The question: a line from the terminal if prompts are enabled, else all of standard input; None if empty."""
+        """Return the question: a line from the terminal if prompts are enabled, else all of standard input; None if empty."""
         if not self.source.isatty():
             return _read_all(self.source).strip() or None
         return (self.prompt(prompt) or None) if prompts_enabled else None
 
     def prompt(self, text: str) -> str | None:
-        """One line from the terminal; None at the end of input."""
+        """Return one line from the terminal; None at the end of input."""
         print(text, end=" ", file=self.err, flush=True)
         line = self.source.readline()
         return printable(line).strip() if line else None
 
     def confirm(self, question: str) -> bool:
-        """Whether the user answers yes; True if nobody can be asked."""
+        """Return whether the user answers yes; True if nobody can be asked."""
         return not self.is_interactive or (self.prompt(f"{question} [y/N]") or "").lower() in ("y", "yes")
 
     @contextmanager

@@ -33,7 +33,7 @@ class CommandError(Exception):
 
     @classmethod
     def from_status(cls, status: int, message: str) -> Self:
-        """The error for an HTTP status: 422 is wrong use."""
+        """Return the error for an HTTP status: 422 is wrong use."""
         return cls(message, WRONG_USE if status == HTTPStatus.UNPROCESSABLE_ENTITY else FAILED)
 
 

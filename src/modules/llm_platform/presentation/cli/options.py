@@ -99,7 +99,7 @@ def reject(option: str, message: str) -> NoReturn:
 def setting_arguments(
     *, provider: str | None = None, documents: Path | None = None, offline: bool = False, **others: Any
 ) -> dict[str, Any]:
-    """The arguments of Settings that the options stand for. WrongUseError for options that exclude each other."""
+    """Return the arguments of Settings that the options stand for. WrongUseError for options that exclude each other."""
     if documents is not None and provider not in (None, "documents"):
         reject("--provider", f"--documents searches only that folder: leave out --provider {provider} or --documents")
     if offline and provider not in (None, "documents"):
@@ -117,7 +117,7 @@ def setting_arguments(
 
 
 def read_question(console: Console, question: str | None, *, prompts_enabled: bool) -> str:
-    """The question of the command line, else of the terminal or of standard input. WrongUseError without one."""
+    """Return the question of the command line, else of the terminal or of standard input. WrongUseError without one."""
     if question is None:
         question = console.read_question("Question:", prompts_enabled=prompts_enabled)
     if question is None:
@@ -126,17 +126,17 @@ def read_question(console: Console, question: str | None, *, prompts_enabled: bo
 
 
 def split_list(value: str | None) -> tuple[str, ...]:
-    """The parts of a comma list."""
+    """Return the parts of a comma list."""
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 
 def source_kinds(value: str | None, documents: Path | None) -> tuple[str, ...]:
-    """The kinds of `--sources`; documents if only a folder is named; empty for the default."""
+    """Return the kinds of `--sources`; documents if only a folder is named; empty for the default."""
     return split_list(value) or (("documents",) if documents else ())
 
 
 def parse_filters(options: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
-    """The `--filter KEY=VALUE` options by key; several values of one key are alternatives."""
+    """Return the `--filter KEY=VALUE` options by key; several values of one key are alternatives."""
     filters: dict[str, tuple[str, ...]] = {}
     for option in options or ():
         key, _, value = (part.strip() for part in option.partition("="))
@@ -147,7 +147,7 @@ def parse_filters(options: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
 
 
 def build_request(model: type[Request], values: Mapping[str, Any], *, argument: str) -> Request:
-    """The request with these fields; None and empty tuples are left out. WrongUseError names the option of a refused
+    """Return the request with these fields; None and empty tuples are left out. WrongUseError names the option of a refused
     field, or `argument` if the field is `query`.
     """
     try:
@@ -163,7 +163,7 @@ def build_request(model: type[Request], values: Mapping[str, Any], *, argument: 
 
 
 def option_message(kind: str, message: str) -> str:
-    """A message of pydantic, to stand behind the name of an option."""
+    """Return a message of pydantic, to stand behind the name of an option."""
     if kind == "string_pattern_mismatch":
         return "is not in the expected format"
     if kind == "report_only":

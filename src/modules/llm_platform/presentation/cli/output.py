@@ -77,7 +77,7 @@ class OutputOptions:
 
 
 def file_format(path: Path) -> FileFormat:
-    """The format that the name of the file asks for; WrongUseError for an unknown suffix."""
+    """Return the format that the name of the file asks for; WrongUseError for an unknown suffix."""
     found = FORMATS.get(path.suffix.lower())
     if found is None:
         reject("--output", f"{path} must end in .md, .html or .json")
@@ -118,8 +118,8 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def read_option_file(option: str, path: Path, *, max_kb: int, content: str) -> str:
-    """The text of the file that an option names, without a byte order mark. WrongUseError if it cannot be read, is longer
-    than `max_kb` (1000 bytes each), or is not UTF-8. `content` names what the file holds.
+    """Return the text of the file that an option names, without a byte order mark. WrongUseError if it cannot be read, is
+    longer than `max_kb` (1000 bytes each), or is not UTF-8. `content` names what the file holds.
     """
     max_bytes = max_kb * 1000
     try:

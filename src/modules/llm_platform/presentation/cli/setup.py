@@ -80,7 +80,7 @@ class Wiring:
     command_tracer: CommandTracer = lambda console, *, offline: NO_TRACER
 
     def has_model_online(self, settings: Settings) -> bool:
-        """Whether a language model is configured that only LLM_PLATFORM_OFFLINE disables."""
+        """Return whether a language model is configured that only LLM_PLATFORM_OFFLINE disables."""
         return self.has_model(settings.model_copy(update={"LLM_PLATFORM_OFFLINE": False}))
 
     def missing_model_note(self, settings: Settings) -> str | None:
@@ -98,13 +98,13 @@ class CommandContext(NamedTuple):
 
 
 def command_context(ctx: typer.Context) -> CommandContext:
-    """The console and the wiring of this command line."""
+    """Return the console and the wiring of this command line."""
     context: CommandContext = ctx.obj
     return context
 
 
 def load_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
-    """The settings; a warning is printed for every variable that looks like a setting and is none."""
+    """Return the settings; a warning is printed for every variable that looks like a setting and is none."""
     settings = Settings.load(**arguments)
     for warning in unknown_variables():
         console.warn(warning)
@@ -112,7 +112,7 @@ def load_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
 
 
 def configure(console: Console, arguments: Mapping[str, Any]) -> Settings:
-    """The settings, with logging configured: quiet unless LOG_LEVEL is set."""
+    """Return the settings, with logging configured: quiet unless LOG_LEVEL is set."""
     settings = load_settings(console, arguments)
     if "LOG_LEVEL" in settings.model_fields_set:
         from shared.logging import configure_logging

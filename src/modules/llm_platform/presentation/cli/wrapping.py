@@ -25,7 +25,7 @@ def columns(text: str) -> int:
 
 
 def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -> list[int]:
-    """The offsets in `text`, a single line, at which it breaks so that each part takes at most `width` columns.
+    """Return the offsets in `text`, a single line, at which it breaks so that each part takes at most `width` columns.
 
     Spaces at a break belong to the part before it and do not count. Parts after the first have `indent` columns less. A
     word that is wider than a line is not broken, or with `fold` is cut where the line ends.
@@ -46,7 +46,7 @@ def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -
 
 
 def wrap(text: str, width: int) -> str:
-    """The text with line breaks between words; a continuation is indented like its first line."""
+    """Return the text with line breaks between words; a continuation is indented like its first line."""
     return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, width))
 
 
@@ -58,13 +58,13 @@ def _pieces(line: str, width: int) -> Iterator[str]:
 
 
 def hanging_indent(line: str, width: int) -> int:
-    """The indent of the continuation: that of the line, unless it takes more than a quarter of the width."""
+    """Return the indent of the continuation: that of the line, unless it takes more than a quarter of the width."""
     indent = len(line) - len(line.lstrip(" "))
     return indent if indent <= width // 4 else 0
 
 
 def _unbreakable(text: str) -> Iterator[tuple[int, int]]:
-    """The offsets of the unbreakable pieces, each with the spaces behind it."""
+    """Yield the offsets of the unbreakable pieces, each with the spaces behind it."""
     start = 0
     first_word = len(text) - len(text.lstrip())  # no break within the indent
     for position in range(first_word + 1, len(text)):

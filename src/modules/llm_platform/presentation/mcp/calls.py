@@ -34,7 +34,7 @@ class Call:
         await self.start()
 
     def research_slot(self) -> AbstractAsyncContextManager[None]:
-        """A slot for one research run. Raises OverloadedError."""
+        """Return a slot for one research run. Raises OverloadedError."""
         return nullcontext()
 
     def answered(self, answer: ResearchResponse | WebSearchResponse) -> None:

@@ -105,13 +105,13 @@ class _Handlers:
             raise MCPError(code=types.INTERNAL_ERROR, message=INTERNAL) from None
 
     async def list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """The tools that can work with the settings of this server."""
+        """Return the tools that can work with the settings of this server."""
         platform = self._platform()
         choices = Choices.of(platform)
         return types.ListToolsResult(tools=[_tool(spec, choices) for spec in TOOLS if spec.works(platform)])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """The result of a tool. An error of ours is a result too, which the model can read."""
+        """Return the result of a tool. An error of ours is a result too, which the model can read."""
         call = self._call_of(context.request)
         try:
             return await run_call(self._run_tool(context, params, call), call.closed)
@@ -142,7 +142,7 @@ class _Handlers:
     async def list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """The finished reports of the caller, newest first."""
+        """Return the finished reports of the caller, newest first."""
         call = self._call_of(context.request)
         topics = await run_call(self._finished_topics(call), call.closed)
         return types.ListResourcesResult(
@@ -177,7 +177,7 @@ class _Handlers:
     async def read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """A stored report as Markdown."""
+        """Return a stored report as Markdown."""
         call = self._call_of(context.request)
         report = await run_call(self._stored_report(str(params.uri), call), call.closed)
         content = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=self._redacted_text(report))
@@ -236,7 +236,7 @@ def _detail(error: AppException) -> str:
 
 
 def _problem(error: AppException) -> dict[str, Any]:
-    """The error as data: what a problem object says, without what belongs to HTTP."""
+    """Return the error as data: what a problem object says, without what belongs to HTTP."""
     return {
         "code": error.code,
         "detail": _detail(error),

@@ -32,7 +32,7 @@ NOT_IN_EXCERPT: Final = "not in the excerpt that was seen of"
 
 
 def search_text(response: FoundItems) -> str:
-    """The results of a search as JSON."""
+    """Return the results of a search as JSON."""
     results = [
         {
             "id": item.id,
@@ -65,7 +65,7 @@ def research_text(response: ResearchResponse) -> str:
 
 
 def fetched_text(fetched: FetchedText) -> str:
-    """A page or a document, or a part of it, as JSON; the notice says how to read on."""
+    """Return a page or a document, or a part of it, as JSON; the notice says how to read on."""
     metadata, notice = fetched.metadata, NOTICE
     if metadata.next_start is not None:
         end, total = metadata.next_start, metadata.total_chars
@@ -83,7 +83,7 @@ def fetched_text(fetched: FetchedText) -> str:
 
 
 def run_text(run: RunState) -> str:
-    """A background run: its answer, why it has none, or how to wait for it."""
+    """Return a background run: its answer, why it has none, or how to wait for it."""
     if run.response is not None:
         return research_text(run.response)
     if run.problem is not None:
@@ -95,7 +95,7 @@ def run_text(run: RunState) -> str:
 
 
 def progress_text(event: events.ResearchEvent) -> str | None:
-    """One line for an event that a person waits for; None for the others."""
+    """Return one line for an event that a person waits for; None for the others."""
     match event:
         case events.Planned():
             line = f"planned: {'; '.join(event.questions)}"
@@ -123,7 +123,7 @@ def progress_text(event: events.ResearchEvent) -> str | None:
 
 
 def _verification(response: ResearchResponse) -> str:
-    """How many cited sentences are supported, and those that are not."""
+    """Return how many cited sentences are supported, and those that are not."""
     checked = response.citations
     if not checked:
         return ""

@@ -76,7 +76,7 @@ class SearchToolRequest(WebSearchRequest, frozen=True):
 
 
 def _check_length(query: Any) -> Any:
-    """A query that is shorter than a message was split before; the limit of a longer one is that of a message."""
+    """Return a query that is shorter than a message was split before; the limit of a longer one is that of a message."""
     if isinstance(query, str) and len(query.strip()) > MAX_MESSAGE_CHARS:
         raise PydanticCustomError("string_too_long", "must have at most {limit} characters", {"limit": MAX_MESSAGE_CHARS})
     return query
@@ -174,7 +174,7 @@ class ToolSpec:
     works: Callable[[LLMPlatform], bool] = lambda platform: bool(platform.source_kinds)
 
     def input_schema(self, choices: Choices) -> dict[str, Any]:
-        """The JSON schema of the arguments that can work with these choices."""
+        """Return the JSON schema of the arguments that can work with these choices."""
         schema, offered = self.request.model_json_schema(), self.offered(choices)
         properties = {
             name: {"description": text, **_untitled(schema["properties"][name])}
@@ -190,7 +190,7 @@ class ToolSpec:
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
     def output_schema(self) -> dict[str, Any]:
-        """The JSON schema of the structured result."""
+        """Return the JSON schema of the structured result."""
         schema = self.result.model_json_schema(mode="serialization")
         properties = {name: value for name, value in schema["properties"].items() if name not in self.hidden}
         required = [name for name in schema.get("required", ()) if name in properties]
@@ -200,12 +200,12 @@ class ToolSpec:
         return shortened
 
     def offered(self, choices: Choices) -> list[str]:
-        """The arguments that can work with these choices."""
+        """Return the arguments that can work with these choices."""
         return [name for name in self.parameters if choices.models or name not in NEED_A_MODEL]
 
     def parse(self, arguments: Mapping[str, Any], choices: Choices) -> BaseModel:
-        """The request; an argument that is null or an empty string is left out. Raises InvalidArgumentsError, whose message
-        names each field of the tool without its value.
+        """Return the request; an argument that is null or an empty string is left out. Raises InvalidArgumentsError, whose
+        message names each field of the tool without its value.
         """
         if unknown := sorted(arguments.keys() - self.parameters.keys()):
             # A name of our own is helpful, any other one is the sender's text.
@@ -239,7 +239,7 @@ class ToolSpec:
 
 
 def default_sources(kinds: tuple[SourceKind, ...]) -> tuple[SourceKind, ...]:
-    """The web, or what else can be searched."""
+    """Return the web, or what else can be searched."""
     return ("web",) if "web" in kinds or not kinds else kinds[:1]
 
 
@@ -262,7 +262,7 @@ async def _search(run: ToolRun, request: WebSearchRequest) -> FoundItems:
 
 
 async def _research(run: ToolRun, request: ResearchRequest) -> ResearchResponse:
-    """The answer; its steps are sent as progress, in their order."""
+    """Return the answer; its steps are sent as progress, in their order."""
     steps: asyncio.Queue[str | None] = asyncio.Queue()
 
     def note(event: ResearchEvent) -> None:
@@ -318,7 +318,7 @@ async def _start(run: ToolRun, request: ResearchRequest) -> RunState:
 
 
 async def _get(run: ToolRun, request: RunRequest) -> RunState:
-    """The state of the run, at the latest when the time to wait is over."""
+    """Return the state of the run, at the latest when the time to wait is over."""
     jobs, now = run.platform.research_jobs, asyncio.get_running_loop().time
     jobs.start()  # continues what an earlier process left
     deadline = now() + request.wait_s
@@ -455,7 +455,7 @@ def _problem(problem: Mapping[str, Any]) -> str:
 
 
 def _untitled(schema: Any) -> Any:
-    """The schema without the titles that pydantic derives from names, and without descriptions meant for programmers."""
+    """Return the schema without the titles that pydantic derives from names, and without descriptions meant for programmers."""
     if isinstance(schema, list):
         return [_untitled(entry) for entry in schema]
     if not isinstance(schema, dict):
@@ -470,7 +470,7 @@ def _untitled(schema: Any) -> Any:
 
 
 def _definitions(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """The definitions that the schema refers to, directly or through others."""
+    """Return the definitions that the schema refers to, directly or through others."""
     found: dict[str, Any] = {}
     waiting = [schema]
     while waiting:

@@ -28,7 +28,7 @@ async def made(
     languages: tuple[str, ...] = ("ru", "en"),
     per_language: int = 1,
 ) -> Queries:
-    """The queries; what was emitted on the way must be the queries."""
+    """Return the queries; what was emitted on the way must be the queries."""
     emitted: list[str] = []
     queries = await search_queries(question, sub_question, languages, per_language, llm, emit=emitted.append)
     assert tuple(emitted) == queries.queries

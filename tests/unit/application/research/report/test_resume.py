@@ -44,7 +44,7 @@ class Stopped(ReportModel):
 
 
 async def stopped_at(call: int, folder: Path) -> tuple[Counter[str], Web]:
-    """A research run whose process ends in that call; what was paid for until then."""
+    """Return a research run whose process ends in that call; what was paid for until then."""
     model, web = Stopped(call), Web(some_pages(12))
     await until_stopped(World(web, model, store(folder)), model)
     return Counter(model.asked), web

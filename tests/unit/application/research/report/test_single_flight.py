@@ -26,7 +26,7 @@ async def events_of(service: ResearchService, name: str, **wishes: object) -> li
 
 
 async def begun(service: ResearchService, name: str, **wishes: object) -> AsyncGenerator[ResearchEvent, None]:
-    """A stream that has told more than that it started: its report is under way."""
+    """Return a stream that has told more than that it started: its report is under way."""
     stream = service.stream(research_request(**wishes), request_id=name)
     async with asyncio.timeout(A_WHILE_S):
         while (await anext(stream)).type != "planned":

@@ -37,7 +37,7 @@ class Steps:
 
 
 async def seen(steps: Steps) -> list[tuple[float, int]]:
-    """When the reader is told, and of how many steps."""
+    """Return when the reader is told, and of how many steps."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     return [(round(loop.time() - began, 3), steps.taken) async for _ in gather_steps(steps.run(), WINDOW_S)]

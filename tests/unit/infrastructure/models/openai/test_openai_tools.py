@@ -204,7 +204,7 @@ async def test_empty_turns_are_sent_as_they_are(serve: Callable, role: Any) -> N
 
 
 def several(*texts: str) -> bytes:
-    """A chunk with a part of each answer."""
+    """Return a chunk with a part of each answer."""
     choices = [{"index": number, "delta": {"content": text}} for number, text in enumerate(texts)]
     return b"data: " + json.dumps({"choices": choices}).encode() + b"\n\n"
 

@@ -13,7 +13,7 @@ KEY = "sk-0123456789abcdef"
 
 
 def _read(*pieces: str, key: str = "") -> str:
-    """What a reader has at the end, words that were taken back left out."""
+    """Return what a reader has at the end, words that were taken back left out."""
     readable = ReasoningFilter(Redactor((key,)), key)
     shown, voided = "", 0
     for step in (*(lambda p=piece: readable.feed(p) for piece in pieces), readable.finish):

@@ -27,7 +27,7 @@ TODAY = date(2026, 11, 20)
 
 
 def syntax_in(query: str) -> list[str]:
-    """The words that SearXNG reads as syntax: it splits at white space and checks the beginning of each word."""
+    """Return the words that SearXNG reads as syntax: it splits at white space and checks the beginning of each word."""
     return [
         word
         for word in re.split(r"\s+", query)

@@ -334,7 +334,7 @@ async def test_no_file_stays_open(store: DiskResearchStore, root: Path) -> None:
 
 
 def lowest_free() -> int:
-    """The number that the next file will have: it grows with the files that are open."""
+    """Return the number that the next file will have: it grows with the files that are open."""
     with Path(os.devnull).open() as file:
         return file.fileno()
 

@@ -29,7 +29,7 @@ ENTRY = sealed(HEAD, VALUE)
 
 
 def resealed(text: str) -> bytes:
-    """An entry with these words before the seal, and a seal that is right."""
+    """Return an entry with these words before the seal, and a seal that is right."""
     body = text.encode()
     return body + b',"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'"}\n'
 

@@ -43,7 +43,7 @@ def items(response: ResearchResponse, accessed: date | None = DAY) -> list[dict[
 
 
 def is_date(value: Any) -> bool:
-    """A date variable of CSL-JSON: one list of one to three whole numbers."""
+    """Return a date variable of CSL-JSON: one list of one to three whole numbers."""
     return set(value) == {"date-parts"} and [len(part) in (1, 2, 3) for part in value["date-parts"]] == [True]
 
 

@@ -49,7 +49,7 @@ EVENTS: tuple[ResearchEvent, ...] = (
 
 
 def permanent(terminal: Terminal) -> str:
-    """What stays on the terminal: without what rich draws and takes back, and without colours."""
+    """Return what stays on the terminal: without what rich draws and takes back, and without colours."""
     printed = terminal.getvalue()
     drawn = re.sub(r"\x1b\[\?25l.*?(?:\x1b\[\?25h|\Z)", "", printed, flags=re.DOTALL)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn)

@@ -37,7 +37,7 @@ def handler_of(world: RagWorld, **options: Any) -> RagHandler:
 
 
 async def outcome_of(handler: RagHandler, stage: str, request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The topic of the outcome, and what it says."""
+    """Return the topic of the outcome, and what it says."""
     value = json.dumps({"request_id": "r-1", **request}).encode()
     outcome = await handler.handle(IncomingRecord(f"rag_{stage}_request", 0, 0, b"key", value))
     return outcome.topic, json.loads(outcome.value)

@@ -36,7 +36,7 @@ SECRET = "unlikely-name-of-a-tool"
 
 
 def tool(path: str, name: str = "final_result", schema: Any = SCHEMA) -> dict[str, Any]:
-    """A function in the form of the API behind the path."""
+    """Return a function in the form of the API behind the path."""
     if path == ANTHROPIC:
         return {"name": name, "description": "The result.", "input_schema": schema}
     function = {"name": name, "description": "The result.", "parameters": schema, "strict": True}
@@ -44,7 +44,7 @@ def tool(path: str, name: str = "final_result", schema: Any = SCHEMA) -> dict[st
 
 
 def named(path: str, name: str = "final_result") -> dict[str, Any]:
-    """The choice of a tool by its name."""
+    """Return the choice of a tool by its name."""
     if path == ANTHROPIC:
         return {"type": "tool", "name": name}
     return {"type": "function", "function": {"name": name}} if "chat" in path else {"type": "function", "name": name}
@@ -59,7 +59,7 @@ def auto(path: str, mode: str = "auto") -> Any:
 
 
 def call_of(path: str, answer: dict[str, Any]) -> tuple[str, Any, str]:
-    """The name, the arguments and the reason of the end of the only call in an answer."""
+    """Return the name, the arguments and the reason of the end of the only call in an answer."""
     if path == ANTHROPIC:
         [block] = [block for block in answer["content"] if block["type"] == "tool_use"]
         assert not [block for block in answer["content"] if block["type"] == "text"]
@@ -104,7 +104,7 @@ async def test_stream_has_the_same_call(client: httpx2.AsyncClient, services: Fa
 
 
 def texts_of(path: str, response: httpx2.Response) -> list[Any]:
-    """What a client shows as text."""
+    """Return what a client shows as text."""
     parts = data_of(response)
     if path == ANTHROPIC:
         return [part["delta"] for part in parts if part.get("delta", {}).get("type") == "text_delta"]
@@ -119,7 +119,7 @@ def data_of(response: httpx2.Response) -> list[dict[str, Any]]:
 
 
 def whole_of(path: str, response: httpx2.Response) -> dict[str, Any]:
-    """The answer that the parts of a stream add up to."""
+    """Return the answer that the parts of a stream add up to."""
     if path == ANTHROPIC:
         events = sent_events(response.content)
         return {"content": put_together(events), "stop_reason": events[-2]["delta"]["stop_reason"]}

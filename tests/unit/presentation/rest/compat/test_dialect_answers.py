@@ -57,7 +57,7 @@ async def sent(path: str, body: Mapping[str, Any], services: FakeServices | None
 
 
 def readable(response: httpx2.Response) -> str:
-    """The text with `ID` for the request id and 0 for times."""
+    """Return the text with `ID` for the request id and 0 for times."""
     text = response.text.replace(response.headers["x-request-id"], "ID")
     text = re.sub(r'"(created|created_at|completed_at)":\d+', r'"\1":0', text)
     return re.sub(r'"response_time":[\d.]+', '"response_time":0', text)

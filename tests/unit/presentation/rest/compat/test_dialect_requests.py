@@ -55,7 +55,7 @@ UNDERSTOOD = {
 
 
 async def sent(path: str, body: Mapping[str, Any]) -> tuple[httpx2.Response, list[Any]]:
-    """The response, and the requests that reached a service."""
+    """Return the response, and the requests that reached a service."""
     services = FakeServices()
     async with app_client(services) as client:
         return await client.post(path, json=body), services.requests

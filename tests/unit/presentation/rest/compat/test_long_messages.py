@@ -20,7 +20,7 @@ Body = Mapping[str, Any]
 
 
 def chat(model: str, *messages: str, **fields: Any) -> dict[str, Any]:
-    """A conversation: the last message is of the user, the ones before it of the system."""
+    """Return a conversation: the last message is of the user, the ones before it of the system."""
     *before, last = messages
     sent = [*({"role": "system", "content": text} for text in before), {"role": "user", "content": last}]
     return {"model": model, "messages": sent, **fields}

@@ -65,7 +65,7 @@ def test_responses_match_the_schema(case: schemathesis.Case) -> None:
 
 
 def has_blanks_around(value: Any) -> bool:
-    """Whether any text in it begins or ends with a blank."""
+    """Return whether any text in it begins or ends with a blank."""
     if isinstance(value, dict):
         return any(map(has_blanks_around, value.values()))
     if isinstance(value, list):
@@ -74,7 +74,7 @@ def has_blanks_around(value: Any) -> bool:
 
 
 def has_written_values(value: Any) -> bool:
-    """Whether it has strings in the place of other values: empty ones, numbers, truth values, lists of sites."""
+    """Return whether it has strings in the place of other values: empty ones, numbers, truth values, lists of sites."""
     if isinstance(value, dict):
         has_list = any("domain" in name and isinstance(item, str) for name, item in value.items())
         return has_list or any(map(has_written_values, value.values()))
@@ -85,7 +85,7 @@ def has_written_values(value: Any) -> bool:
 
 @cache
 def described() -> Node:
-    """The document, which takes half a second to write. Nobody changes it."""
+    """Return the document, which takes half a second to write. Nobody changes it."""
     return dict(generated_files.openapi())
 
 
@@ -230,7 +230,7 @@ def test_route_without_an_example_is_named() -> None:
 
 
 def nodes(value: Any) -> Iterator[Node]:
-    """Every object of the document but those of examples."""
+    """Yield every object of the document but those of examples."""
     if isinstance(value, dict):
         yield value
         for name, item in value.items():

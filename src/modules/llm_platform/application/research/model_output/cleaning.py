@@ -31,7 +31,7 @@ _FENCE = re.compile(r"(`{3,}|~{3,})[\w+-]{0,20}[^\S\n]*(?:\n|(?=[\[{]))")
 
 
 def remove_invisible(text: str) -> str:
-    """The first MAX_CHARS characters, without control characters and lone surrogates."""
+    """Return the first MAX_CHARS characters, without control characters and lone surrogates."""
     text = text[:MAX_CHARS]
     if _SURROGATES.search(text):
         text = repair_surrogates(text)
@@ -44,7 +44,7 @@ def repair_surrogates(text: str) -> str:
 
 
 def strip_reasoning(text: str) -> str:
-    """The answer without reasoning blocks, closed or not, and without a fence around the whole answer."""
+    """Return the answer without reasoning blocks, closed or not, and without a fence around the whole answer."""
     answer = remove_invisible(text)
     if _FINAL_CHANNEL in answer:
         answer = answer.rpartition(_FINAL_CHANNEL)[2]
@@ -54,7 +54,7 @@ def strip_reasoning(text: str) -> str:
 
 
 def _without_fence(text: str) -> str:
-    """The content of a fence around the whole text, closed or cut off; other text unchanged."""
+    """Return the content of a fence around the whole text, closed or cut off; other text unchanged."""
     opening = _FENCE.match(text)
     if not opening:
         return text

@@ -50,7 +50,7 @@ _STRICT = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
 
 
 def read_values(text: str, *, incomplete: bool = False) -> list[Container]:
-    """The outermost complete objects and arrays in order, and the complete parts of an incomplete one.
+    """Return the outermost complete objects and arrays in order, and the complete parts of an incomplete one.
 
     With `incomplete`, an incomplete one is returned itself, as far as it was read.
     """
@@ -59,7 +59,7 @@ def read_values(text: str, *, incomplete: bool = False) -> list[Container]:
 
 
 def _parse_strict(text: str) -> tuple[list[Container], int]:
-    """The values before the first invalid JSON, and its position. Stops at one failure to stay linear."""
+    """Return the values before the first invalid JSON, and its position. Stops at one failure to stay linear."""
     values: list[Container] = []
     at = 0
     while opening := _OPENING.search(text, at):
@@ -85,7 +85,7 @@ def _resolved(escape: re.Match[str]) -> str:
 
 
 def unescaped(body: str) -> str:
-    """A string's body with its escapes resolved and surrogates repaired."""
+    """Return a string's body with its escapes resolved and surrogates repaired."""
     if "\\" not in body:
         return body
     plain = _ESCAPE.sub(_resolved, body)
@@ -123,7 +123,7 @@ class _Frame:
         return [self.pairs, *within] if within else self.pairs
 
     def complete_parts(self) -> Iterator[Container]:
-        """The complete containers inside an incomplete frame, with their keys, which may be titles."""
+        """Yield the complete containers inside an incomplete frame, with their keys, which may be titles."""
         yield from (item for item in self.items if isinstance(item, dict | list))
         whole: Container = {key: value for key, value in self.pairs.items() if isinstance(value, dict | list)}
         if whole:

@@ -42,7 +42,7 @@ def list_words(*parts: str) -> frozenset[str]:
 
 
 def read_strings(text: str, *, plain: bool = True) -> list[str]:
-    """The cleaned items of a list in order, at most `MAX_ITEMS`, duplicates included; none for a refusal or `None`.
+    """Return the cleaned items of a list in order, at most `MAX_ITEMS`, duplicates included; none for a refusal or `None`.
 
     The first of these formats that gives items is used: lines with a prefix (unless the answer begins as JSON), JSON,
     numbered or bulleted lines, and, if `plain`, other lines, which may be anything (`Let me think`).
@@ -59,7 +59,7 @@ def read_strings(text: str, *, plain: bool = True) -> list[str]:
 
 
 def read_line(line: str) -> str | None:
-    """The item of a streamed line with exactly one prefix, else None; `read_strings` reads lines with several."""
+    """Return the item of a streamed line with exactly one prefix, else None; `read_strings` reads lines with several."""
     line = strip_reasoning(line[:MAX_ITEM_CHARS])
     pieces = _after_prefix(line)
     return next(_clean_items(pieces), None) if len(pieces) == 1 else None
@@ -70,7 +70,7 @@ def _is_refusal(line: str) -> bool:
 
 
 def _prefixed_items(lines: list[str]) -> list[str]:
-    """The texts after the prefixes; a prefix alone on a line belongs to the next line."""
+    """Return the texts after the prefixes; a prefix alone on a line belongs to the next line."""
     items: list[str] = []
     expects_item = False
     for line in lines:
@@ -85,7 +85,7 @@ def _prefixed_items(lines: list[str]) -> list[str]:
 
 
 def _after_prefix(line: str) -> list[str]:
-    """The items of a line with a prefix; a model may write several in one line, each with its prefix."""
+    """Return the items of a line with a prefix; a model may write several in one line, each with its prefix."""
     first = _prefix_of(line)
     return _repeated_prefix(first["label"]).split(line[first.end() :]) if first else []
 
@@ -119,7 +119,7 @@ def _strings_in(value: object, depth: int) -> Iterator[str]:
 
 
 def _item_values(pairs: dict[str, object]) -> list[object]:
-    """The values of keys that name questions, lists before strings (`{"query": ..., "sub_questions": [...]}`)."""
+    """Return the values of keys that name questions, lists before strings (`{"query": ..., "sub_questions": [...]}`)."""
     matching = [value for key, value in pairs.items() if _normalized_key(key) in list_words("labels", "item_keys")]
     lists: list[object] = [value for value in matching if isinstance(value, dict | list)]
     metadata = list_words("metadata_keys")
@@ -142,7 +142,7 @@ def _clean_items(items: Iterable[str]) -> Iterator[str]:
 
 
 def _clean_item(item: str) -> str:
-    """The item without bullet, prefix, and the quotes or emphasis around all of it."""
+    """Return the item without bullet, prefix, and the quotes or emphasis around all of it."""
     item = _BULLET.sub("", remove_invisible(item).strip(), count=1)
     prefix = _prefix_of(item)
     item = (item[prefix.end() :] if prefix else item).strip(_SEPARATORS)
@@ -164,7 +164,7 @@ MAX_STREAMED_LINES: Final = 200  # read while they arrive; the rest is read at t
 
 
 def object_schema(key: str, item: dict[str, Any]) -> dict[str, Any]:
-    """The JSON schema of an object with one list. A list alone is no schema that every service takes."""
+    """Return the JSON schema of an object with one list. A list alone is no schema that every service takes."""
     properties = {key: {"type": "array", "items": item}}
     return {"type": "object", "properties": properties, "required": [key], "additionalProperties": False}
 
@@ -173,7 +173,7 @@ LIST_SCHEMA: Final = object_schema(LIST_KEY, {"type": "string"})
 
 
 def list_request(prompt: str, max_tokens: int) -> LLMRequest:
-    """The request for a list, which `stream_list` and `read_strings` read."""
+    """Return the request for a list, which `stream_list` and `read_strings` read."""
     return LLMRequest(
         messages=(ChatMessage(role="user", content=prompt),), max_tokens=max_tokens, json_schema=LIST_SCHEMA
     )
@@ -241,7 +241,7 @@ class _LineReader:
                 self._take(item)
 
     def _without_reasoning(self, line: str) -> str:
-        """The part of the line outside of reasoning, which a provider may not have removed."""
+        """Return the part of the line outside of reasoning, which a provider may not have removed."""
         opened, closed = line.rfind(_OPENING), line.rfind(_CLOSING)
         if opened < 0 and closed < 0:
             return "" if self._thinking else line

@@ -104,7 +104,7 @@ def _parts(line: str) -> list[str]:
 
 
 def _cells(parts: list[str]) -> list[object]:
-    """The cells with the parts of a title joined again, which the split at separators cut."""
+    """Return the cells with the parts of a title joined again, which the split at separators cut."""
     cells: list[object] = []
     title: list[str] = []
     for part in (part.strip(_CELL_TRIM) for part in parts):
@@ -136,7 +136,7 @@ _WRAPPER = re.compile(
 
 
 def read_rows(text: str) -> list[Row]:
-    """All complete rows of an answer in order, at most `MAX_ROWS`, without their wrappers.
+    """Return all complete rows of an answer in order, at most `MAX_ROWS`, without their wrappers.
 
     An object of scalars is a row, and an array of two or more. The key of a row, which may be its title or number, is in
     `row["key"]`, or the first cell of an array of scores. Scores in a nested object become pairs of the row; a nested list
@@ -188,7 +188,7 @@ def _rows_of_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:
 
 
 def _merged_row(inner: dict[str, object], scalars: dict[str, object], nested: dict[str, object]) -> Row | None:
-    """The object as one row, when its scores are scalars or in one nested object or list; else None."""
+    """Return the object as one row, when its scores are scalars or in one nested object or list; else None."""
     if not nested:
         return scalars
     if not all(_is_flat(value) for value in nested.values()):
@@ -202,7 +202,7 @@ def _merged_row(inner: dict[str, object], scalars: dict[str, object], nested: di
 
 
 def _score_of(value: object) -> object:
-    """The score of an object with one score (`{"score": 7, "reason": "..."}`); other values unchanged."""
+    """Return the score of an object with one score (`{"score": 7, "reason": "..."}`); other values unchanged."""
     if not isinstance(value, dict) or not _is_flat(value):
         return value
     scores = [inner for key, inner in value.items() if key.strip().lower() in _SCORE_KEYS]

@@ -44,7 +44,7 @@ class CheckpointStore:
         self._language = language
 
     def key(self, version: str, model: str, **inputs: object) -> str:
-        """The key of an entry made by this prompt version and model from these inputs."""
+        """Return the key of an entry made by this prompt version and model from these inputs."""
         return store_key(version=version, model=model, language=self._language, **inputs)
 
     async def get(self, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
@@ -62,7 +62,7 @@ class CheckpointStore:
             await self._guarded(WRITE, self._store.put(self.topic, stage, key, value))
 
     async def _guarded(self, operation: str, call: Awaitable[Result]) -> Result | None:
-        """The result of the call; None after an error or a timeout."""
+        """Return the result of the call; None after an error or a timeout."""
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
                 result = await call

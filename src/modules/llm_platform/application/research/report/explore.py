@@ -217,7 +217,7 @@ class Explorer:
         return answer
 
     async def _call_providers(self, request: WebSearchRequest) -> WebSearchResponse | None:
-        """The providers' response; None when they fail or exceed the time for searching."""
+        """Return the providers' response; None when they fail or exceed the time for searching."""
         run, state = self._run, self._state
         try:
             async with self._searches_at_once, deadline_at(run.budget.phase_end("search")):
@@ -262,7 +262,7 @@ class Explorer:
 
 
 def _source_kinds(asked: ResearchRequest) -> tuple[tuple[SourceKind, ...], ...]:
-    """The groups of source kinds to search, web kinds together; none when the request only names addresses."""
+    """Return the groups of source kinds to search, web kinds together; none when the request only names addresses."""
     if asked.urls and "sources" not in asked.model_fields_set:
         return ()
     web = tuple(kind for kind in asked.sources if kind != DOCUMENTS)
@@ -271,6 +271,6 @@ def _source_kinds(asked: ResearchRequest) -> tuple[tuple[SourceKind, ...], ...]:
 
 
 def _first_error(group: ExceptionGroup) -> Exception:
-    """The first error inside a group: callers do not handle exception groups."""
+    """Return the first error inside a group: callers do not handle exception groups."""
     first = group.exceptions[0]
     return _first_error(first) if isinstance(first, ExceptionGroup) else first

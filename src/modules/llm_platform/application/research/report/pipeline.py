@@ -87,7 +87,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
 
 
 def _page_requests(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[PageRequest]) -> list[PageRequest]:
-    """The results to read, best first, and spare ones. Addresses of the request are not repeated."""
+    """Return the results to read, best first, and spare ones. Addresses of the request are not repeated."""
     requested = {canonical_url(request.url) for request in given}
     room = max(0, run.options.pages - len(given))
     limit = room + SPARE_PAGES if room else 0
@@ -99,7 +99,7 @@ def _page_requests(run: ReportRun, best: Sequence[RankedCandidate], given: Seque
 
 
 async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[ReadPage], count: int) -> list[ReadPage]:
-    """The `count` pages with the best summaries, then pages without a summary. `count` or fewer are not ranked."""
+    """Return the `count` pages with the best summaries, then pages without a summary. `count` or fewer are not ranked."""
     if len(pages) <= count:
         return pages
     run.budget.expect_calls("rank", -(-len(pages) // BATCH))
@@ -170,7 +170,7 @@ def _writing_request(
 
 
 def _is_by_expected_writer(run: ReportRun, answer: WrittenAnswer) -> bool:
-    """Whether the model wrote the text, where there is one, and not the fallback writer."""
+    """Return whether the model wrote the text, where there is one, and not the fallback writer."""
     return not run.tools.llms or answer.synthesis.synthesizer != run.tools.fallback.name
 
 
@@ -196,7 +196,7 @@ class _CheckpointedVerdicts(ICache[StoredVerdicts]):
 
 
 async def _remaining_summaries(run: ReportRun, reader: ReadScheduler, pages: Sequence[ReadPage]) -> list[Summary]:
-    """The summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
+    """Return the summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
     soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
     summaries = await reader.summaries(min(soon, run.budget.phase_end("write")))
     if missing := {read_page.page.url for read_page in pages} - summaries.keys():
@@ -250,7 +250,7 @@ def _finish(
 
 
 def _shortfall(run: ReportRun, explored: Exploration, answer: WrittenAnswer | None) -> Shortfall:
-    """What limits and failures left out. Without a model no scores of a model are missing."""
+    """Return what limits and failures left out. Without a model no scores of a model are missing."""
     return Shortfall(
         left_out=run.budget.refused_calls,
         fallback_scores=explored.fallback_scores if run.tools.llms else 0,

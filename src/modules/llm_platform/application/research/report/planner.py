@@ -57,7 +57,7 @@ class Planner:
         await checkpoints.put("search_queries", self._accepted_key(checkpoints, request), plan)
 
     async def accepted(self, request: PlanRequest) -> AcceptedPlan | None:
-        """The plan that was accepted last; None when there is none or it has expired."""
+        """Return the plan that was accepted last; None when there is none or it has expired."""
         checkpoints = self._checkpoints(request)
         return await checkpoints.get("search_queries", self._accepted_key(checkpoints, request), AcceptedPlan)
 
@@ -82,7 +82,7 @@ class Planner:
 
 
 def planner_of(tools: ReportTools, degraded: Sequence[Degraded]) -> str:
-    """The model that planned, or DECOMPOSITION."""
+    """Return the model that planned, or DECOMPOSITION."""
     by = tools.model_of("plan") if tools.llms.get("plan") and not degraded else NO_MODEL
     return DECOMPOSITION if by == NO_MODEL else by
 

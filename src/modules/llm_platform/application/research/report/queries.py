@@ -46,7 +46,7 @@ class Queries:
 
 
 def query_languages(question_language: str, configured: Sequence[str]) -> tuple[str, ...]:
-    """The configured languages, else the question's and English, each once."""
+    """Return the configured languages, else the question's and English, each once."""
     candidates = configured or (question_language, SECOND_LANGUAGE)
     found: dict[str, str] = {}
     for tag in candidates:
@@ -91,7 +91,7 @@ async def search_queries(
 
 
 def parse(text: str, topic: str, language: str) -> list[str]:
-    """The queries in a model's answer, in any list format.
+    """Return the queries in a model's answer, in any list format.
 
     Plain lines may be a refusal: they count only when one of them shares a word with the topic.
     """
@@ -115,7 +115,7 @@ def _request(question: str, sub_question: str, languages: Sequence[str], per_lan
 def _fallback_queries(
     question: str, sub_question: str, languages: Sequence[str], per_language: int, emit: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """The sub-question, then its content words, with the question's when it does not name its topic."""
+    """Return the sub-question, then its content words, with the question's when it does not name its topic."""
     language = languages[0]
     own = plan.content_words(sub_question, language)
     if not plan.shares_content_word(sub_question, question, language):
@@ -129,7 +129,7 @@ def _fallback_queries(
 
 
 def query_language(query: str, languages: Sequence[str]) -> str | None:
-    """The query's language, as the matching tag of `languages` (pt-BR, not pt); None when it is unknown.
+    """Return the query's language, as the matching tag of `languages` (pt-BR, not pt); None when it is unknown.
 
     A query is often too short to detect its language; then its function words decide among `languages`.
     """

@@ -205,7 +205,7 @@ class SearchState:
         return new
 
     def ranked(self, question: str, language: str) -> list[RankedCandidate]:
-        """The results that have a score, each for the sub-question it fits best."""
+        """Return the results that have a score, each for the sub-question it fits best."""
         return [self._with_best_question(address, question, language) for address in self.scores]
 
     def _with_best_question(self, address: str, question: str, language: str) -> RankedCandidate:
@@ -242,7 +242,7 @@ class RankScheduler:
         self._version = run.stage_key("rank", RANK_VERSION, query=run.request.query)
 
     async def stored_scores(self) -> Mapping[str, Score]:
-        """The scores of earlier runs of this topic, by content key."""
+        """Return the scores of earlier runs of this topic, by content key."""
         batches = await self._run.checkpoints.values("ranked_results", RankedBatch)
         return {
             key: score
@@ -285,7 +285,7 @@ class RankScheduler:
 
 
 def _content_key(candidate: Candidate) -> str:
-    """A hash of what a score depends on, except the sub-question: a result is ranked once for all of them."""
+    """Return a hash of what a score depends on, except the sub-question: a result is ranked once for all of them."""
     item = candidate.item
     text = "\n".join((canonical_url(item.url), item.title, item.text))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_CHARS]

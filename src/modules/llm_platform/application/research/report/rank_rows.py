@@ -74,7 +74,7 @@ def _assign_by_title(row: MatchedRow, levels: Sequence[int], found: list[tuple[f
 
 
 def _title_variants(row: MatchedRow) -> tuple[str, ...]:
-    """The normalized title, and without the number that some models write before it."""
+    """Return the normalized title, and without the number that some models write before it."""
     numbered = _NUMBERED.match(row.title)
     return (_normalize(row.title), _normalize(row.title[numbered.end() :])) if numbered else (_normalize(row.title),)
 
@@ -103,7 +103,7 @@ def _are_similar(variants: str, title: str) -> bool:
 
 
 def _normalize(title: str) -> str:
-    """The folded words of a title; its other characters when it has no words."""
+    """Return the folded words of a title; its other characters when it has no words."""
     title = title[:COMPARED_CHARS]
     folded = title.lower() if title.isascii() else fold(title)
     return _NO_WORD.sub(" ", folded).strip() or folded.strip()
@@ -130,7 +130,7 @@ _BEFORE_TITLE = re.compile(r"\s*[\[(#№]?(\d{1,2})[\])]?\s*[.):：|]")
 
 
 def parse_ranked_rows(row: Row) -> Iterator[MatchedRow]:
-    """The results of a row: several for an object with a key for each result; none without a score."""
+    """Return the results of a row: several for an object with a key for each result; none without a score."""
     found = _of_object(row) if isinstance(row, Mapping) else iter((_of_array(row),))
     return (row for row in found if row.marks)
 
@@ -147,7 +147,7 @@ def _of_array(cells: Sequence[object]) -> MatchedRow:
 
 
 def _may_be_title(cells: Sequence[object]) -> bool:
-    """Whether the first cell is a title that reads as a number (`Seven`): all scores follow it."""
+    """Return whether the first cell is a title that reads as a number (`Seven`): all scores follow it."""
     first = cells[0]
     return isinstance(first, str) and first.strip()[:1].isalpha() and len(cells) > CRITERIA
 
@@ -177,7 +177,7 @@ def _of_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
 
 @lru_cache(maxsize=512)
 def _role(key: str) -> Role:
-    """What the value under this key means."""
+    """Return what the value under this key means."""
     name = key.strip().casefold()
     if _TITLE.search(name):
         return "title"
@@ -213,7 +213,7 @@ def _number(value: object) -> int | None:
 
 
 def _mark(value: object) -> float | None:
-    """A number from 0 to 10 in any notation; None when it is out of range."""
+    """Return a number from 0 to 10 in any notation; None when it is out of range."""
     if type(value) is int:  # the usual case, fast
         return float(value) if 0 <= value <= TOP_SCORE else None
     if isinstance(value, str) and len(value) > MAX_CELL_CHARS:

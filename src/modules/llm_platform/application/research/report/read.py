@@ -103,7 +103,7 @@ class ReadScheduler:
         return [pages[position] for position in sorted(pages)]
 
     async def summaries(self, deadline: float) -> dict[str, Summary]:
-        """The summaries that are finished at `deadline` (event loop time), by address."""
+        """Return the summaries that are finished at `deadline` (event loop time), by address."""
         if self._summaries:
             timeout = max(0.0, deadline - asyncio.get_running_loop().time())
             await asyncio.wait(self._summaries.values(), timeout=timeout)
@@ -164,5 +164,5 @@ class ReadScheduler:
 
 
 def _component(url: str) -> str:
-    """The component name in `degraded`: the host, or what kind of address it is."""
+    """Return the component name in `degraded`: the host, or what kind of address it is."""
     return f"read/{host_of(url) or (DOCUMENTS if url.startswith('doc:') else 'address')}"

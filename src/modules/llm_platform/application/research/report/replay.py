@@ -55,7 +55,7 @@ def replay_events(
     request: dtos.ResearchRequest,
     language: str,
 ) -> tuple[tuple[research_events.ResearchEvent, ...], tuple[dtos.Source, ...]] | None:
-    """The sanitized events and sources of a stored report; None when it exceeds the limits above.
+    """Return the sanitized events and sources of a stored report; None when it exceeds the limits above.
 
     Removes addresses that a source must not have and sanitizes the text. When that changes the text, or a quote is not in
     its source, the citations are verified again.
@@ -79,7 +79,7 @@ def replay_events(
 def _sanitised(
     replayed: Sequence[research_events.ResearchEvent], sources: Sequence[dtos.Source]
 ) -> tuple[tuple[research_events.ResearchEvent, ...], str]:
-    """The events, and the text since the last reset. A text that the sanitizer changes becomes a single token."""
+    """Return the events, and the text since the last reset. A text that the sanitizer changes becomes a single token."""
     events: list[research_events.ResearchEvent] = []
     text = ""
     parts = _between_resets(replayed)
@@ -114,7 +114,7 @@ def _merge_tokens(part: Iterable[research_events.ResearchEvent], text: str) -> I
 def _event(
     event: research_events.ResearchEvent, sources: Sequence[dtos.Source], request: dtos.ResearchRequest
 ) -> research_events.ResearchEvent | None:
-    """The sanitized event.
+    """Return the sanitized event.
 
     None for an event that the replay makes itself, and for one with an address that no result may have.
     """
@@ -183,7 +183,7 @@ def _answer(
 
 
 def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[dtos.Source]) -> bool:
-    """Whether each citation names a source, a range of the text, and a quote that is in the source at its offsets."""
+    """Return whether each citation names a source, a range of the text, and a quote that is in the source at its offsets."""
     texts = {source.index: source.text for source in sources}
     return all(
         citation.source_index in texts
@@ -196,7 +196,7 @@ def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[
 
 
 def _shortened(value: Model) -> Model:
-    """The value with its texts within the limits and labels without control characters; addresses stay whole.
+    """Return the value with its texts within the limits and labels without control characters; addresses stay whole.
 
     A text that quotes point into keeps its characters.
     """
@@ -249,7 +249,7 @@ class StoredReport(EndsTopic, frozen=True):
         return self._response.metadata.plan
 
     def replayed_events(self, request_id: str) -> Iterator[research_events.ResearchEvent]:
-        """All events but the last, under another request id."""
+        """Return all events but the last, under another request id."""
         return (event.model_copy(update={"request_id": request_id}) for event in self.events[:-1])
 
     @property
@@ -301,7 +301,7 @@ class OwnedReport(BaseModel, frozen=True):
 
 
 def owner_entry_key(owner: str) -> str:
-    """The key of the OwnedReport of this owner, which does not reveal who it is."""
+    """Return the key of the OwnedReport of this owner, which does not reveal who it is."""
     return store_key(version="owner", model="", language="", owner=owner)
 
 
@@ -315,7 +315,7 @@ async def store_owner(checkpoints: CheckpointStore, owner: str, key: str) -> Non
 async def find_stored_report(
     checkpoints: CheckpointStore, key: str, request: dtos.ResearchRequest, language: str, *, offline: bool
 ) -> StoredReport | None:
-    """The stored report of this request by the same models, engines and prompts (`report_key`), sanitized.
+    """Return the stored report of this request by the same models, engines and prompts (`report_key`), sanitized.
 
     Offline, the latest report of the same request by any of them.
     """
@@ -358,7 +358,7 @@ async def mark_finished(checkpoints: CheckpointStore, key: str) -> None:
 
 
 def request_key(request: dtos.ResearchRequest, language: str) -> str:
-    """The key of the request alone, without its plan and without models, engines and prompts."""
+    """Return the key of the request alone, without its plan and without models, engines and prompts."""
     asked = {name: value for name, value in _identity(request).items() if name != "plan"}
     return store_key(version="", model="", language=language, request=asked)
 
@@ -366,8 +366,8 @@ def request_key(request: dtos.ResearchRequest, language: str) -> str:
 def report_key(
     checkpoints: CheckpointStore, tools: ReportTools, request: dtos.ResearchRequest, earlier: Sequence[dtos.Source] = ()
 ) -> str:
-    """The key of the request and of everything that shapes the report: models, engines, prompts, options, and the `earlier`
-    sources that a follow-up question reuses.
+    """Return the key of the request and of everything that shapes the report: models, engines, prompts, options, and the
+    `earlier` sources that a follow-up question reuses.
     """
     options = tools.options
     writer = tools.writer(tools.llms.get("write"), options.context_tokens)

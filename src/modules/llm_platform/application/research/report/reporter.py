@@ -35,7 +35,7 @@ class MadeReport:
     is_stored: bool
 
     def final_event(self, context: ResearchContext) -> Done:
-        """The last event of one follower, with its request id, its latency, and raw_results unless it omits them."""
+        """Return the last event of one follower, with its request id, its latency, and raw_results unless it omits them."""
         own = {"request_id": context.request_id, "latency_ms": _latency_ms(context)}
         metadata = self.response.metadata.model_copy(update=own)
         raw = None if context.request.omit_raw else self.response.raw_results
@@ -110,7 +110,7 @@ class Reporter:
         key: str,
         lock_key: str,
     ) -> MadeReport:
-        """The report for all followers. It uses the egress log of the first one."""
+        """Return the report for all followers. It uses the egress log of the first one."""
         emitted: list[ResearchEvent] = []
 
         def emit_event(event: ResearchEvent) -> None:

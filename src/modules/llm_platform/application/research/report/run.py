@@ -71,7 +71,7 @@ class ReportTools:
         return CheckpointStore(self.store, topic, language, fresh=fresh, metrics=self.metrics)
 
     async def with_context(self) -> ReportTools:
-        """The tools with the context window of the models as it is now."""
+        """Return the tools with the context window of the models as it is now."""
         if self.context is None:
             return self
         tokens = await self.context()
@@ -82,7 +82,7 @@ class ReportTools:
         return self.labels.get(part, NO_MODEL)
 
     def model_of(self, stage: LLMStage) -> str:
-        """The label of a stage for display, without the digest of the address."""
+        """Return the label of a stage for display, without the digest of the address."""
         return self.label(stage).partition("@")[0]
 
 
@@ -138,7 +138,7 @@ class ReportRun:
         return all(entry.component.partition("/")[0] != stage or entry.is_unusable_answer for entry in entries)
 
     def stage_key(self, stage: LLMStage, version: str, **inputs: object) -> str:
-        """The store key of what the stage's model makes of these inputs."""
+        """Return the store key of what the stage's model makes of these inputs."""
         return self.checkpoints.key(version, self.tools.label(stage), **inputs)
 
 
@@ -172,7 +172,7 @@ class Shortfall:
         return (*left_out, unscored) if self.fallback_scores else tuple(left_out)
 
     def message(self, language: str) -> str:
-        """A paragraph to append to the text; empty when nothing is missing."""
+        """Return a paragraph to append to the text; empty when nothing is missing."""
         messages = messages_for(language)
         parts = []
         # A refused judge leaves the text complete; `degraded` reports it.
@@ -187,7 +187,7 @@ class Shortfall:
 
 
 def is_timed_out(degraded: Iterable[Degraded]) -> bool:
-    """Whether a stage ran out of time; the citation judge does not count."""
+    """Return whether a stage ran out of time; the citation judge does not count."""
     return any(
         entry.reason.startswith(TIMEOUT_PREFIX) or TIME_LIMIT in entry.reason
         for entry in degraded

@@ -34,7 +34,7 @@ class ReportSources:
 
 
 def from_pages(pages: Sequence[ReadPage]) -> ReportSources:
-    """The pages as sources, each cut to MAX_SOURCE_CHARS."""
+    """Return the pages as sources, each cut to MAX_SOURCE_CHARS."""
     cut = [read_page.page for read_page in pages if len(read_page.page.text) > MAX_SOURCE_CHARS]
     reason = CUT_PAGE.format(chars=MAX_SOURCE_CHARS)
     return ReportSources(
@@ -46,7 +46,7 @@ def from_pages(pages: Sequence[ReadPage]) -> ReportSources:
 
 
 def from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
-    """The texts of the best search results as sources, where no page could be read."""
+    """Return the texts of the best search results as sources, where no page could be read."""
     items = [ranked.candidate.item for ranked in best if ranked.candidate.item.text][:count]
     sources = tuple(
         Source(
@@ -64,7 +64,7 @@ def _is_file(item: WebSearchResultItem) -> bool:
 
 
 def raw_results(best: Sequence[RankedCandidate], report_sources: ReportSources) -> tuple[RawResult, ...]:
-    """The sources by number, then all other results, best first."""
+    """Return the sources by number, then all other results, best first."""
     by_address = {canonical_url(ranked.candidate.item.url): ranked for ranked in best}
     read = [
         _raw_source(source, by_address.pop(canonical_url(source.url), None), report_sources)
@@ -85,14 +85,14 @@ def _page_source(number: int, read: ReadPage) -> Source:
 
 
 def _tokens_cut(text: str) -> int:
-    """The tokens that were cut off, estimated from a sample: counting megabytes takes too long."""
+    """Return the tokens that were cut off, estimated from a sample: counting megabytes takes too long."""
     cut = len(text) - MAX_SOURCE_CHARS
     sample = text[MAX_SOURCE_CHARS : MAX_SOURCE_CHARS + SAMPLE_CHARS]
     return round(count_tokens(sample) * cut / len(sample))
 
 
 def _raw_source(source: Source, found: RankedCandidate | None, report_sources: ReportSources) -> RawResult:
-    """A source as a result. A document has its full text: it has no address where a reader could open it."""
+    """Return a source as a result. A document has its full text: it has no address where a reader could open it."""
     if found is None:
         text = source.text[:EXCERPT_CHARS]
         return RawResult(title=source.title, url=source.url, content=text, published=source.published)

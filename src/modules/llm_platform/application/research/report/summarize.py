@@ -52,7 +52,7 @@ def extractive_summary(page: Page, question: str, language: str, *, long: bool) 
 
 
 def _opening(text: str, count: int) -> Iterable[Sentence]:
-    """The first sentences of paragraphs that can stand alone."""
+    """Return the first sentences of paragraphs that can stand alone."""
     found = read_sentences(text[:OPENING_CHARS], language_of(text), lambda _: 1)
     return itertools.islice(filter(_is_standalone, found), count)
 
@@ -119,7 +119,7 @@ async def summarize(
 
 
 def is_long(text: str) -> bool:
-    """Whether the text has 500 words or more; in scripts without spaces two characters count as a word."""
+    """Return whether the text has 500 words or more; in scripts without spaces two characters count as a word."""
     head = text[: MAX_WORD_CHARS * LONG_FROM_WORDS]
     if len(head) < CHARS_PER_WORD * LONG_FROM_WORDS:
         return False
@@ -128,7 +128,7 @@ def is_long(text: str) -> bool:
 
 
 def _request(page: Page, question: str, language: str, context_tokens: int) -> tuple[LLMRequest, int]:
-    """The request, and how many tokens of the page were cut."""
+    """Return the request, and how many tokens of the page were cut."""
     fence = fence_line(question, page.url, page.text)
     shape = _LONG if is_long(page.text) else _SHORT
     rules = RULES.format(fence=fence, shape=shape, language=f"{language_name(language)} ({language})")
@@ -142,7 +142,7 @@ def _request(page: Page, question: str, language: str, context_tokens: int) -> t
 
 
 def _truncate_page(page: Page, context_tokens: int, beside: Sequence[str]) -> tuple[str, int]:
-    """The beginning of the page that fits into the context beside the other parts, and how many tokens were cut."""
+    """Return the beginning of the page that fits into the context beside the other parts, and how many tokens were cut."""
     if len(page.text) + sum(map(len, beside)) + RESERVED_TOKENS <= context_tokens:  # a token has at least one character
         return page.text, 0
     room = max(MIN_PAGE_TOKENS, context_tokens - RESERVED_TOKENS - sum(map(count_tokens, beside)))

@@ -130,5 +130,5 @@ def _synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt)
 
 
 def _reason(error: Exception) -> str:
-    """The code and message of our own errors; of any other error the type only, because its text is untrusted."""
+    """Return the code and message of our own errors; of any other error the type only, because its text is untrusted."""
     return f"{error.code}: {error.message}" if isinstance(error, AppException) else type(error).__name__

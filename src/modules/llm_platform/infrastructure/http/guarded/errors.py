@@ -46,12 +46,12 @@ TRANSPORT_ERRORS: Final = tuple(kind for kind, _, _ in TRANSPORT)
 
 
 def transport_error(error: Exception) -> AppException:
-    """The page error for one of TRANSPORT_ERRORS."""
+    """Return the page error for one of TRANSPORT_ERRORS."""
     return next(page_error(message) for kind, page_error, message in TRANSPORT if isinstance(error, kind))
 
 
 def status_error(status: int, retry_after_s: float | None = None) -> AppException | None:
-    """The page error for a status; None for a page. Redirects were followed before."""
+    """Return the page error for a status; None for a page. Redirects were followed before."""
     if status in STATUSES:
         kind, message = STATUSES[status]
         return kind(message, retry_after_s=retry_after_s)

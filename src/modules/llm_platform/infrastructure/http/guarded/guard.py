@@ -84,11 +84,11 @@ class AllowedHosts:
         return bool(self._networks)
 
     def allows_name(self, address: PageAddress) -> bool:
-        """Whether the host is listed, with this port or without one."""
+        """Return whether the host is listed, with this port or without one."""
         return (address.host, None) in self._hosts or (address.host, address.port) in self._hosts
 
     def allows_network(self, ip: IPAddress) -> bool:
-        """Whether a listed network contains the IP address."""
+        """Return whether a listed network contains the IP address."""
         return any(ip in network for network in self._networks)
 
 
@@ -136,8 +136,8 @@ class Guard:
         self._allowed = allowed or AllowedHosts()
 
     async def check(self, address: PageAddress) -> Checked:
-        """The address with its IP addresses. Raises PageRequestError where it must not be opened, PageConnectionError where the
-        name does not resolve.
+        """Return the address with its IP addresses. Raises PageRequestError where it must not be opened,
+        PageConnectionError where the name does not resolve.
         """
         named = self._allowed.allows_name(address)
         usual_port = not address.is_local_name and address.port in PORTS
@@ -149,7 +149,7 @@ class Guard:
         return Checked(address, ips, private=self._is_in_networks(ips, usual_port=usual_port))
 
     def allows(self, url: str) -> bool:
-        """Whether the host or a network of its literal IP address is listed. Resolves nothing."""
+        """Return whether the host or a network of its literal IP address is listed. Resolves nothing."""
         try:
             address = parse_address(url)
         except PageRequestError:

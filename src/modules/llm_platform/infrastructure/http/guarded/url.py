@@ -55,7 +55,7 @@ _NOT_PUBLIC_V6: Final = tuple(
 
 
 def parse_ip(text: str) -> IPAddress | None:
-    """The IP address, a dotted quad without leading zeros or IPv6 without a zone; None for anything else."""
+    """Return the IP address, a dotted quad without leading zeros or IPv6 without a zone; None for anything else."""
     try:
         return IPv6Address(text) if ":" in text and "%" not in text else IPv4Address(text)
     except AddressValueError:
@@ -63,7 +63,7 @@ def parse_ip(text: str) -> IPAddress | None:
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether the address is on the public internet and embeds no other address."""
+    """Return whether the address is on the public internet and embeds no other address."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_V4)
     return address in _GLOBAL_V6 and not any(address in network for network in _NOT_PUBLIC_V6)
@@ -123,7 +123,7 @@ class PageAddress:
 
 
 def parse_address(url: str) -> PageAddress:
-    """The parts of an absolute address. Raises PageRequestError for an invalid or ambiguous one."""
+    """Return the parts of an absolute address. Raises PageRequestError for an invalid or ambiguous one."""
     if len(url) > MAX_URL_CHARS:
         raise PageRequestError(TOO_LONG)
     if any(letter == "\\" or unicodedata.category(letter) in _FORBIDDEN_CATEGORIES for letter in url):
@@ -141,7 +141,7 @@ def parse_address(url: str) -> PageAddress:
 
 
 def follow(base: PageAddress, location: str) -> PageAddress:
-    """The target of a redirect, parsed as strictly."""
+    """Return the target of a redirect, parsed as strictly."""
     if location.startswith("//"):
         return parse_address(f"{base.scheme}:{location}")
     if _SCHEME.match(location) or "\\" in location:
@@ -185,7 +185,7 @@ def _name(host: str) -> str:
 
 
 def _ascii(host: str) -> str:
-    """The ASCII form of a host name (IDNA 2008). Names that need mapping, such as ① to 1, are refused."""
+    """Return the ASCII form of a host name (IDNA 2008). Names that need mapping, such as ① to 1, are refused."""
     import idna
 
     if len(host) > MAX_HOST_CHARS:  # encoding does not shorten it

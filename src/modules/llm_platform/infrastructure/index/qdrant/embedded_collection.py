@@ -174,7 +174,7 @@ class EdgeCollection:
             return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
 
     def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
-        """A page of documents, and where the next page begins; None at the end."""
+        """Return a page of documents, and where the next page begins; None at the end."""
         edge = engine()
         with translated():
             documents = matching(edge, [(payloads.KIND, [payloads.DOCUMENT])])
@@ -285,7 +285,7 @@ class EdgeCollection:
         return current
 
     def _current(self) -> _Open | None:
-        """The shard that is being written, else the newest generation."""
+        """Return the shard that is being written, else the newest generation."""
         if self._work is not None:
             return self._work
         stamp = self._generations.stamp()
@@ -335,7 +335,7 @@ class EdgeCollection:
             raise payloads.busy_collection(self._name)
 
     def _begun(self) -> _Open:
-        """The shard that is being written; at first a copy of the newest generation."""
+        """Return the shard that is being written; at first a copy of the newest generation."""
         if self._work is None:
             self._needed()
             self._take()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def matching(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
-    """A filter for points that have any of the values in each field; None without fields."""
+    """Return a filter for points that have any of the values in each field; None without fields."""
     from qdrant_client import models
 
     conditions = [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in fields]
@@ -29,7 +29,7 @@ def matching(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
 
 
 def points_of(doc_ids: Iterable[str], kind: str, except_ids: Sequence[Any] = ()) -> FilterSelector:
-    """The points of this kind of the documents, except those with the ids `except_ids`."""
+    """Return the points of this kind of the documents, except those with the ids `except_ids`."""
     from qdrant_client import models
 
     selected = (
@@ -52,7 +52,7 @@ def replace_operations(new: list[PointStruct], replaced: FilterSelector, last: P
 
 
 def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
-    """The arguments of a hybrid query, fused by the server."""
+    """Return the arguments of a hybrid query, fused by the server."""
     from qdrant_client import models
 
     lists: list[Any] = []
@@ -80,7 +80,7 @@ def passage_point(point: payloads.PreparedPoint) -> PointStruct:
 
 
 def bare_point(point_id: str, payload: dict[str, Any]) -> PointStruct:
-    """A point without vectors, found by its id only."""
+    """Return a point without vectors, found by its id only."""
     from qdrant_client import models
 
     return models.PointStruct(id=point_id, vector={}, payload=payload)
@@ -149,7 +149,7 @@ def _error_of(error: Exception, collection: str) -> VectorStoreError | VectorSto
 
 
 def _is_from_qdrant(error: Exception) -> bool:
-    """Whether an error body is Qdrant's; proxies and web servers have 404s of their own."""
+    """Return whether an error body is Qdrant's; proxies and web servers have 404s of their own."""
     try:
         body = json.loads(getattr(error, "content", b""))
     except (ValueError, TypeError, RecursionError):
@@ -158,7 +158,7 @@ def _is_from_qdrant(error: Exception) -> bool:
 
 
 def _without_status(source: object) -> VectorStoreError | VectorStoreConfigError:
-    """The error of a request without a valid answer."""
+    """Return the error of a request without a valid answer."""
     if isinstance(source, (ValueError, TypeError)):  # pydantic's error is one
         return VectorStoreConfigError(NOT_QDRANT)
     return VectorStoreError(TOO_SLOW if "timeout" in type(source).__name__.lower() else NO_ANSWER)

@@ -156,7 +156,7 @@ class QdrantVectorStore(IVectorStore):
         return self._client if current_span() is NO_SPAN else cast("AsyncQdrantClient", _TracedClient(self._client))
 
     async def _known(self, collection: str) -> dtos.Collection:
-        """The facts of a collection. Raises VectorStoreConfigError without one."""
+        """Return the facts of a collection. Raises VectorStoreConfigError without one."""
         read_at, facts = self._facts.get(collection, (0.0, None))
         if facts is None or time.monotonic() - read_at > COLLECTION_INFO_TTL_S:
             async with asyncio.timeout(self._timeout):

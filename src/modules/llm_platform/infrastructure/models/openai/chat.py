@@ -117,7 +117,7 @@ class OpenAIProvider(ILLMProvider):
         return await self._timed(self._check_models(), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout)))
 
     async def context_tokens(self) -> int | None:
-        """The context window: as configured, else as a local service says; None: unknown."""
+        """Return the context window: as configured, else as a local service says; None: unknown."""
         if self._connection.context or not self._connection.is_local:
             return self._connection.context
         if not self._knows_context and self._configuration_error is None:
@@ -157,7 +157,7 @@ class OpenAIProvider(ILLMProvider):
         return body | request.extra | {"stream": True, "stream_options": {"include_usage": True}}
 
     async def _send(self, body: dict[str, Any], request: LLMRequest, limit: _TimeLimit) -> httpx2.Response:
-        """A successful response with its body unread.
+        """Return a successful response with its body unread.
 
         Waits while the server loads its model. An optional field of ours that the service refuses is never sent again, the
         caller's schema not with this request; the refusal of a field of the caller is an error.
@@ -183,7 +183,7 @@ class OpenAIProvider(ILLMProvider):
                 raise errors.status_error(self._connection, response.status_code, content, response.headers)
 
     async def _successful(self, response: httpx2.Response) -> httpx2.Response:
-        """The response, still unread. Raises the LLMException for a status other than 2xx."""
+        """Return the response, still unread. Raises the LLMException for a status other than 2xx."""
         if response.is_success:
             return response
         body = await read_body(response, MAX_ERROR_BYTES) or b""
@@ -224,7 +224,7 @@ class OpenAIProvider(ILLMProvider):
         tail: _TimeLimit,
         whole: _TimeLimit,
     ) -> bytes:
-        """The next bytes, empty at the end. A failure after the finish reason only costs the usage."""
+        """Return the next bytes, empty at the end. A failure after the finish reason only costs the usage."""
         if not answer.has_ended:
             left_s = limit.left_s
             received = await self._timed(anext(chunks, b""), limit if left_s < whole.left_s else whole)
@@ -250,7 +250,7 @@ class OpenAIProvider(ILLMProvider):
         return "reachable"
 
     async def _models(self) -> list[dict[str, Any]] | None:
-        """The entries of the list of models; None where the service has no such list."""
+        """Return the entries of the list of models; None where the service has no such list."""
         response = await self._connected().open(self._path("/models"), sent_kind=None)
         if response.status_code == httpx2.codes.NOT_FOUND:
             await response.aclose()
@@ -264,7 +264,7 @@ class OpenAIProvider(ILLMProvider):
         return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     async def _timed(self, action: Awaitable[Value], limit: _TimeLimit) -> Value:
-        """The result of the action, or an LLMException.
+        """Return the result of the action, or an LLMException.
 
         It is raised outside of the handler, so that it has no context: errors of the libraries quote the service, which
         may quote the key.
@@ -343,7 +343,7 @@ def _message(message: ChatMessage) -> dict[str, Any]:
 
 
 def _names_of(model: dict[str, Any]) -> Iterator[str]:
-    """The names under which an entry of a list of models can be requested."""
+    """Yield the names under which an entry of a list of models can be requested."""
     aliases = model.get("aliases")
     for name in (model.get("id"), *(aliases if isinstance(aliases, list) else ())):
         if isinstance(name, str):
@@ -352,7 +352,7 @@ def _names_of(model: dict[str, Any]) -> Iterator[str]:
 
 
 def _context_of(models: Sequence[dict[str, Any]], name: str) -> int | None:
-    """The context window that an entry of the list names: `max_model_len` of vLLM, `meta.n_ctx` of llama.cpp."""
+    """Return the context window that an entry of the list names: `max_model_len` of vLLM, `meta.n_ctx` of llama.cpp."""
     entry = next((model for model in models if name in _names_of(model)), models[0] if len(models) == 1 else {})
     meta = entry.get("meta")
     sizes = (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)

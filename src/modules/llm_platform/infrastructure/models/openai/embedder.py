@@ -24,7 +24,7 @@ MAX_DIMENSION: Final = 16_384
 
 
 def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[Vector | None], int]:
-    """The vectors of `{"data": [{"index": 0, "embedding": [...]}, …]}` and their dimension.
+    """Return the vectors of `{"data": [{"index": 0, "embedding": [...]}, …]}` and their dimension.
 
     `count` vectors of length 1 in the order of the texts, None for a zero or invalid one. Raises EmbeddingError for another
     number of vectors or several dimensions.
@@ -46,7 +46,7 @@ def _index(row: Mapping[str, Any], position: int) -> int:
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:
-    """The numbers, NaN for every other value; a vector with NaN is dropped."""
+    """Return the numbers, NaN for every other value; a vector with NaN is dropped."""
     return [math.nan if (number := number_of(value)) is None else number for value in values]
 
 
@@ -175,7 +175,7 @@ class OpenAIEmbedder(IEmbedder):
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    """The places of the texts that are not blank, in batches that a service accepts."""
+    """Yield the places of the texts that are not blank, in batches that a service accepts."""
     batch: list[int] = []
     chars = 0
     for position, text in enumerate(texts):
@@ -190,7 +190,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
 
 
 def _rules(connection: EmbeddingConnection) -> dict[int, Rule]:
-    """The rules for statuses whose default rule does not name the setting."""
+    """Return the rules for statuses whose default rule does not name the setting."""
     address, key, model = connection.variables
     rejected = {
         status: Rule("config", f"rejects the texts ({status}): check {model}") for status in (400, 413, 415, 422)

@@ -50,7 +50,7 @@ _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECAS
 
 
 def transport_error(connection: LLMConnection, error: Exception, late: str) -> exceptions.LLMException:
-    """The LLMException for one of TRANSPORT_ERRORS; `late` is the message of a timeout."""
+    """Return the LLMException for one of TRANSPORT_ERRORS; `late` is the message of a timeout."""
     rule = rule_of(error)
     if rule.kind == "timeout":
         return exceptions.LLMTimeoutError(late)
@@ -58,14 +58,14 @@ def transport_error(connection: LLMConnection, error: Exception, late: str) -> e
 
 
 def _address_setting(connection: LLMConnection) -> str:
-    """The setting of the address, behind the address itself where it is the default of the kind."""
+    """Return the setting of the address, behind the address itself where it is the default of the kind."""
     setting = connection.settings.address
     default = None if connection.base_url else connection.traits.address
     return f"{default} ({setting})" if default else setting
 
 
 def status_error(connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]) -> exceptions.LLMException:
-    """The LLMException for an HTTP status that is no success."""
+    """Return the LLMException for an HTTP status that is no success."""
     name, names = connection.name, connection.settings
     details = _ErrorBody(body)
     wait = retry_after_s(headers)
@@ -94,7 +94,7 @@ def status_error(connection: LLMConnection, status: int, body: object, headers: 
 
 
 def decode_error(body: bytes) -> object:
-    """The body of an error as JSON, else as text."""
+    """Return the body of an error as JSON, else as text."""
     try:
         return decode_json(body, lambda: None)
     except ValueError:
@@ -102,7 +102,7 @@ def decode_error(body: bytes) -> object:
 
 
 def reported_error(connection: LLMConnection, body: object) -> exceptions.LLMException:
-    """The LLMException for an error inside an answer with status 200."""
+    """Return the LLMException for an error inside an answer with status 200."""
     details = _ErrorBody(body)
     if 400 <= details.status <= 599:
         return status_error(connection, details.status, body, {})
@@ -116,7 +116,7 @@ def reported_error(connection: LLMConnection, body: object) -> exceptions.LLMExc
 
 
 def refused_field(status: int, body: object, sent: Mapping[str, object]) -> str | None:
-    """The optional field of a request that the service refuses by name; None for any other refusal."""
+    """Return the optional field of a request that the service refuses by name; None for any other refusal."""
     if status not in REFUSALS:
         return None
     text = _ErrorBody(body).text
@@ -124,14 +124,14 @@ def refused_field(status: int, body: object, sent: Mapping[str, object]) -> str 
 
 
 def is_schema_refused(status: int, body: object, sent: Mapping[str, object]) -> bool:
-    """Whether the service cannot write by the schema that it was sent."""
+    """Return whether the service cannot write by the schema that it was sent."""
     return "response_format" in sent and status in REFUSALS and _SCHEMA.search(_ErrorBody(body).text) is not None
 
 
 def refused_extra(
     connection: LLMConnection, status: int, body: object, extra: Mapping[str, object]
 ) -> exceptions.LLMRequestError | None:
-    """The error for a field of the caller that the service refuses by name."""
+    """Return the error for a field of the caller that the service refuses by name."""
     if status not in REFUSALS or not extra:
         return None
     text = _ErrorBody(body).text
@@ -143,7 +143,7 @@ def refused_extra(
 
 
 def is_loading(status: int, body: object) -> bool:
-    """Whether a server is starting and still loads its model, as llama.cpp's says."""
+    """Return whether a server is starting and still loads its model, as llama.cpp's says."""
     return status == 503 and _LOADING.search(_ErrorBody(body).text) is not None
 
 

@@ -15,7 +15,7 @@ _UNPRINTABLE = re.compile(f"[{_CONTROL}\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The text without control characters; halves of a surrogate pair are joined, lone ones become U+FFFD."""
+    """Return the text without control characters; halves of a surrogate pair are joined, lone ones become U+FFFD."""
     if not _UNPRINTABLE.search(text):
         return text
     return _CONTROLS.sub("", text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
@@ -41,7 +41,7 @@ class ReasoningFilter:
         self._has_text = False
 
     def feed(self, piece: str) -> str:
-        """The next readable text, possibly empty."""
+        """Return the next readable text, possibly empty."""
         text = self._undecided + piece
         if self._depth == 0 and "<" not in text and "◁" not in text:
             self._undecided, self._before = "", text[-1:] or self._before
@@ -52,12 +52,12 @@ class ReasoningFilter:
         return self._release(outside, final=False)
 
     def finish(self) -> str:
-        """The rest of the buffer. Nothing may be fed after this."""
+        """Return the rest of the buffer. Nothing may be fed after this."""
         text, self._undecided = self._undecided, ""
         return self._release(self._outside(text, len(text)), final=True)
 
     def _outside(self, text: str, end: int) -> str:
-        """The part of `text` up to `end` that is outside of reasoning blocks."""
+        """Return the part of `text` up to `end` that is outside of reasoning blocks."""
         outside: list[str] = []
         at = 0
         for tag in _TAG.finditer(text, 0, end):
@@ -82,7 +82,7 @@ class ReasoningFilter:
         return (text[start - 1] if start else self._before) == "`" and text[end : end + 1] == "`"
 
     def _start_of_unfinished_tag(self, text: str) -> int:
-        """The start of a trailing incomplete tag, or incomplete mention of one; else the length of the text."""
+        """Return the start of a trailing incomplete tag, or incomplete mention of one; else the length of the text."""
         start = max(text.rfind("<"), text.rfind("◁"))
         if start < 0 or len(text) - start > MAX_TAG_CHARS:
             return len(text)
@@ -102,7 +102,7 @@ class ReasoningFilter:
         return self._redactor.text(clean(text[:end]))
 
     def _safe_length(self, text: str) -> int:
-        """The length of the text without a trailing part of the key or half a surrogate pair."""
+        """Return the length of the text without a trailing part of the key or half a surrogate pair."""
         if self._key:
             start = text.find(self._key[0], max(0, len(text) - len(self._key) + 1))
             while start >= 0:
@@ -133,7 +133,7 @@ class ReasoningText:
         self._texts.append(self._filter.finish())
 
     def new(self) -> str:
-        """What came since the last call."""
+        """Return what came since the last call."""
         text = "".join(self._texts[self._streamed :])
         self._streamed = len(self._texts)
         return text

@@ -70,7 +70,7 @@ EMPTY: Final = Delta()
 
 
 def read_answer(body: bytes) -> Delta:
-    """The content of a complete answer. Raises InvalidAnswerError for any other body, ReportedError for an error."""
+    """Return the content of a complete answer. Raises InvalidAnswerError for any other body, ReportedError for an error."""
     body = body.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body.startswith(b"<"):
         raise InvalidAnswerError("a web page instead of JSON")
@@ -84,7 +84,7 @@ def read_answer(body: bytes) -> Delta:
 
 
 def read_chunk(payload: bytes) -> Delta:
-    """The content of one event of a streamed answer; may be EMPTY. Errors as in `read_answer`."""
+    """Return the content of one event of a streamed answer; may be EMPTY. Errors as in `read_answer`."""
     chunk = _decode(payload)
     return _delta(chunk, "delta") if isinstance(chunk, dict) else EMPTY
 
@@ -118,7 +118,7 @@ def _is_number(index: object) -> bool:
 
 
 def _choice(choice: dict[str, Any], name: str) -> Delta:
-    """One of the answers, without the usage."""
+    """Return one of the answers, without the usage."""
     message = choice.get(name)
     if not isinstance(message, dict):
         message = {"content": choice.get("text")}  # the legacy completions API
@@ -134,7 +134,7 @@ def _choice(choice: dict[str, Any], name: str) -> Delta:
 
 
 def _logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
-    """The probabilities of the tokens, as the service sends them."""
+    """Return the probabilities of the tokens, as the service sends them."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list):
         return ()
@@ -142,7 +142,7 @@ def _logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
 
 
 def _text(content: object) -> str:
-    """The text of a string or of a list of parts, without reasoning and other kinds of parts."""
+    """Return the text of a string or of a list of parts, without reasoning and other kinds of parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -198,7 +198,7 @@ class EventDecoder:
         self._after_cr = False
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The data of the events that these bytes complete, in order."""
+        """Return the data of the events that these bytes complete, in order."""
         if b"\n" not in received and b"\r" not in received:
             self._line += received  # amortised, however small the chunks are
             return []
@@ -209,7 +209,7 @@ class EventDecoder:
         return self._events(lines)
 
     def finish(self) -> list[bytes]:
-        """The data of a last event without a blank line behind it."""
+        """Return the data of a last event without a blank line behind it."""
         lines = [bytes(self._line), b"\n"] if self._line else [b"\n"]
         return self._events(lines)
 
@@ -250,7 +250,7 @@ class StreamReader:
         self._plain: bytearray | None = None
 
     def feed(self, received: bytes) -> Iterator[Delta]:
-        """The deltas of the events that these bytes complete, also those before an error in the same bytes."""
+        """Yield the deltas of the events that these bytes complete, also those before an error in the same bytes."""
         self._bytes += len(received)
         if self._bytes > (MAX_STREAM_BYTES if self._plain is None else MAX_BODY_BYTES):
             raise InvalidAnswerError("more bytes than the limit for an answer")
@@ -262,7 +262,7 @@ class StreamReader:
             yield from self._deltas(self._events.feed(received))
 
     def end(self) -> Iterator[Delta]:
-        """The remaining deltas at the end of the body; an incomplete event is dropped."""
+        """Yield the remaining deltas at the end of the body; an incomplete event is dropped."""
         if self._plain is not None:
             self.done = True
             yield read_answer(bytes(self._plain))
@@ -273,7 +273,7 @@ class StreamReader:
             raise InvalidAnswerError("an empty stream")
 
     def _begin(self, received: bytes) -> bytes:
-        """The bytes without leading white space; the first other byte decides between a stream and a plain body."""
+        """Return the bytes without leading white space; the first other byte decides between a stream and a plain body."""
         received = received.lstrip(_BLANK)
         self._has_begun = bool(received)
         if received.startswith((b"{", b"<", b"[")):
@@ -293,7 +293,7 @@ class StreamReader:
 
 
 def _read(payload: bytes) -> list[Delta]:
-    """One chunk, or several from a service that omits the blank line between events."""
+    """Return one chunk, or several from a service that omits the blank line between events."""
     try:
         return [read_chunk(payload)]
     except InvalidAnswerError:
@@ -343,7 +343,7 @@ class AnswerBuilder:
         self._streamed_parts = 0
 
     def progress(self) -> ModelProgress:
-        """How far the model is; its tokens are counted by us."""
+        """Return how far the model is; its tokens are counted by us."""
         if not self._counted_tokens:
             self._counted_tokens = sum(count_tokens(message.content) for message in self._request.messages)
         now, tokens = time.monotonic(), count_tokens("".join(self._received))
@@ -397,7 +397,7 @@ class AnswerBuilder:
         return None not in ends and len(ends) >= self._request.choices
 
     def new_parts(self) -> list[dtos.LLMStreamPart]:
-        """The parts of the stream since the last call."""
+        """Return the parts of the stream since the last call."""
         parts: list[dtos.LLMStreamPart] = []
         if self._reset_pending:
             error = LLMProviderException(f"{self._connection.name} sent its reasoning as part of the answer")
@@ -418,13 +418,13 @@ class AnswerBuilder:
         return parts
 
     def spent(self) -> dtos.Spending:
-        """The cost so far: a call that returned nothing used no tokens."""
+        """Return the cost so far: a call that returned nothing used no tokens."""
         if not self._received and not self._completion_tokens:
             return dtos.Spending(calls=1)
         return self._spending(self._usage())
 
     def response(self) -> dtos.LLMResponse:
-        """The complete answer. LLMProviderException when it is empty, filtered, refused, or nothing but reasoning."""
+        """Return the complete answer. LLMProviderException when it is empty, filtered, refused, or nothing but reasoning."""
         content, calls = "".join(self._texts), _joined(self._call_parts)
         if problem := self._problem(content, has_calls=bool(calls)):
             raise LLMProviderException(f"{self._connection.name} {problem}")
@@ -443,7 +443,7 @@ class AnswerBuilder:
         )
 
     def _other(self, number: int) -> "AnswerBuilder":
-        """A further answer. Its choices are its own, so it has no others."""
+        """Return a further answer. Its choices are its own, so it has no others."""
         if number not in self._others:
             self._others[number] = AnswerBuilder(self._connection, self._request, self._redactor)
         return self._others[number]
@@ -484,7 +484,7 @@ class AnswerBuilder:
             self._texts.append(text)
 
     def _usage(self) -> dtos.Usage:
-        """The service's own count; our count where it sends none."""
+        """Return the service's own count; our count where it sends none."""
         prompt_tokens = self._prompt_tokens or sum(count_tokens(message.content) for message in self._request.messages)
         received = "".join([*self._received, *(text for other in self._others.values() for text in other._received)])
         return dtos.Usage(
@@ -516,7 +516,7 @@ class AnswerBuilder:
 
 
 def _joined(parts: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """The whole calls of their parts, in order of their indexes."""
+    """Return the whole calls of their parts, in order of their indexes."""
     calls: dict[int, dict[str, Any]] = {}
     for part in parts:
         call = calls.setdefault(part["index"], {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})

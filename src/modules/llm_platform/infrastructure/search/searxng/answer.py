@@ -112,11 +112,11 @@ class SearXNGAnswer:
         )
 
     def answered(self) -> frozenset[str]:
-        """The engines that answered, by the header; empty without it."""
+        """Return the engines that answered, by the header; empty without it."""
         return frozenset(name.strip() for name in _ANSWERED.findall(self.headers.get("server-timing", "")))
 
     def failed(self) -> list[FailedEngine]:
-        """The engines that failed, MAX_FAILED_ENGINES at most."""
+        """Return the engines that failed, MAX_FAILED_ENGINES at most."""
         reported = list_of(self.raw.get("unresponsive_engines"))
         if not reported:
             return []
@@ -124,7 +124,7 @@ class SearXNGAnswer:
         return [_failed(pair) for pair in pairs[:MAX_FAILED_ENGINES]]
 
     def urls(self) -> set[str]:
-        """The addresses of the results."""
+        """Return the addresses of the results."""
         return {text_of(row.get("url")) for row in self.rows if isinstance(row, dict)}
 
     def engines_in_results(self) -> set[str]:
@@ -143,7 +143,7 @@ class SearXNGAnswer:
                 yield item
 
     def hints(self) -> Fields:
-        """The corrected query and suggested queries."""
+        """Return the corrected query and suggested queries."""
         if not (self.raw.get("corrections") or self.raw.get("suggestions")):
             return {}
         return {
@@ -152,7 +152,7 @@ class SearXNGAnswer:
         }
 
     def total(self) -> int | None:
-        """The number of hits, which only older instances report."""
+        """Return the number of hits, which only older instances report."""
         number = number_of(self.raw.get("number_of_results"))
         return int(number) if number and number > 0 else None
 
@@ -175,7 +175,7 @@ def _item(row: Mapping[str, Any]) -> Fields | None:
 
 
 def _direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
-    """An answer of a plugin or engine: an object since 2025, a string before."""
+    """Yield an answer of a plugin or engine: an object since 2025, a string before."""
     fields = answer if isinstance(answer, dict) else {"answer": answer}
     text = text_of(fields.get("answer")).strip()
     if text:
@@ -235,7 +235,7 @@ def _date(value: Any) -> str | None:
 
 
 def engines_not_called(requested: Iterable[str], pages: Sequence[SearXNGAnswer]) -> list[str]:
-    """The requested engines that SearXNG did not call.
+    """Return the requested engines that SearXNG did not call.
 
     Without the header, an engine that found nothing looks the same: then they only count when other engines answered and
     none of the requested ones did.
@@ -256,7 +256,7 @@ class SearXNGConfig:
     raw: Mapping[str, Any]
 
     def engines(self) -> dict[str, Mapping[str, Any]]:
-        """The installed engines by name."""
+        """Return the installed engines by name."""
         rows = [dict_of(row) for row in list_of(self.raw.get("engines"))[:MAX_ENGINES]]
         return {name: row for row in rows if _ENGINE.fullmatch(name := text_of(row.get("name")))}
 

@@ -37,7 +37,7 @@ _CHINESE: Final = {"Hans": "zh-CN", "Hant": "zh-TW"}
 def form_of(
     request: WebSearchRequest, engines: Sequence[str], window: Freshness | None, safesearch: int, today: Callable[[], date]
 ) -> dict[str, str]:
-    """All fields but the page number. Without engines, the categories select them.
+    """Return all fields but the page number. Without engines, the categories select them.
 
     A verbatim request has its own categories, which SearXNG adds to its engines, and no detected language: its query may
     contain one (`:de`).
@@ -66,7 +66,7 @@ _detect = lru_cache(maxsize=256)(detect)  # a research run sends the same query 
 
 
 def query_of(request: WebSearchRequest) -> str:
-    """The query without SearXNG's syntax and with the domains; of a verbatim request unchanged.
+    """Return the query without SearXNG's syntax and with the domains; of a verbatim request unchanged.
 
     Raises WebSearchRequestError for a verbatim query that redirects.
     """
@@ -82,14 +82,14 @@ def query_of(request: WebSearchRequest) -> str:
 
 
 def escape_bangs(query: str) -> str:
-    """The query without SearXNG's syntax; a query of nothing else is quoted."""
+    """Return the query without SearXNG's syntax; a query of nothing else is quoted."""
     if "!" not in query and ":" not in query and "<" not in query:
         return query
     return _SYNTAX.sub("", query).strip() or f'"{"".join(query.split())}"'
 
 
 def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[str]]) -> tuple[str, ...]:
-    """The request's own engines, else those of its source kinds. A verbatim request gets no default."""
+    """Return the request's own engines, else those of its source kinds. A verbatim request gets no default."""
     if request.engines or isinstance(request, VerbatimWebSearchRequest):
         return request.engines
     lists = filter(None, map(by_kind.get, _web_kinds(request.sources)))
@@ -106,7 +106,7 @@ def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
 
 
 def language_of(language: str | None) -> str:
-    """A BCP 47 tag in SearXNG's form: `de`, `pt-BR`; it does not accept scripts and numeric regions."""
+    """Return a BCP 47 tag in SearXNG's form: `de`, `pt-BR`; it does not accept scripts and numeric regions."""
     if language is None:
         return ALL_LANGUAGES
     first, *rest = language.split("-")
@@ -125,7 +125,7 @@ def not_called_cause(form: Mapping[str, str], subject: str) -> str:
 
 
 def no_engine_called(form: Mapping[str, str]) -> WebSearchRequestError:
-    """The error for a search in which SearXNG called none of the named engines."""
+    """Return the error for a search in which SearXNG called none of the named engines."""
     limits = _limits(form)
     remedy = ", ".join([*limits.values(), "or name other engines"]) if limits else "name other engines"
     cause = not_called_cause(form, "such an engine")
@@ -133,6 +133,6 @@ def no_engine_called(form: Mapping[str, str]) -> WebSearchRequestError:
 
 
 def _limits(form: Mapping[str, str]) -> dict[str, str]:
-    """The fields that not every engine supports, each with the remedy."""
+    """Return the fields that not every engine supports, each with the remedy."""
     limits = {f"page {form['pageno']}": "ask for page 1"} if form["pageno"] != "1" else {}
     return limits | ({"a time range": "leave out the time range"} if "time_range" in form else {})

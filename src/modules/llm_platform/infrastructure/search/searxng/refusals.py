@@ -56,7 +56,7 @@ _BAD_REQUEST: Final = {
 
 
 def form_error(body: bytes) -> AppException | None:
-    """The error for a 400: of the request or of a setting; None when the message is unknown."""
+    """Return the error for a 400: of the request or of a setting; None when the message is unknown."""
     for error, messages in ((WebSearchRequestError, _BAD_REQUEST), (WebSearchConfigError, _BAD_SETTING)):
         for part, message in messages.items():
             if part in body:
@@ -65,7 +65,7 @@ def form_error(body: bytes) -> AppException | None:
 
 
 def is_limiter_redirect(location: str, url: str) -> bool:
-    """Whether a 302 of `url` (…/search) leads to the start page, by which the limiter rejects suspicious clients.
+    """Return whether a 302 of `url` (…/search) leads to the start page, by which the limiter rejects suspicious clients.
 
     A redirect to another address (https, another host or path) is not.
     """
@@ -82,7 +82,7 @@ class LimiterWindow:
         self.refused_since: float | None = None
 
     def refused(self) -> float:
-        """The wait in seconds: the short window, or the long one when the short one has already passed."""
+        """Return the wait in seconds: the short window, or the long one when the short one has already passed."""
         now = self._clock()
         if self.refused_since is None:
             self.refused_since = now
@@ -104,14 +104,14 @@ class Suspensions:
         self._suspensions: dict[str, tuple[str, datetime]] = {}
 
     def degraded(self, provider: str, failed: Sequence[FailedEngine]) -> list[Degraded]:
-        """The failed engines as entries of the answer."""
+        """Return the failed engines as entries of the answer."""
         return [
             Degraded(component=f"{provider}/{failure.engine}", reason=failure.reason, until=self._until(failure))
             for failure in failed
         ]
 
     def blocked(self, failed: Sequence[FailedEngine]) -> WebSearchBlockedError:
-        """The error for a search that no engine answered, with the time until the first one is available again."""
+        """Return the error for a search that no engine answered, with the time until the first one is available again."""
         failures = dict.fromkeys(
             f"{failure.engine}: {failure.reason}" for failure in failed
         )  # a second search meets the same engines

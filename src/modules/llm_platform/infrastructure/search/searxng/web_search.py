@@ -261,12 +261,12 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         )
 
     def _search_page(self, query: str) -> str:
-        """The instance's page for a query, as the address of an answer without one."""
+        """Return the instance's page for a query, as the address of an answer without one."""
         return f"{self._upstream.base_url}{SEARCH}?q={quote_plus(query, errors='replace')}"
 
 
 def _admitted(items: Iterable[Fields], request: dtos.WebSearchRequest, window: Freshness | None) -> Iterator[Fields]:
-    """The items that match domains and dates of the request, each address once."""
+    """Yield the items that match domains and dates of the request, each address once."""
     seen: set[str] = set()
     for item in items:
         url = item["url"]

@@ -117,7 +117,7 @@ LATEST: Final = len(MIGRATIONS)
 
 
 async def schema_version(connection: Connection) -> int:
-    """The version of the tables; 0: there are none."""
+    """Return the version of the tables; 0: there are none."""
     found = await connection.execute("SELECT to_regclass('llm_platform.migration') IS NOT NULL")
     row = await found.fetchone()
     if row is None or not row[0]:

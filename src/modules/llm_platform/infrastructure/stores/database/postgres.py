@@ -101,8 +101,8 @@ class Database:
         await self._discard(self._pool)
 
     async def _observed(self, work: Callable[[Connection], Awaitable[Result]], connection: Connection) -> Result:
-        """The result of the work. After a refused write it is found out whether the database takes writes again: a read that
-        succeeds says nothing about that.
+        """Return the result of the work. After a refused write it is found out whether the database takes writes again: a
+        read that succeeds says nothing about that.
         """
         result = await work(connection)
         if self._is_read_only:
@@ -189,8 +189,8 @@ class Database:
             self._checking.add_done_callback(self._forget)
 
     async def _is_within(self, call: Awaitable[Result], timeout_s: float) -> Result:
-        """The result of the call. Raises TimeoutError, and does not wait for a cancelled call: psycopg waits for a server that
-        is stopped.
+        """Return the result of the call. Raises TimeoutError, and does not wait for a cancelled call: psycopg waits for a
+        server that is stopped.
         """
         task = asyncio.ensure_future(call)
         self._tasks.add(task)
@@ -307,7 +307,7 @@ def _is_of_connection(error: Exception) -> bool:
 
 
 async def connect(url: str) -> Connection:
-    """A connection of its own, in autocommit mode. Raises DatabaseError."""
+    """Return a connection of its own, in autocommit mode. Raises DatabaseError."""
     from psycopg import AsyncConnection, Error
 
     try:
@@ -322,12 +322,12 @@ def connection_options() -> dict[str, Any]:
 
 
 def unreachable(error: Exception) -> str:
-    """The message for a database that cannot be reached or refuses the login."""
+    """Return the message for a database that cannot be reached or refuses the login."""
     return f"PostgreSQL cannot be used ({reason_of(error)}): see DATABASE_URL"
 
 
 def refused(error: Exception) -> str:
-    """The message for a statement that failed."""
+    """Return the message for a statement that failed."""
     from psycopg.errors import ReadOnlySqlTransaction
 
     remedy = ": let DATABASE_URL name the primary" if isinstance(error, ReadOnlySqlTransaction) else ""
@@ -335,6 +335,6 @@ def refused(error: Exception) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of libpq's or the server's message, without password and address: clients of the server see it."""
+    """Return the first line of libpq's or the server's message, without password and address: clients of the server see it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].rpartition(" failed: ")[2][:MAX_REASON_CHARS]

@@ -21,8 +21,8 @@ WAL_BYTES: Final = 16 * 1024 * 1024  # size of the write-ahead log after a check
 
 
 def open_shared_file(file: Path) -> sqlite3.Connection:
-    """A connection in autocommit mode; the file is made if it does not exist. May raise sqlite3.Error and OSError, also for a
-    disk that is almost full.
+    """Return a connection in autocommit mode; the file is made if it does not exist. May raise sqlite3.Error and OSError,
+    also for a disk that is almost full.
 
     A commit survives the process, not a power cut.
     """
@@ -40,7 +40,7 @@ def open_shared_file(file: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(file: Path) -> sqlite3.Connection:
-    """A connection that reads the file although its disk is full. May raise sqlite3.Error.
+    """Return a connection that reads the file although its disk is full. May raise sqlite3.Error.
 
     Where no other process has the file open, the shared index of the write-ahead log would have to be made: this connection
     has it in memory, and the file for itself until it is closed.

@@ -236,14 +236,14 @@ def _outcome(key: tuple[RagStage, str, str], row: Sequence[Any] | None) -> Outco
 
 
 def _row(outcome: Outcome) -> tuple[bytes, str, bytes, bytes, str, bytes, str]:
-    """The values of the columns of _INSERT."""
+    """Return the values of the columns of _INSERT."""
     tenant, request_id = bytes_of(outcome.tenant), bytes_of(outcome.request_id)
     digest = _digest(outcome.stage, outcome.request_id, outcome.tenant)
     return digest, outcome.stage, tenant, request_id, outcome.kind, outcome.body, outcome.request_sha256
 
 
 def _digest(stage: RagStage, request_id: str, tenant: str) -> bytes:
-    """The key. The tenant's length is part of it, so that tenant and id cannot run into each other."""
+    """Return the key. The tenant's length is part of it, so that tenant and id cannot run into each other."""
     owner = bytes_of(tenant)
     return sha256(b"%s %d %s%s" % (stage.encode(), len(owner), owner, bytes_of(request_id))).digest()
 

@@ -86,7 +86,7 @@ class OutcomeTable:
         self._open: sqlite3.Connection | None = None
 
     def get_all(self, requests: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
-        """The stored outcome, or None, for each stage, request id and tenant."""
+        """Return the stored outcome, or None, for each stage, request id and tenant."""
         connection = self._connection()
         found: dict[tuple[RagStage, bytes], Outcome] = {}
         keys = [(stage, _key(request_id, tenant)) for stage, request_id, tenant in requests]
@@ -154,7 +154,7 @@ class OutcomeTable:
             connection.execute("UPDATE about SET probed_at = ?", (int(self._clock()),))
 
     def identity(self) -> str:
-        """The id of the file."""
+        """Return the id of the file."""
         found: str = self._connection().execute("SELECT id FROM about").fetchone()[0]
         return found
 
@@ -203,13 +203,14 @@ def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def _row(outcome: Outcome, now: int) -> tuple[str, bytes, str, bytes, str, int]:
-    """The values of the columns."""
+    """Return the values of the columns."""
     key = _key(outcome.request_id, outcome.tenant)
     return outcome.stage, key, outcome.kind, outcome.body, outcome.request_sha256, now
 
 
 def _key(request_id: str, tenant: str) -> bytes:
-    """The id, with a tenant before it a byte that UTF-8 never has, the tenant's length and the tenant, so that keys are unique.
+    """Return the id, with a tenant before it a byte that UTF-8 never has, the tenant's length and the tenant, so that keys
+    are unique.
 
     As bytes, since SQLite rejects lone surrogates in text, and one such id would fail its whole batch.
     """
@@ -317,8 +318,8 @@ class SqliteOutcomeStore(IOutcomeStore):
         return removed
 
     def _elapsed_clock(self) -> float:
-        """The time, without a jump forward since the start: that would make every outcome look expired, and a request that
-        is repeated would get another one.
+        """Return the time, without a jump forward since the start: that would make every outcome look expired, and a
+        request that is repeated would get another one.
         """
         now, elapsed = self._clock(), self._started + self._monotonic()
         if now - elapsed > CLOCK_JUMP_S:
@@ -423,7 +424,7 @@ def _fail(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
 
 
 def _translated(error: BaseException) -> BaseException:
-    """A file error as OutcomeStoreError; any other error unchanged."""
+    """Return a file error as OutcomeStoreError; any other error unchanged."""
     if not isinstance(error, _FILE_ERRORS):
         return error
     translated = OutcomeStoreError(_message(error))

@@ -429,7 +429,7 @@ def _insert_events(job: int, new: Sequence[dtos.JobEvent]) -> Operation[None]:
 
 
 def _job(row: Row) -> dtos.ResearchJob:
-    """The research of the columns `_JOB`."""
+    """Return the research of the columns `_JOB`."""
     job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook, api, thread_id = row
     asked = json.loads(request)
     return dtos.ResearchJob(
@@ -450,7 +450,7 @@ def _job(row: Row) -> dtos.ResearchJob:
 
 
 def _thread(row: Row) -> dtos.ResearchThread:
-    """The thread of a row of `_THREADS`; one that an earlier version stored has no title."""
+    """Return the thread of a row of `_THREADS`; one that an earlier version stored has no title."""
     thread_id, title, status, updated_at, request, created_at, runs, open_runs = row
     return dtos.ResearchThread(
         id=thread_id,

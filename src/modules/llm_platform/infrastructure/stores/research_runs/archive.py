@@ -85,8 +85,8 @@ def _method(data: bytes) -> int:
 
 
 def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
-    """The verified entries of an archive. Raises StoreError at the first invalid one; the caller must discard the earlier ones
-    then.
+    """Yield the verified entries of an archive. Raises StoreError at the first invalid one; the caller must discard the
+    earlier ones then.
     """
     try:
         with _opened(file) as archive:
@@ -99,7 +99,7 @@ def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
 
 
 def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """The member's bytes, one more than declared at most: without a limit the library unpacks all of it first."""
+    """Return the member's bytes, one more than declared at most: without a limit the library unpacks all of it first."""
     with archive.open(info) as member:
         return member.read(info.file_size + 1)
 
@@ -130,7 +130,7 @@ def _check_size(raw: IO[bytes]) -> None:
 
 
 def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.EntryLocation]]:
-    """The members that are entries. Raises StoreError for other members and for exceeded limits."""
+    """Return the members that are entries. Raises StoreError for other members and for exceeded limits."""
     infos = archive.infolist()
     members = [info for info in infos if not _is_folder(info)]
     if any(not _is_regular(info) for info in members):
@@ -146,7 +146,7 @@ def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, en
 
 
 def _is_folder(info: zipfile.ZipInfo) -> bool:
-    """Whether it is an empty folder entry of a stage or topic, which other programs add."""
+    """Return whether it is an empty folder entry of a stage or topic, which other programs add."""
     kind = stat.S_IFMT(info.external_attr >> 16)
     if not info.is_dir() or info.file_size or kind not in (0, stat.S_IFDIR):
         return False

@@ -49,7 +49,7 @@ class StoreFolderProbe:
         self._folder = folder
 
     async def ping(self) -> str:
-        """The folder and its free space. Raises StoreError."""
+        """Return the folder and its free space. Raises StoreError."""
         return await asyncio.to_thread(self._write)
 
     def _write(self) -> str:
@@ -162,7 +162,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return values
 
     def _listed(self, name: str | None = None) -> list[StoredFile]:
-        """All files, valid or not. Raises TopicNotFoundError for a topic without files, and OSError."""
+        """Return all files, valid or not. Raises TopicNotFoundError for a topic without files, and OSError."""
         if name is not None and not is_topic_name(name):
             raise TopicNotFoundError
         files = list(self._folder.files(name))
@@ -207,11 +207,11 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
     def _dated(self, head: entry_files.EntryHeader, value: bytes) -> bytes:
-        """An imported entry. A time in the future becomes now, or the entry would outlive all others."""
+        """Return an imported entry. A time in the future becomes now, or the entry would outlive all others."""
         return entry_files.sealed(replace(head, made_at=min(head.made_at, self._clock())), value)
 
     def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
-        """A valid entry: neither expired nor damaged."""
+        """Return a valid entry: neither expired nor damaged."""
         if not location.is_valid:
             return None
         try:

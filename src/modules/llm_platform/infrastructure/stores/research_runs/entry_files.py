@@ -77,7 +77,7 @@ class EntryHeader:
 
 
 def sealed(entry: EntryHeader, value: bytes) -> bytes:
-    """The bytes of an entry. `value` is JSON."""
+    """Return the bytes of an entry. `value` is JSON."""
     header = {
         "format": _FORMAT,
         "stage": entry.location.stage,
@@ -92,7 +92,7 @@ def sealed(entry: EntryHeader, value: bytes) -> bytes:
 
 
 def sealed_value(entry: EntryHeader, value: BaseModel) -> bytes:
-    """The bytes of a new entry. Raises UnstorableError."""
+    """Return the bytes of a new entry. Raises UnstorableError."""
     try:
         written = value.__pydantic_serializer__.to_json(value)
     except PydanticSerializationError as error:
@@ -104,7 +104,7 @@ def sealed_value(entry: EntryHeader, value: BaseModel) -> bytes:
 
 
 def unsealed(data: bytes) -> tuple[EntryHeader, bytes]:
-    """The header and the value of an entry. Raises DamagedEntryError and OtherFormatError."""
+    """Return the header and the value of an entry. Raises DamagedEntryError and OtherFormatError."""
     if not data.startswith(_BEGINNING):
         raise _format_error(data)
     body, tail = data[:-_TAIL_BYTES], data[-_TAIL_BYTES:]
@@ -115,7 +115,7 @@ def unsealed(data: bytes) -> tuple[EntryHeader, bytes]:
 
 
 def read_header(beginning: bytes) -> EntryHeader:
-    """The unverified header, from the first MAX_HEAD_BYTES. Raises DamagedEntryError and OtherFormatError."""
+    """Return the unverified header, from the first MAX_HEAD_BYTES. Raises DamagedEntryError and OtherFormatError."""
     if not beginning.startswith(_BEGINNING):
         raise _format_error(beginning)
     return _head(beginning.partition(_VALUE)[0])
@@ -185,7 +185,7 @@ def read_regular_file(path: str, limit: int | None) -> bytes:
 
 
 def names_in(folder: str) -> list[str]:
-    """The names in the folder; none when it is missing or not a folder."""
+    """Return the names in the folder; none when it is missing or not a folder."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -193,7 +193,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def is_folder(path: str) -> bool:
-    """Whether it is a folder and not a link."""
+    """Return whether it is a folder and not a link."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except FileNotFoundError:
@@ -228,7 +228,7 @@ def remove_if_empty(folder: str) -> None:
 
 
 def parsed_value(value: bytes, kind: type[Value]) -> Value | None:
-    """The value; None where another version wrote it in another shape. It is then made again."""
+    """Return the value; None where another version wrote it in another shape. It is then made again."""
     try:
         return kind.model_validate_json(value)
     except ValidationError:

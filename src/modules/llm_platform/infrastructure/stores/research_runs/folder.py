@@ -60,7 +60,7 @@ class StoreFolder:
         return os.lstat(self._path(location)).st_size
 
     def read(self, location: entry_files.EntryLocation) -> bytes:
-        """The bytes of the entry's file. Raises DamagedEntryError when it is no regular file or too large."""
+        """Return the bytes of the entry's file. Raises DamagedEntryError when it is no regular file or too large."""
         return entry_files.read_regular_file(self._path(location), entry_files.MAX_ENTRY_BYTES)
 
     def write(self, location: entry_files.EntryLocation, data: bytes) -> None:
@@ -119,7 +119,7 @@ class StoreFolder:
         return existed
 
     def files(self, topic: str | None = None, stage: StoreStage | None = None) -> Iterator[StoredFile]:
-        """The files of a topic, of a stage or all, in the order of the stages, oldest first."""
+        """Yield the files of a topic, of a stage or all, in the order of the stages, oldest first."""
         try:
             os.listdir(self._root)
         except FileNotFoundError:  # nothing was stored yet
@@ -131,7 +131,7 @@ class StoreFolder:
                     yield from sorted(_files_in(f"{at}/{name}", stage_name, name), key=_age)
 
     def damaged(self) -> int:
-        """The number of damaged files."""
+        """Return the number of damaged files."""
         return len(entry_files.names_in(f"{self._root}/{_DAMAGED}"))
 
     def sweep(self, before: float) -> None:

@@ -12,14 +12,14 @@ from modules.llm_platform.infrastructure.stores.research_runs.folder import STAG
 
 
 def topics_of(found: Iterable[StoredFile]) -> tuple[StoredTopic, ...]:
-    """The topics, the most recently changed first."""
+    """Return the topics, the most recently changed first."""
     entries = sorted(_readable(found), key=lambda entry: (entry[0].location.topic, entry[0].made_at))
     topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda entry: entry[0].location.topic)]
     return tuple(sorted(topics, key=lambda topic: topic.newest, reverse=True))
 
 
 def entries_of(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
-    """The entries in the order of the stages, oldest first."""
+    """Return the entries in the order of the stages, oldest first."""
     return tuple(
         StoredEntry(stage=file.location.stage, key=file.location.key, made_at=head.made, bytes=file.size)
         for head, file in _readable(found)
@@ -42,7 +42,7 @@ def _readable(found: Iterable[StoredFile]) -> list[tuple[EntryHeader, StoredFile
 
 
 def _topic(name: str, entries: list[tuple[EntryHeader, StoredFile]]) -> StoredTopic:
-    """A topic from its entries, oldest first, with its latest query."""
+    """Return a topic from its entries, oldest first, with its latest query."""
     return StoredTopic(
         name=name,
         query=entries[-1][0].query,

@@ -160,7 +160,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         return await self._run(lambda connection: self._import(connection, file), IMPORT_TIMEOUT_S)
 
     async def ping(self) -> str:
-        """The check of the health page: a write. Raises StoreError."""
+        """Return the check of the health page: a write. Raises StoreError."""
         await self._run(write_probe)
         return "PostgreSQL answers"
 
@@ -188,7 +188,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
     async def _listed(self, name: str | None = None) -> list[StoredFile]:
-        """The entries of a topic or all, in the order of the stages, oldest first. Raises TopicNotFoundError."""
+        """Return the entries of a topic or all, in the order of the stages, oldest first. Raises TopicNotFoundError."""
         if name is not None and not is_topic_name(name):
             raise TopicNotFoundError
         statement, parameters = (_LIST, ()) if name is None else (f"{_LIST} AND topic = %s", (name,))
@@ -199,7 +199,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         return sorted(found, key=lambda file: (STAGES.index(file.location.stage), file.made_at, file.location.key))
 
     async def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
-        """A valid entry: neither expired nor damaged."""
+        """Return a valid entry: neither expired nor damaged."""
         if not location.is_valid:
             return None
         rows = await self._run(
@@ -253,12 +253,12 @@ async def _fetch(connection: Connection, statement: str, parameters: Sequence[An
 
 
 async def _execute(connection: Connection, statement: str, parameters: Sequence[Any] = ()) -> int:
-    """The number of rows that were changed."""
+    """Return the number of rows that were changed."""
     return int((await connection.execute(statement.encode(), parameters)).rowcount)
 
 
 def _row(head: entry_files.EntryHeader, data: bytes) -> tuple[str, str, str, float, bytes]:
-    """The values of _PUT. The time is that of the header, which is rounded to microseconds."""
+    """Return the values of _PUT. The time is that of the header, which is rounded to microseconds."""
     return head.location.stage, head.location.topic, head.location.key, head.made.timestamp(), data
 
 

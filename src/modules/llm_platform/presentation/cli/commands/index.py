@@ -43,7 +43,7 @@ INTERRUPTED: Final = "interrupted: what was indexed is stored, and the same comm
 
 
 def _existing_path(value: str) -> Path:
-    """The path. An empty value, as of a variable that is not set, must not mean the current folder."""
+    """Return the path. An empty value, as of a variable that is not set, must not mean the current folder."""
     if not value:
         raise typer.BadParameter("one of them is empty: name a folder or a file")
     path = Path(value)

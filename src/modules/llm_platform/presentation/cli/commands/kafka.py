@@ -124,7 +124,7 @@ def asyncapi(ctx: typer.Context) -> None:
 def _request_message(
     stage: StageName, text: str, request_id: str | None, top_k: int | None, filters: list[str] | None
 ) -> bytes:
-    """The JSON of a request. WrongUseError for an option that the request has no field for."""
+    """Return the JSON of a request. WrongUseError for an option that the request has no field for."""
     if stage == "answer":
         message = "is only for searches: leave it out, or leave out --stage answer"
         _reject_options({"--top-k": top_k, "--filter": filters}, message)
@@ -171,7 +171,7 @@ def _text(outcome: IncomingRecord) -> str:
 
 
 def _fields(outcome: IncomingRecord) -> Mapping[str, Any]:
-    """The fields of the message; empty if it is no JSON object, since any client may write to the topic."""
+    """Return the fields of the message; empty if it is no JSON object, since any client may write to the topic."""
     try:
         message = json.loads(without_header(outcome.value or b""))
     except (ValueError, RecursionError):

@@ -256,7 +256,7 @@ async def _entries(
 async def _interrupted(
     outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection
 ) -> list[FailedRequest]:
-    """The matching requests without an outcome: a replay was killed before it sent them. Codes and ages are gone."""
+    """Return the matching requests without an outcome: a replay was killed before it sent them. Codes and ages are gone."""
     wanted = chosen.wanted
     requests = [
         request

@@ -106,7 +106,7 @@ class PlanReview:
         return response.model_copy(update={"metadata": metadata})
 
     def _stored_plan(self) -> tuple[str, ...]:
-        """The plan that the user accepted earlier for the same question, such as before the process was killed."""
+        """Return the plan that the user accepted earlier for the same question, such as before the process was killed."""
         if self._request.fresh:
             return ()
         plan_request = _plan_request(self._request)
@@ -200,7 +200,7 @@ class PlanEditor:
                 self._show()
 
     def _prompt(self, text: str) -> str:
-        """The typed line. The end of input is no consent to a report that costs something."""
+        """Return the typed line. The end of input is no consent to a report that costs something."""
         typed = self._console.prompt(text)
         if typed is None:
             raise CommandError(CANCELLED, INTERRUPTED)
@@ -259,7 +259,7 @@ class PlanEditor:
         self.questions, self._rejected = list(plan.questions), rejected
 
     def _index(self, number: str) -> int:
-        """The index of the sub-question with this number."""
+        """Return the index of the sub-question with this number."""
         value = int(number) if number.isdecimal() and len(number) <= 2 else 0
         if not 1 <= value <= len(self.questions):
             count = len(self.questions)
@@ -267,7 +267,7 @@ class PlanEditor:
         return value - 1
 
     def _validated(self, typed: str, replaced: int | None = None) -> str:
-        """A sub-question that a request accepts and that is not in the plan yet."""
+        """Return a sub-question that a request accepts and that is not in the plan yet."""
         try:
             question = _QUESTION.validate_python(typed)
         except ValidationError as error:
@@ -298,7 +298,7 @@ def read_plan(path: Path) -> tuple[str, ...]:
 
 
 def _parse_json(text: str) -> tuple[str, ...]:
-    """A list of strings, or an object with such a list. Broken JSON is refused: a repair could lose a sub-question."""
+    """Return a list of strings, or an object with such a list. Broken JSON is refused: a repair could lose a sub-question."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

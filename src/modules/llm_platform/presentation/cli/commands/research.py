@@ -167,7 +167,7 @@ def research(
 
 
 def _question_fields(text: str, context: str | None) -> dict[str, str | None]:
-    """The question and its context: a text that is longer than a question contains one."""
+    """Return the question and its context: a text that is longer than a question contains one."""
     if len(text) > MAX_MESSAGE_CHARS:
         reject("QUESTION", f"must have at most {MAX_MESSAGE_CHARS} characters")
     question, message = split_message(text)

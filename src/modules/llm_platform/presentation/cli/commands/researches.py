@@ -112,7 +112,7 @@ def _owner(label: str | None) -> str:
 
 
 async def _parsed(events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[ResearchEvent, None]:
-    """The events, without those of types that a newer server has written."""
+    """Yield the events, without those of types that a newer server has written."""
     async for event in events:
         if (parsed := parse_event(event.data)) is not None:
             yield parsed

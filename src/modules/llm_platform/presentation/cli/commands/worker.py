@@ -243,7 +243,7 @@ async def _watch_group(
 
 
 async def _store_id(outcomes: IOutcomeStore) -> str:
-    """The id, as soon as the store can be used; /ready reports its errors meanwhile."""
+    """Return the id, as soon as the store can be used; /ready reports its errors meanwhile."""
     while True:
         try:
             return await outcomes.identity()
@@ -283,7 +283,7 @@ def check_brokers(settings: Settings) -> list[CheckResult]:
 
 
 def _make_admin(settings: Settings) -> tuple[AdminClient, list[KafkaError]]:
-    """An admin client, and the list to which its errors are appended."""
+    """Return an admin client, and the list to which its errors are appended."""
     from modules.llm_platform.presentation.kafka.worker.clients import admin_config, client_settings, make_admin
 
     errors: list[KafkaError] = []

@@ -27,7 +27,7 @@ _ARXIV_PATH = re.compile(
 
 
 def csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
-    """One item for each cited source, with its number in the answer as id: `source-3`.
+    """Return one item for each cited source, with its number in the answer as id: `source-3`.
 
     `accessed` is the day of access; default: the day on which a stored report was finished, else today. Publication
     date and language are included if known.
@@ -55,7 +55,7 @@ def _item(source: SourceRef, result: RawResult | None, accessed: date) -> Iterat
 
 
 def _type(source: SourceRef, result: RawResult | None) -> str:
-    """The type that the URL or the search provider proves; the text of the source is not trusted."""
+    """Return the type that the URL or the search provider proves; the text of the source is not trusted."""
     if source.url.startswith(DOCUMENT_SCHEME) or (result is not None and result.source == DOCUMENTS):
         return DOCUMENT
     host, path = _host_and_path(source.url)
@@ -71,7 +71,7 @@ def _doi(url: str) -> str | None:
 
 
 def _host_and_path(url: str) -> tuple[str, str]:
-    """Both empty for an invalid URL."""
+    """Return both empty for an invalid URL."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.path

@@ -33,7 +33,7 @@ _MARKER = re.compile(r"\[(\d{1,4})\]")
 
 
 def research_markdown(response: ResearchResponse) -> str:
-    """A research run as Markdown: question, answer, sources, citations, notes."""
+    """Return a research run as Markdown: question, answer, sources, citations, notes."""
     blocks = [f"# {escape_line(response.query)}", terminal.mark_unsupported(response)]
     if response.sources:
         blocks.append("## Sources")
@@ -46,7 +46,7 @@ def research_markdown(response: ResearchResponse) -> str:
 
 
 def search_markdown(response: WebSearchResponse) -> str:
-    """A search as Markdown: one list item for each result."""
+    """Return a search as Markdown: one list item for each result."""
     items = [
         f"{number}. {_link(item.title, item.url)}" + (f"\n   {escape_line(terminal.shorten(item.text))}" if item.text else "")
         for number, item in enumerate(response.results, 1)
@@ -58,7 +58,7 @@ def search_markdown(response: WebSearchResponse) -> str:
 
 
 def research_html(response: ResearchResponse) -> str:
-    """A research run as one page without script; its [n] link to the sources."""
+    """Return a research run as one page without script; its [n] link to the sources."""
     numbers = {source.index for source in response.sources}
     sources = [
         f'<li id="source-{source.index}" value="{source.index}">{_anchor(source.title, source.url)}</li>'
@@ -78,7 +78,7 @@ def research_html(response: ResearchResponse) -> str:
 
 
 def search_html(response: WebSearchResponse) -> str:
-    """A search as one page without script."""
+    """Return a search as one page without script."""
     items = [
         f"<li>{_anchor(item.title, item.url)}<br>{html.escape(terminal.shorten(item.text))}</li>" for item in response.results
     ]
@@ -87,14 +87,14 @@ def search_html(response: WebSearchResponse) -> str:
 
 
 def page_markdown(page: Page) -> str:
-    """A page as Markdown: its title, address and text."""
+    """Return a page as Markdown: its title, address and text."""
     blocks = [f"# {escape_line(page.title)}", _link(page.url, page.url), page.text]
     blocks += [f"*{escape_line(note)}*" for note in (page.warning, terminal.page_line(page)) if note]
     return printable("\n\n".join(blocks) + "\n")
 
 
 def page_html(page: Page) -> str:
-    """A page as HTML without script; its links are shown as text."""
+    """Return a page as HTML without script; its links are shown as text."""
     notes = [f'<p class="small">{html.escape(note)}</p>' for note in (page.warning, terminal.page_line(page)) if note]
     return _page(
         page.title, [f"<p>{_anchor(page.url, page.url)}</p>", _markdown_to_html(page.text, set(), {page.url}), *notes]

@@ -27,10 +27,10 @@ def json_text(value: Any) -> str:
 
 
 def search_json(response: WebSearchResponse) -> str:
-    """The answer of POST /llm-platform/web-search."""
+    """Return the answer of POST /llm-platform/web-search."""
     return json_text(response.model_dump(mode="json", include=SEARCH_FIELDS))
 
 
 def model_json(answer: ResearchResponse | ResearchPlan | Page) -> str:
-    """All fields: the answer of POST /research or POST /research/plan, or a page."""
+    """Return all fields: the answer of POST /research or POST /research/plan, or a page."""
     return json_text(answer.model_dump(mode="json"))

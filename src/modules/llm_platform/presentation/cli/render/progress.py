@@ -27,7 +27,7 @@ PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # keyed by th
 
 
 def split_finished(text: str) -> tuple[str, str]:
-    """The finished Markdown blocks, and the block that is still being written; a code fence is one block."""
+    """Return the finished Markdown blocks, and the block that is still being written; a code fence is one block."""
     blocks, finished, position = BlockTracker(), (0, 0), 0
     for line in re.findall(r"[^\n]*\n", text):
         if blocks.take(expand_tabs(line[:-1])).kind == "blank":
@@ -117,7 +117,7 @@ class Progress:
             self._console.print_progress(text)
 
     def _new_questions(self, event: events.Planned) -> str | None:
-        """The questions that the plan did not have before: each event has the whole plan."""
+        """Return the questions that the plan did not have before: each event has the whole plan."""
         new = [question for question in event.questions if question not in self._printed_questions]
         self._printed_questions.update(new)
         return "searching for: " + " · ".join(new) if new else None
@@ -150,7 +150,7 @@ def _step_text(event: events.ResearchEvent) -> str | None:
 
 
 def _ranked_text(event: events.Ranked) -> str | None:
-    """The number of ranked results and the best one; None where results have no scores."""
+    """Return the number of ranked results and the best one; None where results have no scores."""
     scored = [result for result in event.kept if result.score is not None]
     if not scored:
         return None

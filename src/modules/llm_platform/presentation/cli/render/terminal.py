@@ -64,7 +64,7 @@ def render_results(response: WebSearchResponse) -> Iterator[Line]:
 
 
 def mark_unsupported(response: dtos.ResearchResponse) -> str:
-    """The Markdown of the answer with a mark behind each unsupported citation.
+    """Return the Markdown of the answer with a mark behind each unsupported citation.
 
     `synthesis` itself stays as it is: the offsets of the citations point into it.
     """
@@ -87,7 +87,7 @@ def mark_unsupported(response: dtos.ResearchResponse) -> str:
 
 
 def marked_blocks(marked: str) -> str:
-    """The paragraphs of a marked answer that contain a mark."""
+    """Return the paragraphs of a marked answer that contain a mark."""
     return "\n\n".join(block for block in _BLANK_LINE.split(marked) if UNSUPPORTED in block)
 
 
@@ -99,7 +99,7 @@ def _marker_end(synthesis: str, start: int, end: int, source_index: int) -> int:
 
 
 def plain_text(markdown: str) -> str:
-    """The visible text of one sentence of Markdown: without entities, escapes, emphasis and link targets."""
+    """Return the visible text of one sentence of Markdown: without entities, escapes, emphasis and link targets."""
     if not _MARKUP.search(markdown):
         return markdown
     from markdown_it import MarkdownIt
@@ -126,14 +126,14 @@ def render_sources(response: dtos.ResearchResponse, missing_model_note: str | No
 
 
 def render_heading(page: Page) -> Iterator[Line]:
-    """The lines above the text of a page: its title and address."""
+    """Yield the lines above the text of a page: its title and address."""
     yield Line(shorten(page.title), "bold")
     yield Line(display_url(page.url), "dim")
     yield Line()
 
 
 def render_footer(page: Page) -> Iterator[Line]:
-    """The lines below the text of a page: what is missing, and which reader read it."""
+    """Yield the lines below the text of a page: what is missing, and which reader read it."""
     yield Line()
     if page.warning:
         yield Line(f"Note: {shorten(page.warning)}", "yellow")
@@ -147,7 +147,7 @@ def page_line(page: Page) -> str:
 
 
 def cost_line(response: dtos.ResearchResponse) -> str:
-    """What an answer took, in one line."""
+    """Return what an answer took, in one line."""
     meta = response.metadata
     providers = f" ({', '.join(meta.providers)})" if meta.providers else ""
     parts = [
@@ -171,7 +171,7 @@ def store_notes(response: dtos.ResearchResponse) -> Iterator[str]:
 
 
 def degradation_notes(degraded: Iterable[Degraded], correction: str | None = None) -> list[str]:
-    """What went otherwise than requested, each thing once, after the provider's spelling correction."""
+    """Return what went otherwise than requested, each thing once, after the provider's spelling correction."""
     notes = [f"Did you mean “{correction}”?"] if correction else []
     return notes + list(dict.fromkeys(_degradation_note(degradation) for degradation in degraded))
 
@@ -195,18 +195,18 @@ def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None
 
 
 def display_url(url: str) -> str:
-    """The URL as it can be opened; that of a document with its path decoded."""
+    """Return the URL as it can be opened; that of a document with its path decoded."""
     return _LINE_BREAK.sub(" ", unquote(url, errors="replace")) if url.startswith(DOCUMENT_SCHEME) else url
 
 
 def shorten(text: str, max_chars: int = MAX_QUOTE_CHARS) -> str:
-    """The text on one line, cut between words."""
+    """Return the text on one line, cut between words."""
     line = " ".join(text.split())
     return line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"
 
 
 def plural(count: int, singular: str, plural_form: str | None = None) -> str:
-    """A count with its noun."""
+    """Return a count with its noun."""
     return f"{count} {singular if count == 1 else plural_form or singular + 's'}"
 
 
@@ -221,7 +221,7 @@ def _without_midnight(published: str | None) -> str | None:
 
 
 def _section(heading: str, lines: Iterable[Line]) -> Iterator[Line]:
-    """A blank line, the heading and the lines; nothing if there are no lines."""
+    """Yield a blank line, the heading and the lines; nothing if there are no lines."""
     for position, line in enumerate(lines):
         if not position:
             yield Line()
@@ -259,7 +259,7 @@ def _citation_line(citation: dtos.Citation, response: dtos.ResearchResponse) -> 
 
 
 def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
-    """The quote; for a sentence without support the sentence itself, with the nearest quote beside it."""
+    """Return the quote; for a sentence without support the sentence itself, with the nearest quote beside it."""
     quote, source = shorten(citation.quote), f"[{citation.source_index}]"
     is_excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
     if quote and citation.verdict != "unsupported" and not is_excerpt:
@@ -274,7 +274,7 @@ def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str
 
 
 def _read_in_part(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
-    """How much of the page was read, where what is missing may say it."""
+    """Return how much of the page was read, where what is missing may say it."""
     source = next((source for source in response.sources if source.index == citation.source_index), None)
     if source is None or not source.is_read_in_part:
         return ""
@@ -315,12 +315,12 @@ def _sent_lines(sent: Sequence[Sent], nothing: str) -> Iterator[Line]:
 
 
 def _host(entry: Sent) -> str:
-    """The host, and the proxy that sees the request too."""
+    """Return the host, and the proxy that sees the request too."""
     return f"{entry.host} via {entry.via}" if entry.via else entry.host
 
 
 def byte_size(count: float) -> str:
-    """A count of bytes, such as 51.2 kB."""
+    """Return a count of bytes, such as 51.2 kB."""
     for unit in BYTE_UNITS:
         if count < KILO or unit == BYTE_UNITS[-1]:
             break

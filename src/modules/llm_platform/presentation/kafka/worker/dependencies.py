@@ -105,7 +105,7 @@ class Dependencies:
         }
 
     def is_watched(self, name: DependencyName) -> bool:
-        """Whether the dependency can be probed."""
+        """Return whether the dependency can be probed."""
         return name in self._states
 
     def not_ready(self) -> str | None:

@@ -201,8 +201,8 @@ class RagHandler:
         return self._small_builder.to_record(job, self._small_builder.build_failure(job, OUTCOME_TOO_LARGE))
 
     def _is_storable(self, job: Job) -> bool:
-        """Whether the request can be repeated: it has an id, and a tenant where ids belong to tenants. Any other request has a
-        failure that depends on its bytes and its position only.
+        """Return whether the request can be repeated: it has an id, and a tenant where ids belong to tenants. Any other
+        request has a failure that depends on its bytes and its position only.
         """
         request = job.request
         return request.request_id is not None and (self._options.tenant_field is None or request.tenant is not None)

@@ -38,7 +38,7 @@ class OffsetTracker:
         self._finished: set[int] = set()  # those of them that are finished
 
     def is_next(self, offset: int) -> bool:
-        """Whether the offset follows all started ones. It does unless the position was reset."""
+        """Return whether the offset follows all started ones. It does unless the position was reset."""
         last = self._unfinished[-1] if self._unfinished else (self.committable or 0) - 1
         return offset > last
 
@@ -117,7 +117,7 @@ class OffsetCommitter:
         return self._clock() - since if since is not None and self.has_uncommitted() else 0.0
 
     def has_uncommitted(self) -> bool:
-        """Whether an offset is finished and not confirmed by the broker."""
+        """Return whether an offset is finished and not confirmed by the broker."""
         return any(tracker.committable != tracker.committed for tracker in tuple(self._trackers.values()))
 
     def commit_periodically(self, consumer: Consumer) -> None:

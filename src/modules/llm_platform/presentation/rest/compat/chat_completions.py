@@ -158,7 +158,7 @@ def length_up_to_question(roles: Sequence[str]) -> int:
 
 
 def _split_instructions(text: str) -> tuple[str, str]:
-    """The instructions, cut at a line or between words, and the rest."""
+    """Return the instructions, cut at a line or between words, and the rest."""
     if len(text) <= dtos.MAX_INSTRUCTION_CHARS:
         return text, ""
     head = text[: dtos.MAX_INSTRUCTION_CHARS]

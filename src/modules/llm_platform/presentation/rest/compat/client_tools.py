@@ -70,7 +70,7 @@ def _functions(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
 
 
 def _inner(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The level that has the name: chat completions have one more than the other APIs."""
+    """Return the level that has the name: chat completions have one more than the other APIs."""
     inner = value.get("function")
     return inner if isinstance(inner, Mapping) else value
 
@@ -82,7 +82,7 @@ def _parameters(tool: Mapping[str, Any]) -> object:
 
 
 def _mode_of(choice: object) -> tuple[str, frozenset[str]]:
-    """What a choice asks for, and the names that it allows; none: all."""
+    """Return what a choice asks for, and the names that it allows; none: all."""
     if isinstance(choice, str):
         return choice, frozenset()
     if not isinstance(choice, Mapping):

@@ -40,7 +40,7 @@ Content = Annotated[str | _Parts, WrapValidator(_text_or_parts)]
 
 
 def text_of(content: str | Sequence[ContentPart]) -> str:
-    """The text of the content, without what is no text."""
+    """Return the text of the content, without what is no text."""
     return content if isinstance(content, str) else "\n".join(part.text or "" for part in content if part.type in TEXTS)
 
 
@@ -52,8 +52,8 @@ def require_text(content: str | Sequence[ContentPart] | None, *position: str | i
 
 
 def for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:
-    """The `content` of a turn before a language model, and its `parts` in the form of chat completions if it has more than
-    text.
+    """Return the `content` of a turn before a language model, and its `parts` in the form of chat completions if it has
+    more than text.
     """
     if content is None or isinstance(content, str) or all(part.type in TEXTS for part in content):
         return {"content": "" if content is None else text_of(content)}
@@ -61,7 +61,7 @@ def for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:
 
 
 def _chat_part(part: ContentPart) -> dict[str, Any]:
-    """A part of any of OpenAI's APIs as chat completions have it; an unknown one as it is, for the model to refuse."""
+    """Return a part of any of OpenAI's APIs as chat completions have it; an unknown one as it is, for the model to refuse."""
     more: Mapping[str, Any] = part.model_extra or {}
     if part.type in TEXTS:
         return {"type": "text", "text": part.text}

@@ -121,7 +121,7 @@ async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest
 
 
 def snippet_of(result: RawResult, question: str) -> str:
-    """What fits the question of a result's text, which is a whole page where the page was read."""
+    """Return what fits the question of a result's text, which is a whole page where the page was read."""
     return fitting_excerpt(result.content, question, SNIPPET_TOKENS)
 
 

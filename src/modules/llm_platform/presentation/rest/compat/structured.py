@@ -46,7 +46,7 @@ def schema_of(
 
 
 def is_schema(answer_format: Mapping[str, Any] | None) -> bool:
-    """Whether a format has a schema, in the form of any API."""
+    """Return whether a format has a schema, in the form of any API."""
     return answer_format is not None and answer_format.get("type") == "json_schema"
 
 

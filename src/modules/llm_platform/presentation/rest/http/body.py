@@ -68,7 +68,7 @@ class BufferedBodies:
             del self._sizes[caller]
 
     def is_full(self, caller: str) -> bool:
-        """Whether the caller has more than it leaves free of MAX_BUFFERED_BYTES."""
+        """Return whether the caller has more than it leaves free of MAX_BUFFERED_BYTES."""
         return self._sizes[caller] > MAX_BUFFERED_BYTES - self.size
 
 

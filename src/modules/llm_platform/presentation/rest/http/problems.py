@@ -131,7 +131,7 @@ class RateLimitedError(RestError, code="rate_limited", status_code=429, retryabl
         self.policy = limit.name
 
     def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
-        """The problem object with the type and the member of the draft."""
+        """Return the problem object with the type and the member of the draft."""
         problem = super().problem(instance=instance, request_id=request_id)
         return {**problem, "type": QUOTA_EXCEEDED, "violated-policies": [self.policy]}
 

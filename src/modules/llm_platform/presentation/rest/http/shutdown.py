@@ -28,7 +28,7 @@ class RunningRequest:
         self.is_interrupted = False
 
     def accept_interruption(self) -> bool:
-        """Whether the cancellation came from `interrupt`; the task may then go on and send an error."""
+        """Return whether the cancellation came from `interrupt`; the task may then go on and send an error."""
         if self.is_interrupted:
             self.task.uncancel()
         return self.is_interrupted

@@ -48,7 +48,7 @@ def blocks_of(response: ResearchResponse) -> list[dict[str, Any]]:
 
 
 def sent_events(body: bytes) -> list[dict[str, Any]]:
-    """The events of a stream; each has its type as name."""
+    """Return the events of a stream; each has its type as name."""
     parts = [part.partition("\ndata: ") for part in body.decode().strip().split("\n\n")]
     found = [json.loads(data) for _, _, data in parts]
     assert [name for name, _, _ in parts] == [f"event: {event['type']}" for event in found]
@@ -56,7 +56,7 @@ def sent_events(body: bytes) -> list[dict[str, Any]]:
 
 
 def put_together(parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks, as the vendor's client puts them together. One is complete before the next begins."""
+    """Return the blocks, as the vendor's client puts them together. One is complete before the next begins."""
     blocks: list[dict[str, Any]] = []
     open_block: int | None = None
     for part in parts:

@@ -36,7 +36,7 @@ async def ended(client: httpx2.AsyncClient, task: dict[str, Any], **headers: str
 
 
 def deltas(text: str) -> list[dict[str, Any]]:
-    """The deltas of a stream, in order; it ends with the event `done`."""
+    """Return the deltas of a stream, in order; it ends with the event `done`."""
     assert text.endswith("event: done\n\n")
     chunks = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: ")]
     assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks)

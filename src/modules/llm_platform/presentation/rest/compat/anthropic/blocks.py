@@ -123,12 +123,12 @@ def model_blocks(answer: LLMResponse, request_id: str, *, shows_thinking: bool) 
 
 
 def call_block(request_id: str, number: int, call_id: str | None, name: str) -> Block:
-    """A call of a tool of the client, as it begins a stream."""
+    """Return a call of a tool of the client, as it begins a stream."""
     return {"type": "tool_use", "id": call_id or f"toolu_{request_id}_{number}", "name": name, "input": {}}
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """The arguments of a call; none of those that are no JSON object, which the tool then misses."""
+    """Return the arguments of a call; none of those that are no JSON object, which the tool then misses."""
     try:
         value = from_json(text or "{}")
     except ValueError:

@@ -50,7 +50,7 @@ def llm_request(model: ConfiguredModel, body: AnthropicTokensRequest) -> LLMRequ
 
 
 def prompt_tokens(prompt: LLMRequest) -> int:
-    """The tokens of a prompt with its tools, as this server counts them."""
+    """Return the tokens of a prompt with its tools, as this server counts them."""
     said = [text for turn in prompt.messages for text in (turn.content, turn.reasoning)]
     calls = [json.dumps(turn.tool_calls) for turn in prompt.messages if turn.tool_calls]
     tools = [json.dumps(prompt.extra["tools"])] if "tools" in prompt.extra else []
@@ -83,7 +83,7 @@ def _text(content: str | Sequence[ContentBlock], field: str) -> str:
 
 
 def _said(blocks: Sequence[ContentBlock]) -> Turn:
-    """What the model said: text, calls of tools, and its thoughts. Searches of a research model are in its text."""
+    """Return what the model said: text, calls of tools, and its thoughts. Searches of a research model are in its text."""
     calls = [
         {
             "id": _string(block, "id"),
@@ -102,7 +102,7 @@ def _said(blocks: Sequence[ContentBlock]) -> Turn:
 
 
 def _asked(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
-    """The results of tools, each a turn of its own right behind the calls, then what the user says and shows."""
+    """Yield the results of tools, each a turn of its own right behind the calls, then what the user says and shows."""
     parts: list[Turn] = []
     for position, block in enumerate(blocks):
         if block.type != "tool_result":
@@ -126,7 +126,7 @@ def _block(value: object) -> ContentBlock:
 
 
 def _part(block: ContentBlock, field: str) -> Turn:
-    """A block as a part of chat completions. Raises InvalidRequestError for one without its data."""
+    """Return a block as a part of chat completions. Raises InvalidRequestError for one without its data."""
     more = _more(block)
     if block.type == "text":
         return {"type": "text", "text": block.text or ""}

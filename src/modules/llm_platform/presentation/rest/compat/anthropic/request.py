@@ -189,14 +189,14 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
         return tuple(allowed or blocked)[:MAX_SITES]
 
     def depth_within(self, depth: Depth) -> Depth:
-        """The depth of a run of a model of this depth. A deep one that may search once or twice is a shallow one,
+        """Return the depth of a run of a model of this depth. A deep one that may search once or twice is a shallow one,
         which searches once.
         """
         uses = [tool.max_uses for tool in self.searches if tool.max_uses]
         return chat_completions.depth_within(depth, min(uses, default=None), DEEP_SEARCHES)
 
     def ignored_by_research(self, depth: Depth, tool: client_tools.ForcedTool | None) -> Iterator[str]:
-        """The names of the fields that do not change all that they ask for in a research run of this depth."""
+        """Yield the names of the fields that do not change all that they ask for in a research run of this depth."""
         yield "max_tokens"
         if any(tool.max_uses for tool in self.searches) and depth != "shallow":
             yield "tools.max_uses"

@@ -277,7 +277,7 @@ async def _chat(request: Request, body: OpenaiChatRequest, model: ConfiguredMode
 
 
 def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:
-    """One of the answers of a language model."""
+    """Return one of the answers of a language model."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if answer.tool_calls:
         message |= {"content": answer.content or None, "tool_calls": answer.tool_calls}
@@ -359,7 +359,7 @@ def _finish_reason(answer: LLMResponse) -> str:
 
 
 def _delta(part: LLMToken) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The delta of a part, and what stands beside it."""
+    """Return the delta of a part, and what stands beside it."""
     delta = {"content": part.text, REASONING: part.reasoning, "tool_calls": part.tool_calls}
     logprobs = {"logprobs": {"content": part.logprobs}} if part.logprobs else {}
     return {name: value for name, value in delta.items() if value}, logprobs

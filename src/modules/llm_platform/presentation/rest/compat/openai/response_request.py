@@ -107,11 +107,11 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
         return tuple(domain for tool_filter in filters for domain in tool_filter.allowed_domains or ())[:MAX_SITES]
 
     def depth_within(self, depth: Depth) -> Depth:
-        """The depth of a run of a model of this depth that makes no more searches than `max_tool_calls`."""
+        """Return the depth of a run of a model of this depth that makes no more searches than `max_tool_calls`."""
         return chat_completions.depth_within(depth, self.max_tool_calls, DEEP_SEARCHES)
 
     def ignored_by_research(self, depth: Depth, tool: ForcedTool | None) -> tuple[str, ...]:
-        """The names of the fields that do not change all that they ask for in a research run of this depth."""
+        """Return the names of the fields that do not change all that they ask for in a research run of this depth."""
         others = [other for other in self.tools or () if tool is None or other.get("name") != tool.name]
         partly = {
             "tools": any(not other.keys() <= SERVED_OPTIONS or other["type"] == CODE_INTERPRETER for other in others),

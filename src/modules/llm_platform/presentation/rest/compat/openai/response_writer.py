@@ -88,7 +88,7 @@ class OpenaiResponseWriter(ResponseWriter):
         yield self._part("output_item.done", output_index=position, item=item)
 
     def _is_known(self, query: str) -> bool:
-        """Whether the search has an item: a run that was interrupted repeats its steps."""
+        """Return whether the search has an item: a run that was interrupted repeats its steps."""
         return any(item.get("action", {}).get("query") == query for item in self.output)
 
     def _open_text(self) -> Iterator[Object]:
@@ -167,7 +167,7 @@ class OpenaiResponseWriter(ResponseWriter):
         yield self._part(status, response=self.final)
 
     def _ended_at(self, answer: ResearchResponse | LLMResponse) -> int:
-        """The time in seconds since 1970: the same each time that a stored response is read."""
+        """Return the time in seconds since 1970: the same each time that a stored response is read."""
         if self.ended_at is not None or isinstance(answer, LLMResponse):
             return self.ended_at or int(time.time())
         return self.envelope.created_at + round(answer.metadata.latency_ms / 1000)
@@ -181,14 +181,14 @@ class OpenaiResponseWriter(ResponseWriter):
 
 
 def _status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]:
-    """The status of a finished answer; `incomplete` with a reason if the model reached its limit."""
+    """Return the status of a finished answer; `incomplete` with a reason if the model reached its limit."""
     if isinstance(answer, LLMResponse) and answer.finish_reason == "length":
         return "incomplete", {"reason": "max_output_tokens"}
     return "completed", None
 
 
 def usage_of(answer: ResearchResponse | LLMResponse) -> Object:
-    """The tokens of all model calls."""
+    """Return the tokens of all model calls."""
     if isinstance(answer, ResearchResponse):
         return token_usage(answer.metadata.prompt_tokens, answer.metadata.completion_tokens)
     usage = answer.usage

@@ -124,7 +124,7 @@ class AgentResponseWriter(ResponseWriter):
         return {"url": url, "title": title, "snippet": self._snippet(url)}
 
     def _snippet(self, url: str) -> str:
-        """What the search showed of the page; of one that no search found, the beginning of its text."""
+        """Return what the search showed of the page; of one that no search found, the beginning of its text."""
         found = self._found.get(url)
         return (found.snippet if found else "") or self._excerpts.get(url, "")
 

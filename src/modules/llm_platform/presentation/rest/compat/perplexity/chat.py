@@ -51,7 +51,7 @@ class PerplexityChatRequest(SearchFilters, frozen=True):
     tool_choice: str | dict[str, Any] | None = None
 
     def ignored_fields(self, tool: client_tools.ForcedTool | None) -> tuple[str, ...]:
-        """The names of the fields that do not change all that they ask for."""
+        """Return the names of the fields that do not change all that they ask for."""
         return client_tools.ignored_fields((*self.partly_served, "tools", "tool_choice"), tool, self.tools or ())
 
 

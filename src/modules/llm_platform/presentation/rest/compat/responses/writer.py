@@ -217,7 +217,7 @@ class ResponseWriter(ABC):
         return len(self.output) - 1
 
     def _annotations(self, answer: ResearchResponse) -> list[Object]:
-        """The citations; those of JSON are its markers, since the sentences stand in another text."""
+        """Return the citations; those of JSON are its markers, since the sentences stand in another text."""
         if self.envelope.is_json:
             return list(structured.marker_annotations(structured.json_text(answer), answer))
         return list(chat_completions.url_citations(answer, len(self._void)))

@@ -154,7 +154,7 @@ def _head(found: dtos.SiteCrawl) -> dict[str, Any]:
 
 
 async def _text(linked: dtos.LinkedPage, body: TavilyCrawlRequest, until: float) -> str:
-    """The text of a page, or what of it fits the instructions: after the time `until` its beginning."""
+    """Return the text of a page, or what of it fits the instructions: after the time `until` its beginning."""
     text = linked.page.text
     if not body.instructions or not body.chunks_per_source:
         return text

@@ -248,7 +248,7 @@ class TavilyStream:
         return self._chunk(tool_calls={"type": "tool_call", "tool_call": [call]})
 
     def _answer(self, name: str, **more: Sequence[Mapping[str, Any]]) -> bytes:
-        """The response to the last call: one is open at a time."""
+        """Return the response to the last call: one is open at a time."""
         answer = {"name": name, "id": f"call_{self._calls}", "arguments": f"{name} is finished", **more}
         return self._chunk(tool_calls={"type": "tool_response", "tool_response": [answer]})
 
