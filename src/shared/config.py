@@ -543,7 +543,7 @@ class Settings(BaseSettings):
     )
 
     def __init__(self, **values: Any) -> None:
-        """`values` take precedence over the environment.
+        """Create settings in which `values` take precedence over the environment.
 
         Raises ValidationError without the input, also for an unknown name: an unknown environment variable may belong to
         another program, an unknown argument is a mistake.

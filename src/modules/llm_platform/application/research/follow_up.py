@@ -219,7 +219,7 @@ def within_limits(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.Re
 
 
 def describing(follow_up: FollowUp, emit: EmitEvent, egress_log: EgressLog) -> EmitEvent:
-    """`emit` that adds to the events how the question was understood and what that cost."""
+    """Return an `emit` that adds to the events how the question was understood and what that cost."""
 
     def described(event: ResearchEvent) -> None:
         if isinstance(event, Planned):

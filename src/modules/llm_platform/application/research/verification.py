@@ -213,8 +213,8 @@ _VERDICT_WORD = re.compile(rf"\b(?:{_VERDICT_WORDS})\b", re.I)
 
 
 class LLMCitationJudge(ICitationJudge):
-    """One call for all claims. `context_tokens` is the context length of the smallest model behind `llm`. Raises the errors
-    of the LLM port.
+    """Judges all claims in one call. `context_tokens` is the context length of the smallest model behind `llm`. Raises the
+    errors of the LLM port.
     """
 
     version = JUDGE_VERSION

@@ -50,7 +50,7 @@ StoreSources = Callable[[tuple[dtos.Source, ...]], Awaitable[None]]
 
 
 class ResearchParts(NamedTuple):
-    """What the runs of some language models are made with. `output` fills the schema of a request; None without a model."""
+    """The parts of runs with some language models. `output` fills the schema of a request; None without a model."""
 
     quick: QuickResearch
     reporter: Reporter
@@ -89,7 +89,7 @@ class ResearchService:
         variants: ResearchVariants | None = None,
         open_files: OpenFiles | None = None,
     ) -> None:
-        """`parts` are those of requests that choose nothing, `variants` those of the others."""
+        """Create the service with the `parts` of requests that choose nothing, and the `variants` of the others."""
         self._parts = parts
         self._sources = sources
         self._metrics = metrics
@@ -334,7 +334,7 @@ class ResearchService:
 
 
 class _Holding(NamedTuple):
-    """What becomes of the texts of the sources: a caller's `store` gets them, and they are held for `source` or not."""
+    """Decides where the texts of the sources go: to a caller's `store`, and to the texts that `source` returns."""
 
     store: StoreSources | None
     holds: bool

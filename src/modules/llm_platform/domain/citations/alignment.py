@@ -186,7 +186,7 @@ def _positions_in_byte(octet: int) -> tuple[int, ...]:
 
 
 class _Masks(dict[int, int]):
-    """Which words of a claim a sentence holds, for the sentences that are asked for.
+    """Maps a sentence to the words of a claim that it holds, for the sentences that are asked for.
 
     `with_words` has, for each word of the claim, the sentences that hold it. Pages have hundreds of sentences that share a
     word with a claim, and a few sets of words that they share.

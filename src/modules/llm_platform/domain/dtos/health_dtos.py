@@ -31,7 +31,9 @@ class ComponentHealth(BaseModel, frozen=True):
 
 
 class HealthReport(BaseModel, frozen=True):
-    """unhealthy: no search provider can answer; degraded: a configured upstream cannot; else healthy."""
+    """The state of the platform. unhealthy: no search provider can answer; degraded: a configured upstream cannot; else
+    healthy.
+    """
 
     status: OverallStatus
     searxng_connected: bool

@@ -166,7 +166,7 @@ class ResearchRequest(BaseModel):
     @field_validator(*OF_A_REPORT)
     @classmethod
     def _belongs_to_a_report(cls, value: Value, info: ValidationInfo) -> Value:
-        """A wish that would be passed over is refused: who sets a budget must not be billed without one."""
+        """Refuse a wish that would be passed over: whoever sets a budget must not be billed without one."""
         is_a_wish = value is not None and value is not False and value != ()
         if is_a_wish and info.data.get("depth", "report") != "report":  # a wrong depth is told as such
             raise PydanticCustomError("report_only", "belongs to a report: add depth report, or leave it out")
@@ -276,7 +276,7 @@ class CitedClaim(BaseModel, frozen=True):
 
 
 class JudgedClaims(BaseModel, frozen=True):
-    """What a judge says of claims, in their order; None where it says nothing of one."""
+    """The verdicts of a judge on claims, in their order; None where it gave none."""
 
     verdicts: tuple[ModelVerdict | None, ...]
     spent: Spending = NOTHING_SPENT
@@ -284,7 +284,7 @@ class JudgedClaims(BaseModel, frozen=True):
 
 
 class StoredVerdicts(BaseModel, frozen=True):
-    """What a judge said of the claims of one question, by the digest of claim and quote; None where it said nothing of one.
+    """The verdicts of a judge on the claims of one question, by the digest of claim and quote; None where it gave none.
 
     `degraded` are the reasons of calls whose answers could not be used, `sent_to` is what was sent for all of them.
     """
@@ -295,7 +295,7 @@ class StoredVerdicts(BaseModel, frozen=True):
 
 
 class Synthesis(BaseModel, frozen=True):
-    """What a writer made of the sources. `answered` is False when it says that the sources do not answer.
+    """The text of a writer. `answered` is False when it says that the sources do not answer.
 
     `sent_to` is set by caches: what was sent when the text was written.
     """
@@ -356,7 +356,8 @@ class TextSpan(BaseModel, frozen=True):
 
 
 class ResearchMetadata(BaseModel, frozen=True):
-    """What the answer took. `searches` counts requests to providers; `cost_usd` is None when a price is not known.
+    """The cost and the course of an answer. `searches` counts requests to providers; `cost_usd` is None when a price is not
+    known.
 
     - `sent_to` is the ledger of what left this process.
     - `cached_sent_to`: that of the time when the parts of the answer were made that come from a cache or from the
@@ -408,7 +409,7 @@ class ResearchMetadata(BaseModel, frozen=True):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def understood_question(self) -> str | None:
-        """What was searched where that is not the question as it was sent: `standalone_query` by the name that fits both."""
+        """The question that was searched, where it is not the question as sent: another name of `standalone_query`."""
         return self.standalone_query
 
 
@@ -454,7 +455,7 @@ class StoredSources(BaseModel, frozen=True):
     sources: tuple[Source, ...]
 
     def find(self, index: int) -> HeldSource | None:
-        """Source number `index`, or None when the research had no such source."""
+        """Return source number `index`, or None when the research had no such source."""
         for source in self.sources:
             if source.index == index:
                 digest = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()

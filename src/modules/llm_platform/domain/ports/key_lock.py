@@ -19,7 +19,7 @@ class IKeyLock(ABC):
 
 
 class NoKeyLock(IKeyLock):
-    """Never waits: each process works for itself."""
+    """A lock that never waits: each process works for itself."""
 
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncIterator[bool]:

@@ -74,7 +74,7 @@ class StreamingSynthesizer(ISynthesizer):
 
     @abstractmethod
     def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        """As the port says."""
+        """Yield the answer as the port says."""
 
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         last: SynthesisPart | None = None

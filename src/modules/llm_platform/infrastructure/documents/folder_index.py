@@ -71,7 +71,7 @@ class _Location:
 
 
 class FolderIndex:
-    """Made once for a folder; to be used by one event loop.
+    """Indexes a folder and searches it. Made once for a folder, for one event loop.
 
     Concurrent searches share one listing and one update, which goes on when they are cancelled. Of several processes one
     updates, the others wait until it is done and find nothing left to do.
@@ -117,7 +117,7 @@ class FolderIndex:
 
     @property
     def retrieval(self) -> RetrievalService:
-        """The search over what was indexed, once something was; by keywords only while vectors are pending."""
+        """The search over the indexed documents, None before the first one; by keywords only while vectors are pending."""
         if self._view.pending:
             done, total = self._embedded
             share = f" ({done:,} of {total:,})" if done else ""
@@ -128,12 +128,12 @@ class FolderIndex:
 
     @property
     def filters(self) -> Filters:
-        """What keeps a search of the retrieval to this folder."""
+        """The filters that keep a search to this folder."""
         return {ORIGIN_FIELD: (self._origin,)} if self._location and self._location.is_shared else {}
 
     @property
     def documents_read(self) -> int:
-        """How many documents the running update has processed."""
+        """The number of documents that the running update has processed."""
         return self.progress.documents if self.progress else 0
 
     async def document(self, doc_id: str) -> list[Passage]:
@@ -365,7 +365,9 @@ class FolderIndex:
             return False
 
     def _remove_own(self, location: _Location) -> None:
-        """The state goes first: after an interrupted rebuild it would claim that all files are there."""
+        """Remove the index of the folder, its state first: after an interrupted rebuild it would claim that all files are
+        there.
+        """
         self._state = None
         with _as_config_error():
             location.states.remove(self._origin)
@@ -415,8 +417,8 @@ class FolderIndex:
         return report
 
     async def _remove_unreadable(self, location: _Location, reading: file_source.FolderReading, *, everything: bool) -> None:
-        """Documents that cannot be read any more are not found: indexing alone leaves them as they were, and prunes nothing
-        where it finds no document at all.
+        """Remove documents that cannot be read any more: indexing alone leaves them as they were, and prunes nothing where
+        it finds no document at all.
         """
         store = self._opened(location)
         if not (everything or reading.unreadable) or await store.describe(location.collection) is None:

@@ -47,7 +47,9 @@ CREATE TABLE fields (field TEXT, passage INTEGER, PRIMARY KEY (field, passage)) 
 
 
 class SqliteVectorStore(EmbeddedVectorStore):
-    """A file for each collection. One process writes in a transaction that `finish` commits; others read the last commit."""
+    """Stores a file for each collection. One process writes in a transaction that `finish` commits; others read the last
+    commit.
+    """
 
     name = "sqlite"
 
@@ -67,7 +69,7 @@ def _translated() -> Iterator[None]:
 
 
 class SqliteCollection:
-    """All methods block and must be called by one thread. They raise vector store errors and nothing else."""
+    """One collection. All methods block and must be called by one thread. They raise vector store errors and nothing else."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -384,7 +386,9 @@ def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
 
 
 def _by_distribution(found: Sequence[tuple[int, float]]) -> dict[int, float]:
-    """Distribution-based scores (DBSF) as Qdrant computes them: 0 and 1 at three standard deviations around the mean."""
+    """Return distribution-based scores (DBSF) as Qdrant computes them: 0 and 1 at three standard deviations around the
+    mean.
+    """
     scores = [score for _, score in found]
     deviation = pstdev(scores) if len(scores) > 1 else 0.0
     if deviation == 0:

@@ -61,7 +61,7 @@ _AVOIDED_S: Final[tuple[tuple[type[AppException], float], ...]] = (
 
 
 class Refused(Exception):  # noqa: N818  it never leaves the policies, which raise an error of their port
-    """A call is not made: its caller would wait `wait_s` seconds. `message` is the template of its error."""
+    """The error of a call that is not made: its caller would wait `wait_s` seconds. `message` is the template of its error."""
 
     def __init__(self, wait_s: float, message: str, *, is_open: bool = False) -> None:
         super().__init__(wait_s)
@@ -131,7 +131,7 @@ class CircuitBreaker:
         return self._closed_until - self._clock()
 
     def check(self, max_closed_s: float = math.inf) -> float:
-        """`closed_s`. Raises Refused if a call would be refused now, or would wait longer than `max_closed_s`."""
+        """Return `closed_s`. Raises Refused if a call would be refused now, or would wait longer than `max_closed_s`."""
         now = self._clock()
         if self._open_until is not None and (now < self._open_until or self._is_probing):
             wait_s = self._open_until - now
@@ -237,7 +237,7 @@ class RateLimiter:
         self._slots.release()
 
     def earliest_wait_s(self, closed_s: Callable[[], float] = _always_open) -> float:
-        """How long a caller that arrives now waits at least: behind those that wait, each `burst` of them takes a window."""
+        """Return how long a caller that arrives now waits at least: each `burst` of the callers before it takes a window."""
         now = self._clock()
         start = max(self._next_start(closed_s), now)
         if not self._burst:

@@ -133,7 +133,7 @@ class _Xml:
 
     @property
     def is_full(self) -> bool:
-        """Whether what follows is not needed."""
+        """Whether enough was read."""
         return False
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -147,13 +147,13 @@ class _Xml:
         self.end(_local(name))
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
+        """Take the beginning of an element."""
 
     def end(self, name: str) -> None:
-        """An element ends."""
+        """Take the end of an element."""
 
     def text(self, text: str) -> None:
-        """Character data."""
+        """Take character data."""
 
 
 def _local(name: str) -> str:

@@ -90,7 +90,7 @@ class ResearchToolRequest(ResearchRequest):
     @field_validator("output_schema", mode="before")
     @classmethod
     def _read_json(cls, value: Any) -> Any:
-        """A schema that a host has sent as a string is read as JSON; any other value stays as it is."""
+        """Read a schema that a host has sent as a string; any other value stays as it is."""
         if not isinstance(value, str):
             return value
         try:
@@ -130,7 +130,7 @@ class RunRequest(BaseModel, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """What a tool works with."""
+    """The platform and the call that a tool works with."""
 
     platform: LLMPlatform
     call: Call
@@ -140,7 +140,7 @@ class ToolRun:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a call can choose on a platform: the kinds of sources, and the configured language models."""
+    """The choices of a call on a platform: the kinds of sources, and the configured language models."""
 
     kinds: tuple[SourceKind, ...] = get_args(SourceKind)
     models: tuple[str, ...] = ()
@@ -223,7 +223,9 @@ class ToolSpec:
             raise InvalidArgumentsError("; ".join(map(_problem, problems[:MAX_REPORTED_ERRORS]))) from None
 
     def _decoded(self, name: str, value: Any) -> Any:
-        """A list that a host has sent as a string, which some do: JSON, or values between commas; any other value as it is."""
+        """Read a list that a host has sent as a string, as JSON or as values between commas; any other value stays as it
+        is.
+        """
         if not isinstance(value, str) or get_origin(self.request.model_fields[name].annotation) is not tuple:
             return value
         try:

@@ -73,7 +73,9 @@ def engine() -> Any:
 
 
 def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
-    """Exact search without a graph: fast enough for some hundred thousand passages, and nothing to build."""
+    """Return a configuration of exact search without a graph: fast enough for some hundred thousand passages, and nothing
+    to build.
+    """
     dense = {payloads.DENSE: edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)} if dimension else None
     config: qdrant_edge.EdgeConfig = edge.EdgeConfig(
         vectors=dense,
@@ -121,7 +123,7 @@ class _Open:
 
 
 class EdgeCollection:
-    """All methods block and must be called by one thread. They raise vector store errors and nothing else."""
+    """One collection. All methods block and must be called by one thread. They raise vector store errors and nothing else."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -205,7 +207,9 @@ class EdgeCollection:
                 self._create(facts)
 
     def replace(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
-        """Several at once, since a call of the engine costs as much as a few points. The last document of an id counts."""
+        """Replace several documents at once, since a call of the engine costs as much as a few points. The last one of an
+        id counts.
+        """
         edge = engine()
         with translated():
             work = self._begun()

@@ -235,7 +235,7 @@ class OpenAIProvider(ILLMProvider):
         return b""
 
     async def _check_models(self) -> str:
-        """Raises LLMConfigError where the service lists its models, and the configured one is not among them."""
+        """Raise LLMConfigError if the service lists its models and the configured one is not among them."""
         models = await self._models()
         if models is None:
             return "reachable; it lists no models"

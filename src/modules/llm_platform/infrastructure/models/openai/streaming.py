@@ -357,7 +357,7 @@ class AnswerBuilder:
         )
 
     def add(self, delta: Delta) -> None:
-        """Raises InvalidAnswerError when the answer is longer than MAX_ANSWER_CHARS."""
+        """Add a delta. Raises InvalidAnswerError when the answer is longer than MAX_ANSWER_CHARS."""
         self.finish_reason = delta.finish_reason or self.finish_reason
         self._prompt_tokens = delta.prompt_tokens or self._prompt_tokens
         self._completion_tokens = delta.completion_tokens or self._completion_tokens
@@ -392,7 +392,7 @@ class AnswerBuilder:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all answers that began have a reason of their end, so that only the usage may follow."""
+        """Whether all answers that began have ended, so that only the usage may follow."""
         ends = [self.finish_reason, *(other.finish_reason for other in self._others.values())]
         return None not in ends and len(ends) >= self._request.choices
 
@@ -458,7 +458,9 @@ class AnswerBuilder:
         self._count(text)
 
     def _receive_logprobs(self, logprobs: tuple[dict[str, Any], ...]) -> None:
-        """Tokens are pieces, which no redactor knows: from one on that completes the key, none is passed on."""
+        """Collect the tokens' probabilities. A token is a piece that no redactor knows: none is passed on after one that
+        completes the key.
+        """
         tail = "".join(entry["token"] for entry in self._logprobs[-KEY_TOKENS:])
         key = self._connection.api_key
         if not (len(key) >= MIN_SECRET_CHARS and key in tail + "".join(entry["token"] for entry in logprobs)):

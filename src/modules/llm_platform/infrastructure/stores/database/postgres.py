@@ -111,7 +111,7 @@ class Database:
         return result
 
     def _note_failure(self, cause: BaseException | None) -> None:
-        """A statement that was refused for its content says nothing about the database."""
+        """Note a failure of the database. A statement that was refused for its content says nothing about it."""
         from psycopg.errors import DataError, IntegrityError, ReadOnlySqlTransaction
 
         self._is_read_only = self._is_read_only or isinstance(cause, ReadOnlySqlTransaction)
@@ -131,7 +131,9 @@ class Database:
             raise DatabaseError(str(error)) from error
 
     async def _run_once(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
-        """Close the connections that others use only if they cannot be used either: a refused statement is no sign of that."""
+        """Run `work` once. Closes the connections that others use only if they cannot be used either: a refused statement
+        is no sign of that.
+        """
         from psycopg import Error
         from psycopg_pool import PoolTimeout
 
@@ -165,7 +167,7 @@ class Database:
             raise kind(refused(error)) from error
 
     async def _replace_after(self, error: Exception, pool: Pool) -> None:
-        """Replace the connections where the refusal is about the database and not about one statement."""
+        """Replace the connections if the refusal is about the database and not about one statement."""
         from psycopg.errors import InvalidSchemaName, ReadOnlySqlTransaction, UndefinedColumn, UndefinedTable
 
         if isinstance(error, (InvalidSchemaName, UndefinedColumn, UndefinedTable)):

@@ -159,7 +159,7 @@ class OutcomeTable:
         return found
 
     def close(self) -> None:
-        """A later call opens the file again."""
+        """Close the file; a later call opens it again."""
         connection, self._open = self._open, None
         if connection is not None:
             connection.close()
@@ -194,7 +194,7 @@ class OutcomeTable:
 
 
 def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Split into lengths that have statements."""
+    """Split the values into lengths that have statements."""
     start = 0
     while left := len(items) - start:
         length = next(length for length in LENGTHS if length <= left)
@@ -222,7 +222,7 @@ def _key(request_id: str, tenant: str) -> bytes:
 
 
 def _read_key(key: bytes) -> tuple[str, str]:
-    """Request id and tenant."""
+    """Return the request id and the tenant of a key."""
     owner = b""
     if key.startswith(_OF_A_TENANT):
         begin = len(_OF_A_TENANT) + _LENGTH_BYTES
@@ -246,7 +246,7 @@ _NEWER: Final = "a newer version wrote the file of outcomes: use that one, or an
 
 @dataclass(slots=True)
 class _Batch:
-    """Calls that came while the previous batch ran, with the futures of their callers."""
+    """The calls that came while the previous batch ran, with the futures of their callers."""
 
     lookups: list[Sequence[tuple[RagStage, str, str]]] = field(default_factory=list)
     lookup_futures: list[asyncio.Future[list[Outcome | None]]] = field(default_factory=list)
@@ -340,7 +340,9 @@ class SqliteOutcomeStore(IOutcomeStore):
             self._thread.shutdown()
 
     def _future(self) -> asyncio.Future[Any]:
-        """A future of the next batch, which starts in the next iteration of the event loop, or after the running batch."""
+        """Return a future of the next batch, which starts in the next iteration of the event loop, or after the running
+        batch.
+        """
         if self._closed:
             raise OutcomeStoreError(CLOSED)
         loop = asyncio.get_running_loop()
@@ -358,7 +360,7 @@ class SqliteOutcomeStore(IOutcomeStore):
         work.add_done_callback(partial(self._done, loop, batch))
 
     def _done(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_Answers]) -> None:
-        """In the thread."""
+        """End the batch in the thread."""
         if not loop.is_closed():
             loop.call_soon_threadsafe(self._answer, loop, batch, work)
 

@@ -96,14 +96,14 @@ RETURNING number, webhook, {_JOB}
 
 
 class SqlResearchJobStore(IResearchJobStore, SqlStore):
-    """Research runs are stored for `ttl_days` after their end."""
+    """Stores research runs for `ttl_days` after their end."""
 
     def __init__(self, ttl_days: float) -> None:
         self._ttl_s = ttl_days * DAY_S
 
     @operation(is_statement=True)
     def add(self, job: dtos.NewResearchJob, max_queued: int) -> Operation[dtos.ResearchJob | None]:
-        """One statement, since a client waits. Run again after its connection broke, it finds the research."""
+        """Add a run in one statement, since a client waits. Run again after its connection broke, it finds the run."""
         rows = yield Statement(
             f"""
             INSERT INTO llm_platform.research_job
@@ -414,7 +414,7 @@ def _remove(which: str, parameters: Mapping[str, Any]) -> Operation[Sequence[Row
 
 
 def _update_leased(job: dtos.ClaimedJob, changes: str, **parameters: Any) -> Operation[None]:
-    """Raises LeaseLostError, which rolls the operation back."""
+    """Update a run under its lease. Raises LeaseLostError, which rolls the operation back."""
     rows = yield Statement(
         f"UPDATE llm_platform.research_job SET {changes} {_LEASED}",  # noqa: S608  constants
         {"number": job.number, "token": job.token, **parameters},

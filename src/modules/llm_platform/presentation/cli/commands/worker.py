@@ -68,10 +68,10 @@ log = logging.getLogger(__name__)
 
 
 class Report(Protocol):
-    """Takes one line about the worker; `fields` are added to the log entry."""
+    """Reports one line about the worker; `fields` are added to the log entry."""
 
     def __call__(self, level: int, text: str, **fields: object) -> None:
-        """`level` is one of logging's."""
+        """Report a line; `level` is one of logging's."""
 
 
 def worker(
@@ -267,7 +267,9 @@ def check_worker(
 
 
 def check_brokers(settings: Settings) -> list[CheckResult]:
-    """What `worker --check` finds at the brokers; of what is right, one line. Never raises the errors of the settings."""
+    """Return what `worker --check` finds at the brokers; one line for all that is right. Never raises the errors of the
+    settings.
+    """
     try:
         with kafka_errors():
             admin, errors = _make_admin(settings)

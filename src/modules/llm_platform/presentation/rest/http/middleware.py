@@ -279,7 +279,7 @@ class _Sender:
         await self._send(message)
 
     def know(self, *sent: bytes) -> None:
-        """Redact no secret that the client sent itself: it could find one out by guessing."""
+        """Exempt the secrets that the client sent itself from redaction: it could find one out by guessing."""
         if self._redactor is not None:
             self._redactor = self._redactor.without_those_in(*sent)
 

@@ -162,8 +162,9 @@ class EventStream(Response):
         events: AsyncGenerator[StreamedEvent, None],
         encoder: EventEncoder[StreamedEvent],
     ) -> Self:
-        """As `start`, for FIRST_EVENT_S. Then the head goes out, with a sign of life every HEARTBEAT_S, and an error is a part
-        of the stream: clients and proxies give up on a model that reads for minutes before its first word.
+        """Start as `start` does, within FIRST_EVENT_S. Then the head goes out, with a sign of life every HEARTBEAT_S, and
+        an error is a part of the stream: clients and proxies give up on a model that reads for minutes before its first
+        word.
         """
         driven = DrivenEvents(events)
         try:

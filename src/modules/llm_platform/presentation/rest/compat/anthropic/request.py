@@ -136,7 +136,9 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
 
     @property
     def ignored_by_llm(self) -> Iterator[str]:
-        """The same of a language model, which thinks as it is set up: with no budget and no effort of the client."""
+        """Yield the fields that a language model ignores. It thinks as it is set up: with no budget and no effort of the
+        client.
+        """
         if not self.tools:
             yield "tool_choice"
         if self.shows_thinking:

@@ -86,7 +86,9 @@ class OpenaiStreamOptions(BaseModel, frozen=True):
 
 
 def _template_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Switches such as `enable_thinking`. A template, or arguments of the function that fills it, can stop a server of vLLM."""
+    """Refuse switches such as `enable_thinking`. A template, or arguments of the function that fills it, can stop a server
+    of vLLM.
+    """
     if fields.keys() & TEMPLATE_ARGUMENTS:
         raise ValueError("may have switches of the template alone, and neither a template nor what the server sets")
     return fields
