@@ -50,7 +50,7 @@ def answered() -> ResearchResponse:
 
 
 async def prompts_for(**fields: Any) -> list[str]:
-    """The texts that the model read."""
+    """Return the texts that the model read."""
     llm = FakeLLM(['{"year": 1890}'])
     structured = structured_output.StructuredOutput(llm, context_tokens=CONTEXT_TOKENS)
     request = ResearchRequest(query=QUESTION, **fields)

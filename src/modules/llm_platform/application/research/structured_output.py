@@ -37,8 +37,8 @@ RESERVED_TOKENS: Final = 256  # room for the chat format, the errors of the firs
 MIN_TEXT_TOKENS: Final = 64  # no call is made if less of a long text fits
 MAX_TITLE_CHARS: Final = 150
 MAX_FORM_TOKENS: Final = 3000  # of what the caller says of an object without a schema
-MAX_LEVELS: Final = 40  # of the object
-OUTPUT_SHARE: Final = 0.25  # of the time of a research run, kept free for this stage
+MAX_LEVELS: Final = 40  # nesting of the object
+OUTPUT_SHARE: Final = 0.25  # share of the time of a research run that is kept free for this stage
 OUTPUT_MAX_S: Final = 180.0
 
 NOTHING_FOUND: Final = "no_sources: nothing was found, so there is nothing to put into the schema"
@@ -180,7 +180,7 @@ class StructuredOutput:
 
 
 def described_form(request: ResearchRequest) -> str:
-    """What the caller says of the object where the schema leaves it open: in instructions, or in a long message."""
+    """Return what the caller says of the object where the schema leaves it open: in instructions, or in a long message."""
     if (request.output_schema or {}).keys() - {"type"}:
         return ""
     return "\n\n".join(filter(None, (request.instructions, request.context)))
@@ -189,8 +189,8 @@ def described_form(request: ResearchRequest) -> str:
 def build_prompt(
     response: ResearchResponse, schema: dict[str, Any], context_tokens: int, *, form: str = ""
 ) -> Prompt | None:
-    """The prompt, with as much of the text as fits; None if next to nothing of it does. `form` is what the caller says of an
-    object without a schema.
+    """Return the prompt, with as much of the text as fits; None if next to nothing of it does. `form` is what the caller
+    says of an object without a schema.
     """
     question = one_line(response.query)
     fence = fence_line(question, response.synthesis)

@@ -76,17 +76,17 @@ def test_kept_answers_are_few_small_and_short_lived(monkeypatch: pytest.MonkeyPa
     now = [0.0]
     answers = KeptAnswers(lambda: now[0])
     monkeypatch.setattr(kept_answers, "MAX_ANSWERS", 2)
-    places = [("", "/v1/responses", str(number)) for number in range(3)]
-    for place in places:
-        answers.keep(place, b"a", Response(b"{}"))
-    assert [answers.find(place, b"a") is None for place in places] == [True, False, False]
+    positions = [("", "/v1/responses", str(number)) for number in range(3)]
+    for position in positions:
+        answers.keep(position, b"a", Response(b"{}"))
+    assert [answers.find(position, b"a") is None for position in positions] == [True, False, False]
     with pytest.raises(InvalidRequestError):
-        answers.find(places[1], b"b")
-    answers.keep(places[0], b"a", Response(b"x" * (kept_answers.MAX_ANSWER_BYTES + 1)))
-    answers.keep(places[0], b"a", Response(b"{}", 502))
-    assert answers.find(places[0], b"a") is None
+        answers.find(positions[1], b"b")
+    answers.keep(positions[0], b"a", Response(b"x" * (kept_answers.MAX_ANSWER_BYTES + 1)))
+    answers.keep(positions[0], b"a", Response(b"{}", 502))
+    assert answers.find(positions[0], b"a") is None
     now[0] = kept_answers.KEPT_S + 1
-    assert answers.find(places[1], b"a") is None
+    assert answers.find(positions[1], b"a") is None
 
 
 @for_each("path", list(BODIES))
