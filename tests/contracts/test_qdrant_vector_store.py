@@ -168,7 +168,7 @@ async def test_collection_recreated_by_another_process(client: AsyncQdrantClient
     await QdrantVectorStore("http://localhost:6333", client=client).prepare(
         Collection(name=COLLECTION_NAME, embedder="e", dimension=2)
     )
-    monkeypatch.setattr(qdrant_vector_store, "FACTS_FOR_S", 0.0)
+    monkeypatch.setattr(qdrant_vector_store, "COLLECTION_INFO_TTL_S", 0.0)
     assert await store.search(COLLECTION_NAME, "x", [1.0, 0.0], {}, 1) == []
 
 
