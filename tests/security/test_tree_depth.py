@@ -24,7 +24,7 @@ TAGS = st.one_of(
 
 
 def depth(root: Any) -> int:
-    """The most elements within each other. Not by recursion: the tree may be deeper than Python's stack."""
+    """Return the most elements within each other. Not by recursion: the tree may be deeper than Python's stack."""
     level, deepest = [root], 0
     while level := [child for node in level for child in node.child_nodes if child.type == NodeType.ELEMENT]:
         deepest += 1

@@ -46,7 +46,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.research.follow_up import names_something
+from modules.llm_platform.domain.research.follow_up import has_content_words
 from modules.llm_platform.domain.research.store_key import store_key
 from shared.exceptions import AppException
 

@@ -15,7 +15,7 @@ from modules.llm_platform.application.services.webhook_service import WebhookSer
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
-from modules.llm_platform.domain.dtos.research_dtos import HeldSources, Source
+from modules.llm_platform.domain.dtos.research_dtos import Source, StoredSources
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
 from modules.llm_platform.domain.exceptions import ResearchInterruptedError, StoreError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics

@@ -62,9 +62,10 @@ Domains = Annotated[
 class WebSearchRequest(BaseModel, frozen=True):
     """What to look for. A wrong field raises pydantic's ValidationError here, where the caller made the mistake.
 
-    `freshness` is oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range of dates (`domain.search.freshness` knows
-    what is valid; a wrong one is a WebSearchRequestError of the adapter). `domains` keeps results of these sites, or leaves out
-    those that begin with a minus. `engines` names search engines of a provider that has several.
+    - `freshness` is oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range of dates
+      (`domain.search.freshness` knows what is valid; a wrong one is a WebSearchRequestError of the adapter).
+    - `domains` keeps results of these sites, or leaves out those that begin with a minus.
+    - `engines` names search engines of a provider that has several.
     """
 
     query: Query

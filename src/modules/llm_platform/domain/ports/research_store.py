@@ -16,7 +16,7 @@ class IResearchStore(ABC):
 
     @abstractmethod
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
-        """The value of the key (`domain.research.store_key`), or None: never stored, expired, or damaged."""
+        """Return the value of the key (`domain.research.store_key`), or None: never stored, expired, or damaged."""
 
     @abstractmethod
     async def put(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, value: BaseModel) -> None:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, StringConstraints
 from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, MIN_QUESTION_CHARS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
-from modules.llm_platform.domain.research.follow_up import names_something, refers_to_thread
+from modules.llm_platform.domain.research.follow_up import has_content_words, refers_to_thread
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
 from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, sentence_spans

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 MAX_DEPTH = 512  # elements within each other; Chrome nests no deeper either. Pages of the web rarely reach 60
-MAX_TAGS = 300_000  # of elements, comments and ends together; each takes about 500 bytes in the parsers' trees
+MAX_TAGS = 300_000  # elements, comments and ends together; each takes about 500 bytes in the parsers' trees
 MAX_UNSEEN_TAGS = 8000  # of a page that is parsed as it is: at worst, the parser takes a second and a half for it
 MAX_ALIKE = 3  # formatting elements of equal attributes that a parser repeats, which HTML calls the Noah's Ark clause
 MAX_COMPARED_CHARS = 200  # a longer tag is like no other
@@ -114,7 +114,7 @@ def bounded_html(html: str) -> tuple[str, str | None]:
 
 
 def _tag_end(html: str, at: int) -> tuple[int, bool]:
-    """Where a tag ends whose attributes begin here, and whether it ends its own element, as in SVG."""
+    """Return where a tag ends whose attributes begin here, and whether it ends its own element, as in SVG."""
     if html.startswith(">", at):
         return at + 1, False
     while True:
@@ -127,7 +127,7 @@ def _tag_end(html: str, at: int) -> tuple[int, bool]:
 
 
 def _comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> int:
-    """Where a comment ends. `<!-->` and `<!--->` are whole comments, and so is `<!x>`; SVG has CDATA."""
+    """Return where a comment ends. `<!-->` and `<!--->` are whole comments, and so is `<!x>`; SVG has CDATA."""
     if opening == "<!--" and not html.startswith((">", "->"), at):
         end = _COMMENT_END.search(html, at)
         return end.end() if end else len(html)
@@ -137,7 +137,7 @@ def _comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> int:
 
 
 def _raw_text_end(html: str, name: str, at: int) -> int:
-    """Where the content of an element without tags is over, and its end tag."""
+    """Return where the content of an element without tags is over, and its end tag."""
     if name == "plaintext":
         return len(html)
     end = _script_end(html, at) if name == "script" else _RAW_TEXT[name].search(html, at)
@@ -145,7 +145,7 @@ def _raw_text_end(html: str, name: str, at: int) -> int:
 
 
 def _script_end(html: str, at: int) -> re.Match[str] | None:
-    """The end tag of a script. Within `<!--` a script may hold another one, whose end tag is part of it."""
+    """Return the end tag of a script. Within `<!--` a script may hold another one, whose end tag is part of it."""
     is_comment = is_inner = False
     for mark in _SCRIPT_MARK.finditer(html, at):
         if mark[0] == "<!":

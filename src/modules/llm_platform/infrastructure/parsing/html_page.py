@@ -85,12 +85,12 @@ def page_text(html: str) -> Answer:
 
 
 def linked_page_text(html: str) -> Answer:
-    """As `page_text`, with `hyperlinks`: what the whole page links to, its menus included."""
+    """Return the text as `page_text` does, with `hyperlinks`: what the whole page links to, its menus included."""
     return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)}))
 
 
 def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
-    """What `read` says of the page with its structure as Markdown, up to the limits of a parser.
+    """Return what `read` says of the page with its structure as Markdown, up to the limits of a parser.
 
     The structure comes first: the limits are those of what is parsed.
     """

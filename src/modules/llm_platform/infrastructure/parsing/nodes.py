@@ -15,7 +15,7 @@ _TERMS_TOGETHER = re.compile(rf"^({TERM_MARK}[^\n]*)\n\n(?={TERM_MARK})", re.MUL
 
 
 def parse(html: str) -> Any:
-    """The tree, whose depth and size `check_tree` has checked."""
+    """Return the tree, whose depth and size `check_tree` has checked."""
     from resiliparse.parse.html import HTMLParserException, HTMLTree
 
     try:
