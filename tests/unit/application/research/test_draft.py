@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import pytest
 
-from modules.llm_platform.application.research.draft import Draft, SourceChecks
+from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.application.research.early_verification import EarlyVerification
 from modules.llm_platform.application.research.read_pages import SourcesBeingRead
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -66,7 +66,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_a_sentence_waits_for_the_page_that_is_being_read(compared: list[str], comes_early: bool) -> None:
     """It is compared once, and the judge is never asked about a quote that the page replaces."""
     reading, judge = ScriptedReading(comes=True), RecordingJudge()
-    draft = Draft(SourceChecks((EXCERPT,), "en", reading), False, lambda text: None, lambda reason: None, judge)
+    draft = Draft((EXCERPT,), "en", False, lambda text: None, lambda reason: None, reading, judge)
     await draft.feed(FIRST)
     assert not compared
     assert not judge.asked
@@ -82,8 +82,8 @@ async def test_a_sentence_waits_for_the_page_that_is_being_read(compared: list[s
 async def test_a_sentence_whose_page_never_comes_is_checked_against_the_excerpt(compared: list[str]) -> None:
     """The judge is asked about it, too."""
     judge = RecordingJudge()
-    checks = SourceChecks((EXCERPT,), "en", ScriptedReading(comes=False))
-    draft = Draft(checks, False, lambda text: None, lambda reason: None, judge)
+    reading = ScriptedReading(comes=False)
+    draft = Draft((EXCERPT,), "en", False, lambda text: None, lambda reason: None, reading, judge)
     await draft.feed(FIRST)
     await draft.finish()
     checked = await draft.check()

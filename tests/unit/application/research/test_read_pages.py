@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -93,7 +94,8 @@ def page_reads(
     reader: IPageReader, events: list[Any], limit: int, seconds: float = ENOUGH_S, left: float = ENOUGH_S
 ) -> PageReads:
     """`left`: seconds to the deadline of the research."""
-    return PageReads(reader, context(events), limit, seconds, asyncio.get_running_loop().time() + left)
+    deadline = asyncio.get_running_loop().time() + left
+    return PageReads(reader, replace(context(events), deadline=deadline), limit, seconds)
 
 
 async def collected(reader: IPageReader, wanted: Sequence[str], limit: int, seconds: float = ENOUGH_S) -> Any:

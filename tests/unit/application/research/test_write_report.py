@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS, SourceChecks
+from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS, Draft
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.application.research.writing import (
@@ -151,7 +151,7 @@ async def test_long_pages_do_not_hold_up_other_researches(
 ) -> None:
     """They are prepared and checked off the event loop, short ones on it, where no thread need be waited for."""
     monkeypatch.setattr(Watched, "threads", [])
-    monkeypatch.setattr(f"{SourceChecks.__module__}.CitationChecker", Watched)
+    monkeypatch.setattr(f"{Draft.__module__}.CitationChecker", Watched)
     # A text that no other test writes: the verdict on one that was checked before is remembered.
     text = f"{CLAIM} [1]. Nobody else says so."
     await written(order(FakeSynthesizer(text), sources, questions=QUESTIONS), streamed=False)
@@ -167,7 +167,7 @@ async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.Monke
             preparing.set()
             assert let_go.wait(60)
 
-    monkeypatch.setattr(f"{SourceChecks.__module__}.CitationChecker", Slow)
+    monkeypatch.setattr(f"{Draft.__module__}.CitationChecker", Slow)
     task = asyncio.create_task(written(order(FakeSynthesizer(delay_s=60), LONG, questions=QUESTIONS)))
     assert await becomes_true(preparing.is_set, START_TIMEOUT_S)
     task.cancel()

@@ -1,5 +1,6 @@
 """The context of one research run: its request, its event sink and its egress log."""
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class ResearchContext:
     - `store_sources` stores the texts that quotes point into.
     - `streamed`: the caller reads tokens.
     - `owner`: who asked; empty if no API key is required.
+    - `deadline` is the event loop time at which the fallback of a quick answer starts to write.
     """
 
     request: ResearchRequest
@@ -53,6 +55,7 @@ class ResearchContext:
     egress_log: EgressLog
     follow_up: FollowUp | None = None
     owner: str = ""
+    deadline: float = math.inf
 
     @property
     def language(self) -> str:

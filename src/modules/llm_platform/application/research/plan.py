@@ -6,16 +6,21 @@ A model writes them; a decomposition by rules completes its list, and replaces i
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from modules.llm_platform.application.research.context import ResearchContext
+from modules.llm_platform.application.research.events import Planned
 from modules.llm_platform.application.research.model_output.lists import list_request, read_strings, stream_list
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.exceptions import LLMException
+from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.store_key import store_key
 from modules.llm_platform.domain.search.query_syntax import has_foreign_syntax
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import language_name, stop_words
@@ -75,6 +80,54 @@ class Plan:
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
     by_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlanner:
+    """Plans the searches of shallow and deep research runs: with `llm` for at most `timeout_s`, by rules without it.
+
+    - `cache` has the questions of deep runs for `ttl_s`; None disables it.
+    - `models` names the models that plan, for its keys.
+    """
+
+    llm: ILLMProvider | None
+    timeout_s: float
+    cache: ICache[ResearchPlan] | None = None
+    ttl_s: float = 0.0
+    models: str = ""
+
+    async def plan(self, context: ResearchContext) -> Plan:
+        """Return the question itself for a shallow run, else its searches, which are emitted."""
+        question, language, follow_up = context.request.query, context.language, context.follow_up
+        if context.request.depth == "shallow":
+            return Plan((question,))
+        if follow_up and follow_up.questions:  # the model planned them when it read the question; the cost is counted there
+            planned = Plan(follow_up.questions, by_model=True)
+        else:
+            try:
+                async with deadline_in(self.timeout_s):
+                    planned = await self._cached_plan(question, language)
+            except TimeoutError:
+                planned = replace(
+                    await plan(question, language, None),
+                    spent=Spending(calls=1),  # the call is paid for, its tokens are unknown
+                    degraded=(Degraded(component="plan", reason=LATE_PLAN),),
+                )
+        context.emit(Planned(request_id=context.request_id, questions=planned.questions))
+        return planned
+
+    async def _cached_plan(self, question: str, language: str) -> Plan:
+        """Return the cached plan of the same question, or a new one; a degraded plan is not cached."""
+        if self.cache is None or self.llm is None or self.ttl_s <= 0:
+            return await plan(question, language, self.llm)
+        key = store_key(version=PLAN_VERSION, model=self.models or self.llm.name, language=language, deep=question)
+        if cached := usable_plan(await self.cache.get(key), question):
+            return Plan(cached.questions)
+        made = await plan(question, language, self.llm)
+        if made.by_model and not made.degraded:
+            value = ResearchPlan(query=question, language=language, questions=made.questions, planner=self.llm.name)
+            await self.cache.set(key, value, self.ttl_s)
+        return made
 
 
 @stage("plan")

@@ -80,18 +80,15 @@ class ReadPage:
 class PageReads:
     """The reads of one research run. A context manager: what is still being read at its end is cancelled.
 
-    `limit` pages are read before the writing, which waits for them at most `seconds`. No wait goes on after `deadline` (event
-    loop time).
+    `limit` pages are read before the writing, which waits for them at most `seconds`. No wait goes on after the deadline of
+    the research run.
     """
 
-    def __init__(
-        self, reader: IPageReader | None, context: ResearchContext, limit: int, seconds: float, deadline: float
-    ) -> None:
+    def __init__(self, reader: IPageReader | None, context: ResearchContext, limit: int, seconds: float) -> None:
         self._reader = reader
         self._context = context
         self.limit = limit if reader is not None else 0
         self._seconds = self._left = seconds
-        self._deadline = deadline
         self._preparing: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
         self._began: dict[str, float] = {}  # event loop time
@@ -120,6 +117,10 @@ class PageReads:
                 break
         wanted = {canonical_url(url) for url in urls}
         return {address: page for address, page in self.read().items() if address in wanted}
+
+    async def read_sources(self, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+        """Return the sources with the pages that are read in time, and what a writer reads of them."""
+        return with_pages(sources, await self.collect([source.url for source in sources if source.text_kind == "snippet"]))
 
     def go_on(self, urls: Iterable[str]) -> None:
         """Begin to read further pages of these, FURTHER_PAGES for each of the limit. Nobody waits for them."""
@@ -157,7 +158,7 @@ class PageReads:
     async def _wait(self, tasks: Iterable[asyncio.Task[ReadPage | None]], until: float) -> bool:
         """Wait for the next of these; False when all are done or the time is over."""
         running, began = [task for task in tasks if not task.done()], self._now()
-        left = min(until, self._deadline) - began
+        left = min(until, self._context.deadline) - began
         if not running or left <= 0:
             return False
         await asyncio.wait(running, timeout=left, return_when=asyncio.FIRST_COMPLETED)

@@ -1,9 +1,11 @@
 """Builds the answer of a research run from the results of its stages (docs/reference/http.md)."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.plan import Plan, distinct_questions
 from modules.llm_platform.application.research.read_pages import NOTHING_READ, ReadCounts
 from modules.llm_platform.application.research.search import SearchResults, providers_of
@@ -25,11 +27,9 @@ TOO_SHORT = "short_message: the message is too short to search for, so there is 
 
 @dataclass(frozen=True, slots=True)
 class ResearchResult:
-    """The results of all stages; `written` is None if nothing was found. `asked` are the questions of the conversation."""
+    """The results of all stages; `written` is None if nothing was found."""
 
-    request: dtos.ResearchRequest
-    request_id: str
-    language: str
+    context: ResearchContext
     planned: Plan
     gathered: SearchResults
     sources: tuple[dtos.Source, ...]
@@ -37,45 +37,43 @@ class ResearchResult:
     written: WrittenAnswer | None
     spent: Spending | None = None  # spending of all stages, if a budget counted them
     reads: ReadCounts = NOTHING_READ
-    asked: tuple[str, ...] = ()
 
 
 def build_response(
-    result: ResearchResult, *, fallback: str, latency_s: float, egress_log: EgressLog | None = None
+    result: ResearchResult, *, fallback: str, egress_log: EgressLog | None = None
 ) -> dtos.ResearchResponse:
     """Return the answer, with the sources that its text cites under their numbers."""
-    written = result.written
+    context, written = result.context, result.written
     synthesis = written.synthesis if written else dtos.Synthesis(text="", synthesizer=fallback, answered=False)
     cited = written.checked.cited if written else frozenset()
     degraded = written.degraded if written else ()
     return dtos.ResearchResponse(
-        query=result.request.query,
-        depth=result.request.depth,
-        synthesis=written.text if written else nothing_found_text(result.request.depth, result.language),
+        query=context.request.query,
+        depth=context.request.depth,
+        synthesis=written.text if written else nothing_found_text(context.request.depth, context.language),
         sources=tuple(dtos.SourceRef.of(source) for source in result.sources if source.index in cited),
-        raw_results=None if result.request.omit_raw else result.raw,
+        raw_results=None if context.request.omit_raw else result.raw,
         citations=written.checked.citations if written else (),
         degraded=distinct_degraded((*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)),
-        metadata=_metadata(result, synthesis, latency_s, egress_log or EgressLog()),
+        metadata=_metadata(result, synthesis, egress_log or EgressLog()),
     )
 
 
-def _metadata(
-    result: ResearchResult, synthesis: dtos.Synthesis, latency_s: float, egress_log: EgressLog
-) -> dtos.ResearchMetadata:
+def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: EgressLog) -> dtos.ResearchMetadata:
+    context = result.context
     writing = result.written.spent if result.written else NOTHING_SPENT
     uncited = result.written.checked.uncited if result.written else ()
     spent = result.spent if result.spent is not None else result.planned.spent + writing
     answers = result.gathered.answers
     correction = next((answer.correction for answer in answers if answer.correction), None)
     return dtos.ResearchMetadata(
-        latency_ms=round(latency_s * 1000),
+        latency_ms=round((asyncio.get_running_loop().time() - context.began) * 1000),
         cache_hit=synthesis.cached,
         **spent.metadata(),
         searches=result.gathered.searches,
         synthesizer=synthesis.synthesizer,
         providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
-        language=result.language,
+        language=context.language,
         truncated_tokens=synthesis.truncated_tokens,
         verdicts_changed=sum(_is_changed(citation) for citation in result.written.checked.citations)
         if result.written
@@ -87,8 +85,8 @@ def _metadata(
         pages_failed=result.reads.failed,
         pages_late=result.reads.late,
         correction=correction,
-        related_questions=related_questions(_suggestions(result), result.language, result.asked, correction or ""),
-        request_id=result.request_id,
+        related_questions=related_questions(_suggestions(result), context.language, context.asked, correction or ""),
+        request_id=context.request_id,
         sent_to=egress_log.sent(),
         cached_sent_to=egress_log.cached(),
     )
@@ -102,7 +100,7 @@ def _cited_pages(written: WrittenAnswer) -> int:
 def _suggestions(result: ResearchResult) -> Iterable[str]:
     """Return what engines suggest, then the parts of the question; a report has a section on each of these."""
     suggested = chain.from_iterable(answer.suggestions for answer in result.gathered.answers)
-    return suggested if result.request.depth == "report" else chain(suggested, result.planned.questions)
+    return suggested if result.context.request.depth == "report" else chain(suggested, result.planned.questions)
 
 
 def related_questions(

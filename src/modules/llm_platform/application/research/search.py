@@ -1,4 +1,4 @@
-"""Search several questions concurrently, and fuse their results into numbered sources."""
+"""The search stage: the questions of a plan, searched for concurrently, become numbered sources."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import ceil
 
+from modules.llm_platform.application.research.context import FollowUp, ResearchContext
+from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
+from modules.llm_platform.application.research.plan import MAX_QUESTIONS, distinct_questions
+from modules.llm_platform.application.research.read_pages import PageReads
 from modules.llm_platform.domain.concurrency.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source, TextKind
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
+from modules.llm_platform.domain.retrieval.ranking import keyword_score
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
 from shared.exceptions import AppException
 
@@ -24,6 +32,9 @@ RECENT = "month"  # the first `time_range` of a question that asks for what is r
 RRF_K = 60  # Cormack, Clarke, Büttcher 2009: reciprocal rank fusion
 MAX_TITLE_CHARS = 300  # longest title of a result
 MAX_RESULT_CHARS = 20_000  # longest snippet or summary
+MAX_REUSED = 5
+MIN_REUSED_SCORE = 3.0  # keyword score out of 10
+INLINE_CHARS = 30_000  # all sources together; longer ones are searched in a thread
 
 _WANTS_LATEST = re.compile(
     r"\b(?:latest|newest|recent(?:ly)?|current(?:ly)?|up[- ]to[- ]date|breaking"
@@ -40,15 +51,22 @@ _NAMES_TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """The answers in the order of their questions; `searches` counts the requests to providers."""
+    """The answers in the order of their questions; `searches` counts the requests to providers.
+
+    `earlier` are the sources of an earlier research run that the last answer consists of.
+    """
 
     answers: tuple[dtos.WebSearchResponse, ...]
     degraded: tuple[Degraded, ...]
     searches: int
+    earlier: tuple[Source, ...] = ()
 
     def __add__(self, other: SearchResults) -> SearchResults:
         return SearchResults(
-            self.answers + other.answers, self.degraded + other.degraded, self.searches + other.searches
+            self.answers + other.answers,
+            self.degraded + other.degraded,
+            self.searches + other.searches,
+            self.earlier + other.earlier,
         )
 
 
@@ -60,6 +78,81 @@ def providers_of(answer: dtos.WebSearchResponse) -> tuple[str, ...]:
 def wants_latest(question: str) -> bool:
     """Return whether the question asks for the latest information and names no time."""
     return bool(_WANTS_LATEST.search(question)) and not _NAMES_TIME.search(question)
+
+
+async def run_searches(
+    context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
+) -> SearchResults:
+    """Search for all questions, `count` results each, and begin to read the first pages that are found.
+
+    A follow-up question has earlier sources too. A shallow one makes no search if they answer it, and a failed search does not
+    fail the run.
+    """
+    follow_up = context.follow_up
+    earlier = reusable_sources(follow_up, context.language) if follow_up else ()
+    if follow_up is None or not earlier:
+        return await _search_and_replace(context, questions, provider, count, reads)
+    reused = SearchResults((earlier_results(earlier),), (), 0, earlier)
+    if context.request.depth == "shallow" and await is_answered(follow_up, earlier, context.language):
+        return reused
+    try:
+        return await _search_and_replace(context, questions, provider, count, reads) + reused
+    except AppException as error:
+        return SearchResults((), (Degraded.of("search", error),), len(questions)) + reused
+
+
+async def _search_and_replace(
+    context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
+) -> SearchResults:
+    """Search for the questions; in a deep run, the engines' own suggestions replace those without results."""
+    found = await _search_all(context, questions, provider, count, reads)
+    empty = sum(not answer.results for answer in found.answers)
+    if context.request.depth == "shallow" or not empty:
+        return found
+    suggested = (suggestion for answer in found.answers for suggestion in answer.suggestions)
+    limit = min(empty, MAX_QUESTIONS)
+    replacements = distinct_questions(suggested, context.language, taken=questions, limit=limit, written=context.asked)
+    if not replacements:
+        return found
+    context.emit(Planned(request_id=context.request_id, questions=(*questions, *replacements)))
+    try:
+        return found + await _search_all(context, replacements, provider, count, reads)
+    except AppException as error:
+        return found + SearchResults((), (Degraded.of("search/suggested", error),), len(replacements))
+
+
+async def _search_all(
+    context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
+) -> SearchResults:
+    research = context.request
+    requests = [
+        dtos.WebSearchRequest(
+            query=question,
+            count=count,
+            sources=research.sources,
+            language=context.detected,
+            time_range=research.time_range,
+            freshness=research.freshness,
+            domains=research.domains,
+        )
+        for question in questions
+    ]
+
+    def on_answer(request: dtos.WebSearchRequest, answer: dtos.WebSearchResponse) -> None:
+        context.emit(
+            Searched(
+                request_id=context.request_id,
+                query=request.query,
+                provider=answer.provider,
+                count=len(answer.results),
+                cached=answer.cached,
+                results=tuple(map(FoundResult.of, answer.results)),
+            )
+        )
+        urls = (item.url for item in answer.results if item.source != dtos.DOCUMENTS)
+        reads.start(urls, ceil(reads.limit / len(questions)))
+
+    return await search_questions(requests, provider, context.deadline, on_answer)
 
 
 async def search_questions(
@@ -131,6 +224,39 @@ def _collect(
     if not answers:
         raise last
     return SearchResults(tuple(answers), tuple(dict.fromkeys(degraded)), searches)
+
+
+def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
+    """Return the earlier sources that match the question, best first, each at most MAX_RESULT_CHARS long."""
+    short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in follow_up.sources]
+    query = follow_up.query
+    scores = {source.index: keyword_score(query, query, source.title, source.text, language) for source in short}
+    matching = [source for source in short if scores[source.index] >= MIN_REUSED_SCORE]
+    return tuple(sorted(matching, key=lambda source: -scores[source.index])[:MAX_REUSED])
+
+
+async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: str) -> bool:
+    """Return whether sentences of the sources answer the question, as asked and as understood. Never for the latest news.
+
+    Both readings count: the topic alone fits the sources of an earlier answer on it.
+    """
+    if not sources or wants_latest(follow_up.asked) or wants_latest(follow_up.query):
+        return False
+    questions = [read_question(text, language) for text in dict.fromkeys((follow_up.asked, follow_up.query))]
+
+    def has_quotes() -> bool:
+        return all(select_quotes(question, sources).quotes for question in questions)
+
+    is_long = sum(len(source.text) for source in sources) > INLINE_CHARS
+    return await asyncio.to_thread(has_quotes) if is_long else has_quotes()
+
+
+def earlier_results(sources: Sequence[Source]) -> dtos.WebSearchResponse:
+    items = tuple(
+        dtos.WebSearchResultItem(title=source.title, url=source.url, snippet=source.text, published_date=source.published)
+        for source in sources
+    )
+    return dtos.WebSearchResponse(query="", results=items)
 
 
 def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[dtos.WebSearchResultItem]:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from modules.llm_platform.application.research.draft import Draft, SourceChecks
+from modules.llm_platform.application.research import events
+from modules.llm_platform.application.research.context import ResearchContext
+from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.application.research.early_verification import EarlyVerification
 from modules.llm_platform.application.research.read_pages import SourcesBeingRead
 from modules.llm_platform.application.research.verification import (
@@ -123,28 +125,36 @@ async def write(
 
     `on_checked` gets the verdicts of the words before a judge is asked, and its verdicts after it.
     """
-    checks = SourceChecks(request.sources, request.language, request.reading)
-    early = _early_verification(request)
-    output = Draft(checks, streamed, on_text, on_reset, early)
+    verification = request.verification
+    early: EarlyVerification | None = None
+    if verification is not None and verification.max_wait_share is not None and request.writer is not request.fallback:
+        # The reader does not wait for the judge, which is asked while the model writes.
+        early = EarlyVerification(verification, request.question, request.sources)
+    output = Draft(request.sources, request.language, streamed, on_text, on_reset, request.reading, early)
     try:
         synthesis, degraded = await _synthesize(request, output)
-        return await _checked(request, checks, early, output, synthesis, degraded, on_checked)
+        return await _check(request, early, output, synthesis, degraded, on_checked)
     finally:
         if early is not None:
             await early.aclose()
 
 
-def _early_verification(request: WritingRequest) -> EarlyVerification | None:
-    """Verify while a model writes, if the reader does not wait for the judge."""
-    verification = request.verification
-    if verification is None or verification.max_wait_share is None or request.writer is request.fallback:
-        return None
-    return EarlyVerification(verification, request.question, request.sources)
+async def write_events(context: ResearchContext, request: WritingRequest) -> WrittenAnswer:
+    """Write and check as `write`; the text and the verdicts are events of the research run."""
+    emit, request_id = context.emit, context.request_id
+    return await write(
+        request,
+        context.streamed,
+        on_text=lambda text: emit(events.Token(request_id=request_id, text=text)),
+        on_reset=lambda reason: emit(events.Reset(request_id=request_id, reason=reason)),
+        on_checked=lambda citations, pending: emit(
+            events.Verified(request_id=request_id, citations=citations, pending=pending)
+        ),
+    )
 
 
-async def _checked(
+async def _check(
     request: WritingRequest,
-    checks: SourceChecks,
     early: EarlyVerification | None,
     output: Draft,
     synthesis: Synthesis,
@@ -171,7 +181,7 @@ async def _checked(
     degraded = (*degraded, *_notes(synthesis, checked, by_model=by_model))
     verified = await _verified(request, early, text, checked, on_checked, is_fallback=is_fallback)
     spent = synthesis.spent + verified.spent
-    return WrittenAnswer(output.text, synthesis, verified.checked, (*degraded, *verified.degraded), spent, checks.sources)
+    return WrittenAnswer(output.text, synthesis, verified.checked, (*degraded, *verified.degraded), spent, output.sources)
 
 
 async def _verified(

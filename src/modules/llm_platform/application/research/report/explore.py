@@ -20,8 +20,13 @@ from modules.llm_platform.application.research.report.queries import (
 )
 from modules.llm_platform.application.research.report.rank import BATCH, RankScheduler, SearchState
 from modules.llm_platform.application.research.report.run import ReportRun
-from modules.llm_platform.application.research.reuse import earlier_results, reusable_sources
-from modules.llm_platform.application.research.search import providers_of, search_latest_first, usable_results
+from modules.llm_platform.application.research.search import (
+    earlier_results,
+    providers_of,
+    reusable_sources,
+    search_latest_first,
+    usable_results,
+)
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, ResearchPlan, Score, SearchQueries

@@ -26,7 +26,7 @@ from modules.llm_platform.application.research.writing import (
     StoredTextWriter,
     WritingRequest,
     WrittenAnswer,
-    write,
+    write_events,
 )
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
@@ -133,15 +133,8 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
         sources=[(source.title, source.url, source.text) for source in sources],
     )
     stored = await run.checkpoints.get("answers", key, KeptSynthesis)
-    answer = await write(
-        _writing_request(run, explored, sources, StoredTextWriter(stored.synthesis) if stored else writer, max_tokens),
-        run.context.streamed,
-        on_text=lambda text: run.emit(events.Token(request_id=run.request_id, text=text)),
-        on_reset=lambda reason: run.emit(events.Reset(request_id=run.request_id, reason=reason)),
-        on_checked=lambda citations, pending: run.emit(
-            events.Verified(request_id=run.request_id, citations=citations, pending=pending)
-        ),
-    )
+    text_writer = StoredTextWriter(stored.synthesis) if stored else writer
+    answer = await write_events(run.context, _writing_request(run, explored, sources, text_writer, max_tokens))
     # An extractive text costs nothing to make again, and a text that was cut off is none to keep.
     is_whole = answer.synthesis.finish_reason not in UNFINISHED
     if run.tools.llms and not stored and is_whole and _is_by_expected_writer(run, answer):
@@ -219,9 +212,7 @@ def _finish(
         answer = replace(answer, text=answer.text + more)
     response = build_response(
         ResearchResult(
-            request=run.request,
-            request_id=run.request_id,
-            language=run.language,
+            context=run.context,
             planned=Plan(explored.questions, degraded=tuple(run.degraded)),
             gathered=SearchResults(explored.answers, (), explored.searches),
             sources=report_sources.sources,
@@ -229,10 +220,8 @@ def _finish(
             written=answer,
             spent=run.budget.spent,
             reads=ReadCounts(**run.reads),
-            asked=run.context.asked,
         ),
         fallback=run.tools.fallback.name,
-        latency_s=asyncio.get_running_loop().time() - run.context.began,
     )
     cut_tokens = (
         response.metadata.truncated_tokens
