@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
 from modules.llm_platform.infrastructure.stores.database.postgres import Database, DatabaseError
+from modules.llm_platform.infrastructure.stores.database.postgres_operations import execute
 from modules.llm_platform.infrastructure.stores.failed_requests.sql import SqlFailedRequestStore
-from modules.llm_platform.infrastructure.stores.research_jobs.postgres import execute
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.stores.database.postgres import Connection
