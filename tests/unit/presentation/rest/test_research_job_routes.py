@@ -15,7 +15,8 @@ from tests.unit.presentation.rest.test_research_routes import events_of
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.presentation.rest import research_job_routes
 from modules.llm_platform.presentation.rest.http.access import ANONYMOUS
-from modules.llm_platform.presentation.rest.http.responses import CALLER, SERVER, ServerState
+from modules.llm_platform.presentation.rest.http.request_scope import CALLER, SERVER
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from modules.llm_platform.presentation.rest.research_job_routes import MAX_STREAMS
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 

@@ -25,7 +25,7 @@ from modules.llm_platform.presentation.rest.http.openapi import openapi_document
 from modules.llm_platform.presentation.rest.http.opening import OpenAtFirstRequest
 from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses, LocalPrograms
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
-from modules.llm_platform.presentation.rest.http.responses import ServerState
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signals, uvicorn_server
 from modules.llm_platform.presentation.rest.mcp_routes import McpEndpoint, mcp_route
 from shared.config import Settings

@@ -22,15 +22,11 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
-from modules.llm_platform.presentation.rest.http.responses import (
-    excluded_fields,
-    json_response,
-    request_id,
-    run_until_disconnect,
-    services,
-)
+from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from modules.llm_platform.presentation.rest.http.responses import excluded_fields, json_response
 
 router = APIRouter(tags=["chat"])
 

@@ -6,7 +6,8 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.telemetry.metrics import HTTP_IN_PROGRESS
 from modules.llm_platform.presentation.rest.http.problems import NoMetricsError, NotServingError, problem_responses
-from modules.llm_platform.presentation.rest.http.responses import json_response, server_state, services
+from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
+from modules.llm_platform.presentation.rest.http.responses import json_response
 
 router = APIRouter(tags=["health"])
 PROBE_RESPONSES = problem_responses(is_probe=True)

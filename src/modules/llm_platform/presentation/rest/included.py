@@ -24,7 +24,7 @@ from modules.llm_platform.presentation.rest.http.body import field_errors
 from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
 from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
-from modules.llm_platform.presentation.rest.http.responses import ServerState
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.config import Settings
 
 ROUTERS = (

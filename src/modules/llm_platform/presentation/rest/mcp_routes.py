@@ -27,7 +27,8 @@ from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, parse_object, receive_body, require_json
 from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
-from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
+from modules.llm_platform.presentation.rest.http.request_scope import ANSWER, CALLER, ERROR
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 

@@ -10,7 +10,8 @@ from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, De
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, MAX_FILES_BYTES
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, SourceKind
 from modules.llm_platform.presentation.rest.http.problems import problem_responses
-from modules.llm_platform.presentation.rest.http.responses import json_response, services
+from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.responses import json_response
 
 router = APIRouter(prefix="/research/options", tags=["research"])
 

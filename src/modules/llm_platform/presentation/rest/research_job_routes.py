@@ -19,13 +19,8 @@ from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEv
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.openapi import event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
-from modules.llm_platform.presentation.rest.http.responses import (
-    caller_id,
-    know_questions,
-    server_state,
-    services,
-    stored_response,
-)
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state, services
+from modules.llm_platform.presentation.rest.http.responses import know_questions, stored_response
 from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 
@@ -105,9 +100,10 @@ async def research_events(request: Request, research_id: ResearchId) -> Response
     # The number of Last-Event-ID; 0 without a valid one, as if nothing had been received.
     sent = request.scope[HEADERS].get(LAST_EVENT_ID, b"").strip()
     after = int(sent) if sent.isdigit() and len(sent) <= MAX_EVENT_DIGITS else 0
-    know_questions(request, await services(request).research_jobs.get(research_id, owner=caller_id(request)))
+    jobs, owner = services(request).research_jobs, caller_id(request)
+    know_questions(request, await jobs.get(research_id, owner=owner))
     events = follow(request, research_id, after)
-    if not await services(request).research_jobs.has_events(research_id, owner=caller_id(request), after=after):
+    if not await jobs.has_events(research_id, owner=owner, after=after):
         return Response(status_code=204)  # tells EventSource not to connect again
     return EventStream(events)
 

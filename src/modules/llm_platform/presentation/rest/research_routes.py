@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.research.events import EVENT_TYPES, Done, ResearchEvent, Token
-from modules.llm_platform.application.services.research_job_service import NOT_STORED
+from modules.llm_platform.application.services.research_job_service import NOT_STORED, ResearchJobService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -27,9 +27,10 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS, join_context, split_message
-from modules.llm_platform.presentation.rest.http import responses, sse
+from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, BodyLimit, declared_length, read_body
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import (
     BODY_STATUSES,
@@ -38,6 +39,9 @@ from modules.llm_platform.presentation.rest.http.problems import (
     NotFoundError,
     problem_responses,
 )
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, server_state, services
+from modules.llm_platform.presentation.rest.http.responses import json_response
+from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.research_job_routes import submit
 
 router = APIRouter(prefix="/research", tags=["research"])
@@ -158,33 +162,35 @@ async def research(request: Request) -> Response:
     body = await _read(request)
     if body.background:
         return await submit(request, body, body.webhook, body.thread_id)
+    record = partial(_record, services(request).research_jobs, caller_id(request), body) if body.store else None
     if sse.accepts_event_stream(request, body.stream):
-        return await sse.stream_research(request, body, record=partial(_record, request, body) if body.store else None)
+        return await sse.stream_research(request, body, record=record)
     events: list[ResearchEvent] = []
-    response = await responses.run_research(request, body, events.append, is_stored=body.store)
-    if body.store:
-        done = Done(request_id=responses.request_id(request), response=response)
-        if not_stored := await _record(request, body, [*events, done]):
+    response = await run_research(request, body, events.append, is_stored=body.store)
+    if record is not None:
+        done = Done(request_id=request_id(request), response=response)
+        if not_stored := await record([*events, done]):
             response = response.with_degraded(not_stored)
-    return responses.json_response(response)
+    return json_response(response)
 
 
 async def _read(request: Request) -> ResearchApiRequest:
     """Return the body. A large one has files: few such bodies are received at once."""
     if declared_length(request.scope[HEADERS]) <= MAX_BODY_BYTES:
         return await read_body(request, ResearchApiRequest)
-    async with responses.server_state(request).uploads.slot():
+    async with server_state(request).uploads.slot():
         body = await read_body(request, ResearchApiRequest, limit=WITH_FILES)
     if not body.files:
         raise BodyTooLargeError
     return body
 
 
-async def _record(request: Request, body: ResearchApiRequest, events: Sequence[ResearchEvent]) -> Degraded | None:
+async def _record(
+    jobs: ResearchJobService, owner: str, body: ResearchApiRequest, events: Sequence[ResearchEvent]
+) -> Degraded | None:
     """Store a foreground run; its text is in the last event. Return the entry for an answer that could not be stored."""
     stored = [event for event in events if not isinstance(event, Token)]
-    jobs = responses.services(request).research_jobs
-    is_stored = await jobs.record(body, stored, owner=responses.caller_id(request), thread_id=body.thread_id)
+    is_stored = await jobs.record(body, stored, owner=owner, thread_id=body.thread_id)
     return None if is_stored or not jobs.is_storing else NOT_STORED
 
 
@@ -197,9 +203,9 @@ async def _record(request: Request, body: ResearchApiRequest, events: Sequence[R
 )
 async def plan(request: Request) -> Response:
     body = await read_body(request, PlanApiRequest)
-    async with responses.CancelOnDisconnect(request.receive), responses.server_state(request).researches.slot():
-        response = await responses.services(request).research.plan(body, owner=responses.caller_id(request))
-    return responses.json_response(response)
+    async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
+        response = await services(request).research.plan(body, owner=caller_id(request))
+    return json_response(response)
 
 
 @router.get(
@@ -213,9 +219,7 @@ async def source(
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
     index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
 ) -> Response:
-    return responses.json_response(
-        await responses.services(request).research.source(research_id, index, owner=responses.caller_id(request))
-    )
+    return json_response(await services(request).research.source(research_id, index, owner=caller_id(request)))
 
 
 @router.get(
@@ -229,8 +233,8 @@ async def source_icon(
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
     index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
 ) -> Response:
-    platform = responses.services(request)
-    source = await platform.research.source(research_id, index, owner=responses.caller_id(request))
+    platform = services(request)
+    source = await platform.research.source(research_id, index, owner=caller_id(request))
     icon = await platform.icons.read(source.url) if platform.icons else None
     if icon is None:
         raise NotFoundError

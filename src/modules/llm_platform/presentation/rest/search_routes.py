@@ -9,10 +9,12 @@ from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest import searxng_shape
-from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
+from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
+from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.responses import excluded_fields, json_response, raw_json_response
 
 router = APIRouter(tags=["search"])
 
@@ -40,8 +42,8 @@ class WebSearchApiResponse(dtos.WebSearchResponse, frozen=True):
 
 
 HIDDEN_FIELDS: dict[str, Any] = {
-    **responses.excluded_fields(WebSearchApiResponse),
-    "results": {"__all__": responses.excluded_fields(WebSearchApiResult)},
+    **excluded_fields(WebSearchApiResponse),
+    "results": {"__all__": excluded_fields(WebSearchApiResult)},
 }
 
 PASS_THROUGH = query_of(
@@ -77,12 +79,12 @@ PASS_THROUGH = query_of(
 async def web_search(request: Request) -> Response:
     body = await read_body(request, WebSearchApiRequest)
     response = await search_web(request, body)
-    return responses.json_response(response, exclude=HIDDEN_FIELDS)
+    return json_response(response, exclude=HIDDEN_FIELDS)
 
 
 async def search_web(request: Request, search: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
     """Return the results. The search stops if the client disconnects."""
-    return await responses.run_until_disconnect(request, responses.services(request).web_search.search(search))
+    return await run_until_disconnect(request, services(request).web_search.search(search))
 
 
 @router.get(
@@ -113,4 +115,4 @@ async def search_by_body(request: Request) -> Response:
 
 async def search_passed_through(request: Request, search: searxng_shape.SearchApiRequest) -> Response:
     """Return the answer in the format of SearXNG."""
-    return responses.raw_json_response(searxng_shape.to_searxng(await search_web(request, search)))
+    return raw_json_response(searxng_shape.to_searxng(await search_web(request, search)))

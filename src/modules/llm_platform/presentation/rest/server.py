@@ -13,7 +13,7 @@ from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.presentation.garbage_collection import tune_gc
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.http.connection import HttpConnection
-from modules.llm_platform.presentation.rest.http.responses import ServerState
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.config import Settings, SettingsError
 
 CANCELLATION_GRACE_S = 1  # time after the drain for cancelled requests to end

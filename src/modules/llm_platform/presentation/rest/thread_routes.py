@@ -8,7 +8,8 @@ from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import body_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, problem_responses
-from modules.llm_platform.presentation.rest.http.responses import caller_id, services, stored_response
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
+from modules.llm_platform.presentation.rest.http.responses import stored_response
 
 router = APIRouter(prefix="/research/threads", tags=["research"])
 

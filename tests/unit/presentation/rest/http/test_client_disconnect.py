@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.support.turns import run_ready_tasks
 
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.problems import ClientDisconnectedError
-from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S
 
 

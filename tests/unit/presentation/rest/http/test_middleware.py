@@ -25,7 +25,7 @@ from modules.llm_platform.presentation.rest.http.middleware import GuardMiddlewa
 from modules.llm_platform.presentation.rest.http.problems import DEFAULT_RETRY_AFTER_S
 from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
-from modules.llm_platform.presentation.rest.http.responses import ServerState
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.config import Settings
 from shared.exceptions import AppException
 from shared.logging import bound_request_id

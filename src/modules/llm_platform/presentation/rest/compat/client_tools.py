@@ -12,7 +12,7 @@ from fastapi import Request
 
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.responses import services
+from modules.llm_platform.presentation.rest.http.request_scope import services
 
 MAX_NAME_CHARS: Final = 200
 REQUIRED: Final = ("required", "any")  # OpenAI's word and Anthropic's

@@ -32,8 +32,9 @@ from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_unsigned_site, split_sites
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.openapi import body_of, data_stream_response
-from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, services
+from modules.llm_platform.presentation.rest.http.request_scope import services
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException

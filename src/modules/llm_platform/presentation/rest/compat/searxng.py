@@ -19,7 +19,7 @@ from modules.llm_platform.presentation.rest.http.access import IS_LIMITED, Heade
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
-from modules.llm_platform.presentation.rest.http.responses import services
+from modules.llm_platform.presentation.rest.http.request_scope import services
 from modules.llm_platform.presentation.rest.search_routes import PASS_THROUGH, search_by_body, search_passed_through
 from modules.llm_platform.presentation.rest.searxng_shape import (
     SOURCE_OF_CATEGORY,

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, check_output_schema
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.responses import services
+from modules.llm_platform.presentation.rest.http.request_scope import services
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # the format json_object allows it
 SCHEMA_NAME: Final = "answer"

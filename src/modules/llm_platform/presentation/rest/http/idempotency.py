@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.kept_answers import IDEMPOTENCY_KEY
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.responses import caller_id, server_state
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state
 
 MAX_KEY_CHARS: Final = 255
 BAD_KEY: Final = f"must have 1 to {MAX_KEY_CHARS} visible ASCII characters"

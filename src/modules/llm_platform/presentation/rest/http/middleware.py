@@ -23,7 +23,8 @@ from modules.llm_platform.domain.telemetry.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.presentation.rest.http import access as http_access
 from modules.llm_platform.presentation.rest.http import problems, rate_limits
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
-from modules.llm_platform.presentation.rest.http.responses import CALLER, ERROR, KNOW, SERVER, ServerState
+from modules.llm_platform.presentation.rest.http.request_scope import CALLER, ERROR, KNOW, SERVER
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 

@@ -10,7 +10,7 @@ from contextvars import Context
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from modules.llm_platform.presentation.rest.http.responses import ServerState
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,8 @@ from modules.llm_platform.domain.telemetry.metrics import (
 from modules.llm_platform.domain.telemetry.spans import METHOD, REQUEST_ID, REQUEST_SPAN, ROUTE, STATUS
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import route_path
-from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
+from modules.llm_platform.presentation.rest.http.request_scope import ANSWER, CALLER, ERROR
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,18 @@ from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
-from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.middleware import STREAM_ERROR_HANDLER
 from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, problem_object
+from modules.llm_platform.presentation.rest.http.request_scope import (
+    ANSWER,
+    ERROR,
+    caller_id,
+    request_id,
+    server_state,
+    services,
+)
 from shared.exceptions import AppException
 
 MEDIA_TYPE = "text/event-stream"
@@ -152,7 +160,7 @@ class EventStream(Response):
     ) -> Self:
         """Wait for the first event, so that an error before it is an ordinary HTTP error."""
         encoder = encoder or NumberedEvents()
-        async with responses.CancelOnDisconnect(request.receive):
+        async with CancelOnDisconnect(request.receive):
             return cls(events, encoder.encode, encoder.encode(await anext(events)), encoder.fail)
 
     @classmethod
@@ -168,7 +176,7 @@ class EventStream(Response):
         """
         driven = DrivenEvents(events)
         try:
-            async with responses.CancelOnDisconnect(request.receive):
+            async with CancelOnDisconnect(request.receive):
                 first = await driven.first(FIRST_EVENT_S)
         except BaseException:
             await driven.aclose()
@@ -183,13 +191,13 @@ class EventStream(Response):
         async with aclosing(self._events):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             scope[STREAM_ERROR_HANDLER] = fail
-            async with responses.CancelOnDisconnect(receive), _heartbeat(send):
+            async with CancelOnDisconnect(receive), _heartbeat(send):
                 await _send_part(send, self._head)
                 async for event in self._events:
                     if isinstance(event, Failed):
-                        scope[responses.ERROR] = event.problem.get("code")
+                        scope[ERROR] = event.problem.get("code")
                     elif event.type == "done":
-                        scope[responses.ANSWER] = getattr(event, "response", None)
+                        scope[ANSWER] = getattr(event, "response", None)
                     await _send_part(send, self._encode(event))
         await _send_part(send, b"", is_last=True)
 
@@ -205,15 +213,15 @@ async def stream_research(
     `record` gets all events of a run that has an answer, before the last one is sent: a client may fetch it at once. What it
     returns is sent in the `degraded` of the answer.
     """
-    events = responses.services(request).research.stream(
+    events = services(request).research.stream(
         question,
-        request_id=responses.request_id(request),
-        owner=responses.caller_id(request),
+        request_id=request_id(request),
+        owner=caller_id(request),
         is_stored=record is not None,
     )
     if record is not None:
         events = _recorded(events, record)
-    state = responses.server_state(request)
+    state = server_state(request)
     if question.files:
         events = state.runs_over_files.admitted(events)
     return await EventStream.start(request, state.researches.admitted(events), encoder)

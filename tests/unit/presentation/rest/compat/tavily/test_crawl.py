@@ -20,7 +20,7 @@ from modules.llm_platform.domain.exceptions import (
     PageTimeoutError,
 )
 from modules.llm_platform.presentation.rest.compat.tavily import crawl
-from modules.llm_platform.presentation.rest.http import responses
+from modules.llm_platform.presentation.rest.http import server_state
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
 CRAWL, MAP = "/tavily/crawl", "/tavily/map"
@@ -140,7 +140,7 @@ async def test_client_that_leaves_ends_the_crawl() -> None:
 
 async def test_crawls_at_once_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crawl may hold many pages: the others wait for a slot, then get 503."""
-    monkeypatch.setattr(responses, "MAX_CRAWLS", 1)
+    monkeypatch.setattr(server_state, "MAX_CRAWLS", 1)
     services = FakeServices()
     gate = asyncio.Event()
     services.site = FakeSiteReader({ROOT: []}, {ROOT: gate})

@@ -32,9 +32,11 @@ from modules.llm_platform.presentation.rest.compat.anthropic.stream import (
     research_end,
 )
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
-from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
+from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.idempotency import answered_once
+from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
 
@@ -70,8 +72,8 @@ class AnthropicTokens(BaseModel):
 )
 async def create_message(request: Request) -> Response:
     body = await read_body(request, AnthropicMessagesRequest, limit=CONVERSATION)
-    head = MessageHead(responses.request_id(request), body.model)
-    answering = models.find(responses.services(request), body.model)
+    head = MessageHead(request_id(request), body.model)
+    answering = models.find(services(request), body.model)
     if isinstance(answering, ConfiguredModel):
         return await answered_once(request, body, partial(_chat, request, body, head, answering))
     return await answered_once(request, body, partial(_research, request, body, head, body.depth_within(answering)))
@@ -88,7 +90,7 @@ async def create_message(request: Request) -> Response:
 )
 async def count_message_tokens(request: Request) -> Response:
     body = await read_body(request, AnthropicTokensRequest, limit=CONVERSATION)
-    answering = models.find(responses.services(request), body.model)
+    answering = models.find(services(request), body.model)
     if isinstance(answering, ConfiguredModel):
         return dialect.json_answer({"input_tokens": prompt_tokens(llm_request(answering, body))}, body)
     return dialect.json_answer({"input_tokens": sum(count_tokens(turn.text) for turn in body.conversation)}, body, "tools")
@@ -109,7 +111,7 @@ async def _research(request: Request, body: AnthropicMessagesRequest, head: Mess
     def note(event: ResearchEvent) -> None:
         content.extend(blocks.of(event))
 
-    answer = await responses.run_research(request, question, note)
+    answer = await run_research(request, question, note)
     content.extend(blocks.text(answer))
     return dialect.json_answer(head.message(content, research_end(answer, blocks.tool)), body, *ignored)
 
@@ -134,14 +136,14 @@ async def _chat(
     request: Request, body: AnthropicMessagesRequest, head: MessageHead, model: ConfiguredModel
 ) -> Response:
     prompt = llm_request(model, body)
-    llm = responses.services(request).llm
+    llm = services(request).llm
     shows_thinking = body.shows_thinking
     ignored = tuple(body.ignored_by_llm)
     if body.stream:
         events = chat_events(llm, prompt, head.request_id)
         stream = await EventStream.start_soon(request, events, ChatStream(head, shows_thinking=shows_thinking))
         return dialect.report_ignored(stream, body, *ignored)
-    answer = await responses.run_until_disconnect(request, llm.generate(prompt))
+    answer = await run_until_disconnect(request, llm.generate(prompt))
     content = list(model_blocks(answer, head.request_id, shows_thinking=shows_thinking))
     return dialect.json_answer(head.message(content, llm_end(answer)), body, *ignored)
 

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
 from modules.llm_platform.presentation.rest.compat.openai.models import DEPTHS, RELEASED, ModelNotFoundError, llm_name
-from modules.llm_platform.presentation.rest.http.responses import services
+from modules.llm_platform.presentation.rest.http.request_scope import services
 
 router = APIRouter(prefix="/anthropic/v1", tags=["compatible"])  # all routes of the dialect
 

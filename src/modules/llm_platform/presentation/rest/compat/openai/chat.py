@@ -37,15 +37,11 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import Opena
 from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect, run_until_disconnect
 from modules.llm_platform.presentation.rest.http.idempotency import answered_once
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, NotFoundError
-from modules.llm_platform.presentation.rest.http.responses import (
-    CancelOnDisconnect,
-    request_id,
-    run_research,
-    run_until_disconnect,
-    services,
-)
+from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, EventStream, stream_research
 from shared.exceptions import AppException
 

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError
 from modules.llm_platform.presentation.rest.compat.chat_completions import CompletionMessage
 from modules.llm_platform.presentation.rest.compat.responses import inputs
 from modules.llm_platform.presentation.rest.compat.responses.writer import MESSAGE_ID
-from modules.llm_platform.presentation.rest.http.responses import caller_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
 
 STEPS: Final = ("ws_", "rs_")  # ids of searches and of reasoning: the message says what they found
 

@@ -18,8 +18,9 @@ from modules.llm_platform.presentation.rest.compat.openai.response_writer import
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import ResponseEncoder
 from modules.llm_platform.presentation.rest.compat.structured import for_chat, is_schema
-from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.body import validate
+from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, services
 from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 REFUSED: Final = {
@@ -35,7 +36,7 @@ async def respond(request: Request, body: OpenaiResponsesRequest) -> Response:
     """Answer with the language model that the request names. Its turns are kept for an hour, for `previous_response_id`."""
     chat_completions.refuse_fields(body, REFUSED)
     model = find_llm(request, body.model)
-    llm, owner = responses.services(request).llm, responses.caller_id(request)
+    llm, owner = services(request).llm, caller_id(request)
     before = await llm.kept_turns(owner, body.previous_response_id) if body.previous_response_id else ()
     prompt = _prompt(model, body, before)
     envelope = runs.envelope_of(request, body.model, background=False, store=False, echo=body.echo)
@@ -46,12 +47,12 @@ async def respond(request: Request, body: OpenaiResponsesRequest) -> Response:
             said = ChatMessage(role="assistant", content=answer.content, tool_calls=answer.tool_calls)
             await llm.keep_turns(owner, writer.id, (*turns, said))
 
-    writer = OpenaiResponseWriter(responses.request_id(request), envelope)
+    writer = OpenaiResponseWriter(request_id(request), envelope)
     ignored = (*(name for name in IGNORED if getattr(body, name)), *(FIELDS.get(name, name) for name in model.ignored_fields))
     if body.stream:
         events = _kept(chat_events(llm, prompt, writer.id), keep)
         return dialect.report_ignored(await EventStream.start_soon(request, events, ResponseEncoder(writer)), body, *ignored)
-    answer = await responses.run_until_disconnect(request, llm.generate(prompt))
+    answer = await run_until_disconnect(request, llm.generate(prompt))
     await keep(answer)
     return dialect.json_answer(writer.of_llm(answer), body, *ignored)
 

@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.rest.compat.perplexity.chat import Perple
 from modules.llm_platform.presentation.rest.compat.perplexity.models import router
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.responses import caller_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
 
 API: Final = "perplexity/async"  # name of the API in stored runs
 MAX_KEY_CHARS: Final = 255

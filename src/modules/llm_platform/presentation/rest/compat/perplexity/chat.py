@@ -20,7 +20,8 @@ from modules.llm_platform.presentation.rest.compat import chat_completions, clie
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, router
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.responses import request_id, run_research, services
+from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import stream_research
 from shared.exceptions import AppException
 

@@ -22,8 +22,9 @@ from modules.llm_platform.presentation.rest.compat.responses.writer import (
     ResponseWriter,
 )
 from modules.llm_platform.presentation.rest.compat.structured import json_text
-from modules.llm_platform.presentation.rest.http import responses
 from modules.llm_platform.presentation.rest.http.problems import BadRequestError
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, services
+from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import HEARTBEAT, EventStream, stream_research
 from modules.llm_platform.presentation.rest.research_job_routes import check_streams, follow
 
@@ -66,7 +67,7 @@ def envelope_of(request: Request, model: str, *, background: bool | None, store:
     """Return the envelope. `store` is true unless the client or the settings say otherwise. Raises InvalidRequestError."""
     if background and store is False:
         raise chat_completions.refused("store", NOT_STORED)
-    is_stored = store is not False and responses.services(request).research_jobs.is_storing
+    is_stored = store is not False and services(request).research_jobs.is_storing
     return Envelope(
         model=model, created_at=int(time.time()), background=bool(background), store=is_stored or bool(background), **fields
     )
@@ -78,10 +79,10 @@ async def respond(request: Request, run: ResponseRun) -> Object:
         writer = await _submit(request, run)
         return writer.response("queued")
     events: list[research_events.ResearchEvent] = []
-    answer = await responses.run_research(request, run.question, events.append)
+    answer = await run_research(request, run.question, events.append)
     if run.envelope.is_json:
         json_text(answer)  # raises OutputError before the run is stored as a good one
-    writer = run.api.writer(responses.request_id(request), run.envelope)
+    writer = run.api.writer(request_id(request), run.envelope)
     events.append(research_events.Done(request_id=writer.id, response=answer))
     await _record(request, run, writer, events)
     return writer.whole(events)
@@ -92,7 +93,7 @@ async def stream(request: Request, run: ResponseRun) -> Response:
     if run.envelope.background:
         check_streams(request)  # what is refused is not queued, and costs nothing
         return _follow(request, await _submit(request, run), NOTHING_SENT)
-    writer = run.api.writer(responses.request_id(request), run.envelope)
+    writer = run.api.writer(request_id(request), run.envelope)
     record = partial(_record, request, run, writer)
     return await stream_research(request, run.question, ResponseEncoder(writer), record)
 
@@ -104,7 +105,7 @@ async def find(request: Request, api: ResponsesApi, response_id: str) -> Researc
 
 async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail:
     """Return a run of the caller that this API submitted. Raises ResearchNotFoundError."""
-    job = await responses.services(request).research_jobs.get(job_id, owner=responses.caller_id(request))
+    job = await services(request).research_jobs.get(job_id, owner=caller_id(request))
     if job.api != api:
         raise ResearchNotFoundError
     return job
@@ -112,7 +113,7 @@ async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail
 
 async def stored_events(request: Request, job_id: str) -> list[research_events.ResearchEvent]:
     """Return the events of a run of the caller that are stored now. Raises ResearchNotFoundError."""
-    stored = await responses.services(request).research_jobs.stored_events(job_id, owner=responses.caller_id(request))
+    stored = await services(request).research_jobs.stored_events(job_id, owner=caller_id(request))
     return [event for row in stored if (event := research_events.parse_event(row.data))]
 
 
@@ -145,13 +146,13 @@ async def cancel(request: Request, api: ResponsesApi, response_id: str) -> Resea
     job = await find(request, api, response_id)
     if job.status not in ("queued", "running"):
         raise BadRequestError(f"The response is {current_status(job)}: only a background response that runs can be cancelled.")
-    return await responses.services(request).research_jobs.cancel(response_id, owner=responses.caller_id(request))
+    return await services(request).research_jobs.cancel(response_id, owner=caller_id(request))
 
 
 async def delete(request: Request, api: ResponsesApi, response_id: str) -> None:
     """Remove a stored response. Raises ResearchNotFoundError."""
     await find(request, api, response_id)
-    await responses.services(request).research_jobs.delete(response_id, owner=responses.caller_id(request))
+    await services(request).research_jobs.delete(response_id, owner=caller_id(request))
 
 
 def current_status(job: ResearchJobDetail) -> str:
@@ -161,9 +162,9 @@ def current_status(job: ResearchJobDetail) -> str:
 
 async def _submit(request: Request, run: ResponseRun) -> ResponseWriter:
     try:
-        job = await responses.services(request).research_jobs.submit(
+        job = await services(request).research_jobs.submit(
             run.question,
-            owner=responses.caller_id(request),
+            owner=caller_id(request),
             api=run.api.name,
             client_request=run.envelope.model_dump(mode="json"),
         )
@@ -180,10 +181,10 @@ async def _record(
     if not run.envelope.store:
         return
     stored = [event for event in events if isinstance(event, STORED_EVENTS)]
-    is_stored = await responses.services(request).research_jobs.record(
+    is_stored = await services(request).research_jobs.record(
         run.question,
         stored,
-        owner=responses.caller_id(request),
+        owner=caller_id(request),
         api=run.api.name,
         client_request=run.envelope.model_dump(mode="json"),
     )
@@ -223,6 +224,6 @@ async def _until_ended(
         async for event in events:
             if event.type == DONE:
                 with suppress(ResearchNotFoundError):  # it was removed meanwhile
-                    owner = responses.caller_id(request)
-                    writer.ended_at = _ended_at(await responses.services(request).research_jobs.get(writer.id, owner=owner))
+                    owner = caller_id(request)
+                    writer.ended_at = _ended_at(await services(request).research_jobs.get(writer.id, owner=owner))
             yield event

@@ -19,7 +19,7 @@ from modules.llm_platform.presentation.rest.compat.tavily import crawl, research
 from modules.llm_platform.presentation.rest.compat.tavily.shared import ENDPOINTS, router
 from modules.llm_platform.presentation.rest.http.access import Headers
 from modules.llm_platform.presentation.rest.http.body import receive_body_with_key
-from modules.llm_platform.presentation.rest.http.responses import caller_id, server_state
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state
 from shared.exceptions import AppException
 
 PLAN: Final = "llm-platform"

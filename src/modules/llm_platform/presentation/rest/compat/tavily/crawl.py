@@ -18,8 +18,9 @@ from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, footer, router
 from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, server_state, services
+from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
 
 ANSWER_SHARE: Final = 0.9  # share of `timeout`, after which the client no longer waits
 EXCERPT_SHARE: Final = 0.95  # share of `timeout`, after which no page is ranked

@@ -31,7 +31,7 @@ from modules.llm_platform.presentation.rest.compat import chat_completions, dial
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyDomains, count_call, router
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.problems import problem_object
-from modules.llm_platform.presentation.rest.http.responses import caller_id, request_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, services
 from modules.llm_platform.presentation.rest.http.sse import stream_research
 from shared.exceptions import AppException
 

@@ -25,7 +25,7 @@ from modules.llm_platform.presentation.rest.compat.tavily.shared import (
 )
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
-from modules.llm_platform.presentation.rest.http.responses import run_research
+from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.http.responses import caller_id, request_id, server_state
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, server_state
 
 router = APIRouter(prefix="/tavily", tags=["compatible"])
 

@@ -1,0 +1,38 @@
+"""A research run whose whole answer is the response."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+from fastapi import Request
+
+from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.request_scope import (
+    ANSWER,
+    caller_id,
+    request_id,
+    server_state,
+    services,
+)
+
+
+async def run_research(
+    request: Request,
+    question: ResearchRequest,
+    on_event: Callable[[ResearchEvent], None] | None = None,
+    *,
+    is_stored: bool = False,
+) -> ResearchResponse:
+    """Return the answer. The research occupies a slot and stops if the client disconnects.
+
+    `on_event` receives the events before the last. `is_stored`: the answer will be stored.
+    """
+    state = server_state(request)
+    over_files = state.runs_over_files.slot() if question.files else nullcontext()
+    async with CancelOnDisconnect(request.receive), over_files, state.researches.slot():
+        response = await services(request).research.research(
+            question, request_id=request_id(request), owner=caller_id(request), on_event=on_event, is_stored=is_stored
+        )
+    request.scope[ANSWER] = response
+    return response
