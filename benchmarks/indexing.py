@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.common import median
 
 from modules.llm_platform.application.rag.indexing import IndexingService
-from modules.llm_platform.application.rag.intake import BATCH_PASSAGES, chunk_document
+from modules.llm_platform.application.rag.intake import BATCH_PASSAGES
+from modules.llm_platform.application.rag.passages import chunk_document
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore

@@ -29,7 +29,7 @@ PROGRAM = """
 import asyncio, sys, types
 from contextlib import asynccontextmanager
 from pathlib import Path
-from modules.llm_platform.application.rag import intake
+from modules.llm_platform.application.rag import embedded_batches, intake
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
@@ -37,7 +37,7 @@ from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
 from tests.fakes.embedder import HashEmbedder
 
-intake.BATCH_PASSAGES, intake.MEAN_PASSAGES = 4, 1
+intake.BATCH_PASSAGES, embedded_batches.MEAN_PASSAGES = 4, 1
 folder, pause, *arguments = sys.argv[1:]
 
 class Slow(HashEmbedder):

@@ -1,10 +1,10 @@
-"""application/rag/intake.py"""
+"""application/rag/checkpoints.py"""
 
 from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.application.rag.intake import CHECKPOINT_COST_FACTOR, Checkpoints
+from modules.llm_platform.application.rag.checkpoints import CHECKPOINT_COST_FACTOR, Checkpoints
 
 
 class World:

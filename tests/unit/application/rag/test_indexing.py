@@ -15,8 +15,9 @@ import pytest
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.vector_store import MemoryVectorStore
 
-from modules.llm_platform.application.rag import intake
+from modules.llm_platform.application.rag import embedded_batches, intake
 from modules.llm_platform.application.rag.indexing import UPGRADED, IndexingService
+from modules.llm_platform.application.rag.intake import EMPTIED, NO_TEXT
 from modules.llm_platform.domain.dtos.indexing_dtos import (
     ORIGIN_FIELD,
     DocumentText,
@@ -162,8 +163,8 @@ class TestWhatIsDone:
         report = await index(shelf, store)
         assert counts(report) == (0, 1, 2, 1, 0)
         assert [(problem.where, problem.reason) for problem in report.problems] == [
-            ("d.md", intake.NO_TEXT),
-            ("b.md", intake.EMPTIED),
+            ("d.md", NO_TEXT),
+            ("b.md", EMPTIED),
         ]
         assert await store.search("documents", "ball", None, {}, 5) == []
         assert counts(await index(shelf, store)) == (0, 0, 3, 1, 0)
@@ -173,7 +174,7 @@ class TestWhatIsDone:
     ) -> None:
         """What an older version has indexed is not left as it was."""
         await index(shelf, store)
-        monkeypatch.setattr("modules.llm_platform.application.rag.intake.FORM", "2")
+        monkeypatch.setattr("modules.llm_platform.application.rag.passages.FORM", "2")
         report = await index(shelf, store)
         assert counts(report) == (0, 3, 0, 0, 0)
         assert [problem.reason for problem in report.problems] == [UPGRADED.format(3)]
@@ -197,7 +198,7 @@ class TestWhatIsDone:
         """However many documents, no more are embedded at once than a batch holds."""
         monkeypatch.setattr(intake, "BATCH_PASSAGES", 4)
         monkeypatch.setattr(intake, "WALK_BATCH_DOCUMENTS", 10)
-        monkeypatch.setattr(intake, "MEAN_PASSAGES", 20)
+        monkeypatch.setattr(embedded_batches, "MEAN_PASSAGES", 20)
         embedder = HashEmbedder()
         report = await index(Shelf(**{f"d{n}": f"text {n}" for n in range(95)}), store, embedder=embedder)
         assert report.added == 95
@@ -337,7 +338,7 @@ class TestInterruptions:
     @pytest.fixture(autouse=True)
     def _small_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(intake, "BATCH_PASSAGES", 1)
-        monkeypatch.setattr(intake, "MEAN_PASSAGES", 1)
+        monkeypatch.setattr(embedded_batches, "MEAN_PASSAGES", 1)
 
     async def test_stored_documents_survive_an_error(self, shelf: Shelf) -> None:
         """And finished; the next run does only the rest."""

@@ -17,7 +17,7 @@ from tests.fakes.embedder import HashEmbedder
 from tests.fakes.vector_store import MemoryVectorStore
 from tests.support.folder_ways import folder_index
 
-from modules.llm_platform.application.rag import intake
+from modules.llm_platform.application.rag import embedded_batches, intake
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, IndexProgress, LeftOut
@@ -353,7 +353,7 @@ async def test_stopped_reading_continues_later(
     folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that ends early leaves the next one less to do."""
-    monkeypatch.setattr(intake, "MEAN_PASSAGES", 2)
+    monkeypatch.setattr(embedded_batches, "MEAN_PASSAGES", 2)
     monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
     for number in range(20):
         (folder / f"{number:02}.md").write_text(f"A gateway of number {number}.")
@@ -382,7 +382,7 @@ async def test_interrupted_rebuild_is_not_complete(
     folder: Path, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the index held before does not stand for what it holds now; neither for this process nor for the next."""
-    monkeypatch.setattr(intake, "MEAN_PASSAGES", 2)
+    monkeypatch.setattr(embedded_batches, "MEAN_PASSAGES", 2)
     monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
     for number in range(20):
         (folder / f"{number:02}.md").write_text(f"A gateway of number {number}.")

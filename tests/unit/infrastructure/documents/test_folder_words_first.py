@@ -49,7 +49,7 @@ def much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_index_module, "MUCH_BYTES", -1)
     monkeypatch.setattr(folder_index_module, "CHECK_ALWAYS_S", PATIENCE_S)
     monkeypatch.setattr(indexing, "MEAN_PASSAGES", FIRST)
-    monkeypatch.setattr("modules.llm_platform.application.rag.intake.MEAN_PASSAGES", FIRST)
+    monkeypatch.setattr("modules.llm_platform.application.rag.embedded_batches.MEAN_PASSAGES", FIRST)
     monkeypatch.setattr("modules.llm_platform.application.rag.intake.BATCH_PASSAGES", 1)
 
 

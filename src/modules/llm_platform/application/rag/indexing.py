@@ -8,17 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from modules.llm_platform.application.rag.intake import (
-    CHECKPOINT_S,
-    MEAN_PASSAGES,
-    Checkpoints,
-    DocumentBatch,
-    DocumentIntake,
-    EmbeddedBatch,
-    IndexingProgress,
-    collect_mean,
-    prefetch,
-)
+from modules.llm_platform.application.rag.checkpoints import CHECKPOINT_S, Checkpoints
+from modules.llm_platform.application.rag.embedded_batches import MEAN_PASSAGES, EmbeddedBatch, collect_mean
+from modules.llm_platform.application.rag.intake import DocumentBatch, DocumentIntake
+from modules.llm_platform.application.rag.prefetch import prefetch
+from modules.llm_platform.application.rag.progress import IndexingProgress
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage
 from modules.llm_platform.domain.ports.document_source import IDocumentSource

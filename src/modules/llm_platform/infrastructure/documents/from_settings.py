@@ -68,14 +68,14 @@ def build_folder_index(
     folder = settings.DOCUMENTS_DIR
     if folder is None:
         return None
-    from modules.llm_platform.application.rag import intake
+    from modules.llm_platform.application.rag.passages import FORM
     from modules.llm_platform.domain.retrieval import bm25
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex, SharedIndex
     from modules.llm_platform.infrastructure.documents.folder_state import key_of
     from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 
     engine = "" if store or is_installed(STORE_PACKAGES) else "sqlite"
-    key_parts = (engine, embedder.name, settings.DOCUMENTS_BASE_URL or "", intake.FORM, str(bm25.FORM), package_version())
+    key_parts = (engine, embedder.name, settings.DOCUMENTS_BASE_URL or "", FORM, str(bm25.FORM), package_version())
     key = key_of((os.path.realpath(folder), *key_parts))
     is_stored = settings.STORE_TTL_DAYS > 0 and store is None
     directory = IndexDirectory(

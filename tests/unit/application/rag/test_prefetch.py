@@ -1,4 +1,4 @@
-"""application/rag/intake.py"""
+"""application/rag/prefetch.py"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 from tests.support.turns import run_ready_tasks
 
-from modules.llm_platform.application.rag.intake import prefetch
+from modules.llm_platform.application.rag.prefetch import prefetch
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 

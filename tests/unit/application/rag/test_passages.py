@@ -1,4 +1,4 @@
-"""application/rag/intake.py"""
+"""application/rag/passages.py"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.rag.intake import FORM, OVERLAP_WORDS, chunk_document, fingerprint
+from modules.llm_platform.application.rag.passages import FORM, OVERLAP_WORDS, chunk_document, fingerprint
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD, DocumentText
 
 LONG = "# Heating\n\n" + " ".join(f"The pump number {number} draws four kilowatts in winter." for number in range(120))

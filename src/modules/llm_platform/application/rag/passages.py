@@ -1,0 +1,80 @@
+"""Split a document into passages with stable ids."""
+
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from uuid import UUID, uuid5
+
+from modules.llm_platform.domain.dtos import indexing_dtos as dtos
+from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument, Passage
+from modules.llm_platform.domain.retrieval.chunking import HEADING_SEPARATOR, MAX_WORDS, split_chunks
+from modules.llm_platform.domain.text.language import detect
+
+OVERLAP_WORDS: Final = 30  # two adjacent passages share this much, in complete sentences
+LABEL_SEARCH_CHARS: Final = 400  # a heading in this part of the passage is not repeated in its label
+FORM: Final = f"5/{MAX_WORDS}/{OVERLAP_WORDS}"  # a new value makes every document count as changed
+LANGUAGE_SAMPLE_CHARS: Final = 2000
+_PASSAGES: Final = UUID("8c1d2b57-6f0e-5f0c-9b57-2f6a4f1f3c77")  # the namespace of the ids
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedDocument:
+    """A document and its passages, as they are stored."""
+
+    document: IndexedDocument
+    passages: list[Passage]
+
+    @property
+    def to_embed(self) -> list[str]:
+        """The texts of the passages for an embedder."""
+        return [passage.searched for passage in self.passages]
+
+
+def fingerprint(digest: str) -> str:
+    """Return a hash that changes with the document and with the chunking."""
+    return sha256(f"{FORM}:{digest}".encode()).hexdigest()
+
+
+def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: str | None = None) -> ChunkedDocument:
+    """Split the text into passages of about MAX_WORDS that start at headings and end at sentences; none for an empty text."""
+    lang = read.lang or detect(read.text[:LANGUAGE_SAMPLE_CHARS])
+    fields = {**read.fields, "doc_id": (doc_id,)}
+    if lang and "lang" not in fields:
+        fields["lang"] = (lang,)
+    if origin is not None:
+        fields[dtos.ORIGIN_FIELD] = (origin,)
+    occurrences: Counter[str] = Counter()
+    passages = []
+    for span in split_chunks(read.text, language=lang or "en", overlap=OVERLAP_WORDS):
+        text = read.text[span.start : span.end]
+        passages.append(
+            Passage(
+                id=passage_id(doc_id, text, occurrences[text]), doc_id=doc_id, title=read.title, text=text, start=span.start,
+                url=read.url, source=read.source, lang=lang, fields=fields, label=_label(read.title, span.heading, text),
+            )
+        )
+        occurrences[text] += 1
+    document = IndexedDocument(
+        doc_id=doc_id, sha256=fingerprint(digest), passages=len(passages), title=read.title, url=read.url,
+        origin=origin, form=FORM,
+    )
+    return ChunkedDocument(document, passages)
+
+
+def _label(title: str, headings: str, text: str) -> str:
+    """Return the title and the headings above the passage, without those that the beginning of the passage repeats."""
+    beginning = _plain(text[:LABEL_SEARCH_CHARS])
+    labels = {_plain(heading): heading for heading in (title, *headings.split(HEADING_SEPARATOR))}
+    return "\n".join(label for plain, label in labels.items() if plain and plain not in beginning)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def passage_id(doc_id: str, text: str, before: int) -> str:
+    """Return an id that is equal for equal texts of one document; `before` counts the earlier passages of the document with
+    this text.
+    """
+    return str(uuid5(_PASSAGES, "\0".join((doc_id, str(before), text)).encode("utf-8", "replace").decode()))
