@@ -30,7 +30,8 @@ from modules.llm_platform.application.research.events import (
     Token,
     _Event,
 )
-from modules.llm_platform.application.research.report.replay import MAX_TEXT_CHARS, StoredReport, replay_events
+from modules.llm_platform.application.research.report.replay import MAX_TEXT_CHARS, replay_events
+from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
     RawResult,

@@ -28,7 +28,7 @@ from modules.llm_platform.application.research.events import (
     SourcesNumbered,
     Token,
 )
-from modules.llm_platform.application.research.report.replay import StoredReport
+from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.dtos.degraded import Degraded

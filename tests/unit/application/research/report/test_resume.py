@@ -15,8 +15,9 @@ from tests.support.cases import for_each
 from tests.support.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, stage_of, store
 
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
-from modules.llm_platform.application.research.report.replay import StoredReport, request_key
+from modules.llm_platform.application.research.report.report_key import request_key
 from modules.llm_platform.application.research.report.run import ReportOptions
+from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError

@@ -9,8 +9,8 @@ import pytest
 from tests.support.report_world import Asked, ReportModel, Web, World, answer_of, laws_of_events, some_pages, store
 
 from modules.llm_platform.application.research.report import checkpoint_store
-from modules.llm_platform.application.research.report.replay import StoredReport
 from modules.llm_platform.application.research.report.run import ReportOptions
+from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedSummaries
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem

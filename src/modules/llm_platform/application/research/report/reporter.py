@@ -10,11 +10,17 @@ from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Done, ModelProgressed, ResearchEvent
 from modules.llm_platform.application.research.files import FilesReader, FilesSearch, OpenedFiles
-from modules.llm_platform.application.research.report import replay
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.pipeline import make_report
 from modules.llm_platform.application.research.report.planner import Planner
+from modules.llm_platform.application.research.report.report_key import report_key
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
+from modules.llm_platform.application.research.report.stored_report import (
+    find_stored_report,
+    mark_finished,
+    store_owner,
+    store_report,
+)
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
@@ -75,7 +81,7 @@ class Reporter:
             self._cleaning = asyncio.create_task(self._clean_store())
         request = context.request
         checkpoints = self._tools.checkpoints(topic_of(request.query), context.language, fresh=request.fresh)
-        key = replay.report_key(checkpoints, self._tools, request, context.earlier_sources)
+        key = report_key(checkpoints, self._tools, request, context.earlier_sources)
         has_schema = request.output_schema is not None  # leaves time and a call for it
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds, has_schema)
 
@@ -84,7 +90,7 @@ class Reporter:
 
         report = await self._follow((key, request.fresh, limits), context, make)
         if report.is_stored and context.owner:
-            await replay.store_owner(checkpoints, context.owner, key)
+            await store_owner(checkpoints, context.owner, key)
         context.emit(report.final_event(context))
 
     async def _follow(
@@ -146,7 +152,7 @@ class Reporter:
     async def _replay_stored(
         self, context: ResearchContext, checkpoints: CheckpointStore, key: str
     ) -> MadeReport | None:
-        stored = await replay.find_stored_report(
+        stored = await find_stored_report(
             checkpoints, key, context.request, context.language, offline=self._tools.options.offline
         )
         if stored is None:
@@ -175,11 +181,11 @@ class Reporter:
         response = report.response.model_copy(update={"metadata": metadata})
         if report.is_storable:
             events = (*emitted, Done(request_id=context.request_id, response=response))
-            await replay.store_report(
+            await store_report(
                 checkpoints, key, context.request, context.language, events=events, sources=report.sources
             )
         elif report.is_complete:
-            await replay.mark_finished(checkpoints, key)
+            await mark_finished(checkpoints, key)
         log.info(
             "research done",
             extra={"depth": "report", "sources": len(report.sources), "latency_ms": metadata.latency_ms},

@@ -1,0 +1,55 @@
+"""The key of a stored report: the request, and everything that shapes its report."""
+
+from collections.abc import Sequence
+
+from modules.llm_platform.application.research.plan import SUB_QUESTIONS_VERSION
+from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
+from modules.llm_platform.application.research.report.queries import QUERIES_VERSION
+from modules.llm_platform.application.research.report.rank import RANK_VERSION
+from modules.llm_platform.application.research.report.run import ReportTools
+from modules.llm_platform.application.research.report.summarize import SUMMARY_VERSION
+from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage
+from modules.llm_platform.domain.research.store_key import store_key
+
+STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
+PROMPT_VERSIONS = f"{SUB_QUESTIONS_VERSION}.{QUERIES_VERSION}.{RANK_VERSION}.{SUMMARY_VERSION}"
+# Request fields that do not change the report. Limits: a report that a limit cut short is not stored.
+# The output is made of the finished report. A follow-up question is part of the key as it was understood.
+EXCLUDED_FIELDS = {
+    "omit_raw", "fresh", "depth", "max_llm_calls", "max_cost_usd", "max_seconds", "previous_id", "history", "output_schema",
+    "files",
+}
+
+
+def request_key(request: dtos.ResearchRequest, language: str) -> str:
+    """Return the key of the request alone, without its plan and without models, engines and prompts."""
+    asked = {name: value for name, value in _identity(request).items() if name != "plan"}
+    return store_key(version="", model="", language=language, request=asked)
+
+
+def report_key(
+    checkpoints: CheckpointStore, tools: ReportTools, request: dtos.ResearchRequest, earlier: Sequence[dtos.Source] = ()
+) -> str:
+    """Return the key of the request and of everything that shapes the report: models, engines, prompts, options, and the
+    `earlier` sources that a follow-up question reuses.
+    """
+    options = tools.options
+    writer = tools.writer(tools.llms.get("write"), options.context_tokens)
+    judge = tools.judge(tools.llms.get("judge")) if tools.judge else None
+    by = [tools.label(part) for part in ("search", "read", *STAGES, *(("judge",) if judge else ()))]
+    versions = [PROMPT_VERSIONS, writer.report_version, *([judge.version] if judge else ())]
+    return checkpoints.key(
+        "|".join(versions), "|".join(by), request=_identity(request),
+        made=(options.pages, options.query_languages, options.results_per_search, options.max_tokens),
+        **({"earlier": [(source.url, source.title, source.text) for source in earlier]} if earlier else {}),
+    )
+
+
+def _identity(request: dtos.ResearchRequest) -> dict[str, object]:
+    # Fields that an endpoint adds to the request, such as `stream`, are left out too.
+    parts = set(dtos.ResearchRequest.model_fields) - EXCLUDED_FIELDS
+    is_requested = request.model_dump(mode="json", include=parts, exclude_none=True)
+    # With `urls`, a search runs only when the request sets `sources`. Without `urls` the field changes nothing, so a command
+    # that sets it and an HTTP client that does not find each other's report.
+    return is_requested | ({"searched": "sources" in request.model_fields_set} if request.urls else {})
