@@ -13,6 +13,7 @@ from pathlib import Path
 from modules.llm_platform.application.research import plan, structured_output, verification
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps
+from modules.llm_platform.application.research.parts import ResearchParts
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report import queries, rank, summarize
 from modules.llm_platform.application.research.report.reporter import Reporter
@@ -21,7 +22,7 @@ from modules.llm_platform.application.research.verification import LLMCitationJu
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.services.page_service import PageService
-from modules.llm_platform.application.services.research_service import ResearchParts, ResearchService
+from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending, Usage

@@ -18,6 +18,7 @@ from modules.llm_platform.application.rag.answering import ContextResolver, Docu
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.research.follow_up import FollowUps
+from modules.llm_platform.application.research.parts import ResearchParts
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
@@ -25,7 +26,7 @@ from modules.llm_platform.application.services.answer_service import AnswerServi
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
-from modules.llm_platform.application.services.research_service import ResearchParts, ResearchService
+from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService

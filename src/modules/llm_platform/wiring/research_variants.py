@@ -6,7 +6,7 @@ from typing import Any
 
 from dependency_injector import providers
 
-from modules.llm_platform.application.services.research_service import ResearchParts, ResearchVariants
+from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import LLMAdapters
 from shared.config import Settings
 

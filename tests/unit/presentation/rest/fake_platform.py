@@ -16,6 +16,7 @@ from tests.fakes.research_job_store import MemoryResearchJobStore
 from tests.fakes.site_reader import FakeSiteReader
 
 from modules.llm_platform.application.platform import LLMPlatform, no_titles
+from modules.llm_platform.application.research.context import StoreSources
 from modules.llm_platform.application.research.events import (
     Done,
     FoundResult,
@@ -30,7 +31,6 @@ from modules.llm_platform.application.services.health_service import HealthServi
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
-from modules.llm_platform.application.services.research_service import StoreSources
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.webhook_service import WebhookService

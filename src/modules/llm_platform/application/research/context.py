@@ -12,6 +12,7 @@ from modules.llm_platform.domain.privacy.egress_log import EgressLog
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
 
 EmitEvent = Callable[[ResearchEvent], None]
+StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class ResearchContext:
     request_id: str
     detected: str | None
     emit: EmitEvent
-    store_sources: Callable[[tuple[Source, ...]], Awaitable[None]]
+    store_sources: StoreSources
     streamed: bool
     began: float
     egress_log: EgressLog

@@ -2,27 +2,25 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, request_language
-from modules.llm_platform.application.research.files import OpenedFiles, OpenFiles
+from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, StoreSources, request_language
+from modules.llm_platform.application.research.files import OpenFiles
+from modules.llm_platform.application.research.final_event import FinalEvent, with_output
 from modules.llm_platform.application.research.follow_up import (
     NO_TURNS,
-    FollowUps,
     describing,
     is_part_of_context,
     owner_key,
     planned,
     within_limits,
 )
-from modules.llm_platform.application.research.quick import QuickResearch
-from modules.llm_platform.application.research.report.reporter import Reporter
-from modules.llm_platform.application.research.response import short_message_response
+from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
+from modules.llm_platform.application.research.short_message import answer_short_message
 from modules.llm_platform.application.research.stage_times import StageTimes
-from modules.llm_platform.application.research.structured_output import StructuredOutput
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import research_dtos as dtos
@@ -39,42 +37,11 @@ from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.privacy.egress_log import open_egress_log
-from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_of_script
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
 SOURCES_TTL_S = 3600.0
-
-StoreSources = Callable[[tuple[dtos.Source, ...]], Awaitable[None]]
-
-
-class ResearchParts(NamedTuple):
-    """The parts of runs with some language models. `output` fills the schema of a request; None without a model."""
-
-    quick: QuickResearch
-    reporter: Reporter
-    follow_ups: FollowUps
-    output: StructuredOutput | None = None
-
-    @asynccontextmanager
-    async def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> AsyncIterator[Self]:
-        """The parts of one run over files of its request, beside the sources or in their place."""
-        quick = self.quick.with_files(files, beside_sources=beside_sources)
-        reporter = self.reporter.with_files(files, beside_sources=beside_sources)
-        try:
-            yield self._replace(quick=quick, reporter=reporter)
-        finally:
-            await reporter.aclose()
-
-
-class ResearchVariants(NamedTuple):
-    """Parts for some requests. `models` can be chosen; `make` returns the parts of one of them (None: of all together), with
-    True those that put nothing into caches and stores.
-    """
-
-    models: tuple[str, ...]
-    make: Callable[[str | None, bool], ResearchParts]
 
 
 class ResearchService:
@@ -297,7 +264,7 @@ class ResearchService:
     ) -> None:
         began = asyncio.get_running_loop().time()
         if isinstance(request, dtos.ShortMessage):
-            _answer_in_words(request, request_id, before, emit)
+            answer_short_message(request, request_id, before, emit)
             return
         self.check(request)
         async with self._opened(request) as (parts, request):
@@ -307,7 +274,7 @@ class ResearchService:
                 StageTimes(request.depth, self._metrics, emit) as stage_times,
                 open_egress_log() as egress_log,
             ):
-                asked, final = request, _FinalEvent(stage_times, store_sources)
+                asked, final = request, FinalEvent(stage_times, store_sources)
                 follow_up, detected, emit = None, request_language(request), final.emit
                 if before is not None or is_part_of_context(request):
                     earlier = before and request.previous_id and await self._stored_sources(owner, request.previous_id)
@@ -330,7 +297,7 @@ class ResearchService:
                 )
                 await (parts.reporter.report(context) if request.depth == "report" else parts.quick.answer(context))
                 if final.done is not None:
-                    stage_times.emit(await _with_output(parts, final.done, asked, context, has_sources=final.has_sources))
+                    stage_times.emit(await with_output(parts, final.done, asked, context, has_sources=final.has_sources))
 
 
 class _Holding(NamedTuple):
@@ -338,24 +305,6 @@ class _Holding(NamedTuple):
 
     store: StoreSources | None
     holds: bool
-
-
-async def _with_output(
-    parts: ResearchParts,
-    done: research_events.Done,
-    asked: dtos.ResearchRequest,
-    context: ResearchContext,
-    *,
-    has_sources: bool,
-) -> research_events.Done:
-    """Return the last event, with the output where the request has a schema. `asked` has its limits as they were sent."""
-    if parts.output is None or asked.output_schema is None:
-        return done
-    until = parts.reporter.end(context) if asked.depth == "report" else parts.quick.end(context)
-    response = await parts.output.add_to(done.response, asked, has_sources=has_sources, until=until)
-    latency_ms = round((asyncio.get_running_loop().time() - context.began) * 1000)
-    metadata = response.metadata.model_copy(update={"latency_ms": latency_ms})
-    return done.model_copy(update={"response": response.model_copy(update={"metadata": metadata})})
 
 
 def _naming_files(done: research_events.Done, request: dtos.ResearchRequest) -> research_events.Done:
@@ -369,39 +318,6 @@ def _not_configured(models: Iterable[str]) -> str:
     names = ", ".join(models)
     remedy = f"choose one of {names}" if names else "leave model out, or set LLM_API_KEY with LLM_MODEL"
     return f"model is not configured: {remedy}"
-
-
-class _FinalEvent:
-    """Holds back the last event of a research run, to which the output is added; passes on everything else."""
-
-    def __init__(self, stage_times: StageTimes, store_sources: StoreSources) -> None:
-        self.done: research_events.Done | None = None
-        self.has_sources = False
-        self._stage_times, self._store_sources = stage_times, store_sources
-
-    def emit(self, event: research_events.ResearchEvent) -> None:
-        if isinstance(event, research_events.Done):
-            self.done = event
-            self._stage_times.end_verification()
-        else:
-            self._stage_times.emit(event)
-
-    async def store_sources(self, sources: tuple[dtos.Source, ...]) -> None:
-        self.has_sources = bool(sources)
-        await self._store_sources(sources)
-
-
-def _answer_in_words(
-    message: dtos.ShortMessage, request_id: str, before: dtos.StoredTurns | None, emit: EmitEvent
-) -> None:
-    """Emit the events of an answer that takes neither a search nor a model."""
-    own = message.language or language_of_script(message.query)
-    language = own or (before and before.language) or detect(message.instructions or "") or DEFAULT_LANGUAGE
-    response = short_message_response(message, request_id, language)
-    emit(research_events.Started(request_id=request_id))
-    emit(research_events.SourcesNumbered(request_id=request_id, sources=()))
-    emit(research_events.Token(request_id=request_id, text=response.synthesis))
-    emit(research_events.Done(request_id=request_id, response=response))
 
 
 def _end(task: asyncio.Task[None], events: asyncio.Queue[research_events.ResearchEvent | None]) -> None:

@@ -1,0 +1,39 @@
+"""The parts that a research run is made of, for the model and the files of its request."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple, Self
+
+from modules.llm_platform.application.research.files import OpenedFiles
+from modules.llm_platform.application.research.follow_up import FollowUps
+from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.research.report.reporter import Reporter
+from modules.llm_platform.application.research.structured_output import StructuredOutput
+
+
+class ResearchParts(NamedTuple):
+    """The parts of runs with some language models. `output` fills the schema of a request; None without a model."""
+
+    quick: QuickResearch
+    reporter: Reporter
+    follow_ups: FollowUps
+    output: StructuredOutput | None = None
+
+    @asynccontextmanager
+    async def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> AsyncIterator[Self]:
+        """The parts of one run over files of its request, beside the sources or in their place."""
+        quick = self.quick.with_files(files, beside_sources=beside_sources)
+        reporter = self.reporter.with_files(files, beside_sources=beside_sources)
+        try:
+            yield self._replace(quick=quick, reporter=reporter)
+        finally:
+            await reporter.aclose()
+
+
+class ResearchVariants(NamedTuple):
+    """Parts for some requests. `models` can be chosen; `make` returns the parts of one of them (None: of all together), with
+    True those that put nothing into caches and stores.
+    """
+
+    models: tuple[str, ...]
+    make: Callable[[str | None, bool], ResearchParts]
