@@ -24,7 +24,8 @@ from benchmarks.attacked_server import SERVE, AttackedServer, attacked_server
 
 REQUESTS = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 2000
 MAX_GROWTH_MB = 64.0  # the server's own background work included
-WARM_REQUESTS = 300  # of a client that reads its answers; what a server loads at its first requests is loaded then
+# Requests of a client that reads its answers; what a server loads at its first requests is loaded then.
+WARM_REQUESTS = 300
 AFTER_S = 5.0
 
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.attacked_server import SERVE, attacked_server
 
 ANSWER_S = 10.0
-QUIET_S = 0.7  # without a byte: the server waits for more
+QUIET_S = 0.7  # time without a byte: the server waits for more
 HIDDEN = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: smuggled\r\n\r\n"
 HOST = b"Host: localhost\r\n"
 JSON = b"Content-Type: application/json\r\n"

@@ -14,9 +14,9 @@ SHARED_RANKS = (0, 2, 4)  # the same pages for all queries that share their firs
 PAGE_SECTIONS, PARAGRAPHS, SENTENCES_EACH = 4, 5, 5  # about 13 kB
 MENU_ENTRIES = 30
 PAGE_BYTES = (40_000, 70_000, 100_000, 100_000, 160_000, 300_000)  # as 91 pages of a public benchmark, whose median is 109 kB
-TEASER_SHARE = 0.25  # of a page's bytes; most of the others are scripts
+TEASER_SHARE = 0.25  # share of a page's bytes; most of the others are scripts
 TEASER = '<div class="card"><a href="/page/more/{number}"><h3>More, part {number}</h3><p>A short teaser.</p></a></div>'
-DATA = '{"key":"value","flags":[1,2,3]},'  # of a script
+DATA = '{"key":"value","flags":[1,2,3]},'  # piece of a script
 HOST_GROUPS = 40  # the pages of a query are on hosts of one of them, so that few hosts have two pages of a research run
 
 KINDS = ("a practical review", "open questions", "field results", "costs and benefits", "what changed recently", "a primer")

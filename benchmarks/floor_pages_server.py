@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from resiliparse.extract.html2text import extract_plain_text
 
 PAGES = {"shallow": 3, "deep": 5}
-PROMPT_CHARS = 3000  # of a page
+PROMPT_CHARS = 3000  # part of a page
 READS_PAGES = os.environ.get("FLOOR_PAGES") != "0"
 
 

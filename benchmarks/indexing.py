@@ -22,7 +22,8 @@ from modules.llm_platform.infrastructure.documents.file_source import FileDocume
 from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 
-COPIES = 20  # of each text: ten thousand passages, since the first two thousand wait for the mean of a collection
+# Copies of each text: ten thousand passages, since the first two thousand wait for the mean of a collection.
+COPIES = 20
 RUNS = 3
 COLLECTION = "benchmark"
 

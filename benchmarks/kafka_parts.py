@@ -13,7 +13,7 @@ from benchmarks.kafka_runs import Load, MakeBroker, Told, cpu_s, resident_mb, st
 
 FLOOR, OURS = Told("kafka_floor"), Told("kafka_worker")
 ROUNDS = 3
-MESSAGES = 30_000  # of a round
+MESSAGES = 30_000  # messages of a round
 UNTIL_STEADY, UNTIL_END = 0.1, 0.9  # shares of the outcomes between which the clock runs
 STAGE_S, AT_ONCE = 0.05, 64
 WAITING_MESSAGES = 6_400

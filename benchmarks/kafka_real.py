@@ -31,7 +31,7 @@ def main() -> None:
         tell(NOTHING_MEASURED)
         return
     with RealBroker(TOPICS, jvm=FAST) as broker:
-        throughput(partial(emptied, broker), FLOOR, MESSAGES)  # not counted: by then its code is compiled
+        throughput(partial(emptied, broker), FLOOR, MESSAGES)  # it is not counted: by then its code is compiled
         tell(measure(partial(emptied, broker)))
 
 

@@ -30,7 +30,7 @@ RESEARCHES = 200
 WARM = 20  # research runs that fill pools and caches
 STREAMS = 1000
 ADDRESSES = 1_000_000
-OPEN_S = 100.0  # for which a search keeps its stream open
+OPEN_S = 100.0  # a search keeps its stream open for this long
 OPEN_FILES = 4096
 
 

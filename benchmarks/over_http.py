@@ -17,7 +17,7 @@ from benchmarks.common import USUAL_LATENCY, control, environment, percentile, s
 
 CLIENTS, CROWD = 50, 500
 LOAD_S = 5.0
-ROUNDS = {CLIENTS: 3, CROWD: 1}  # of which the medians count: single ones of 50 clients scatter by a third
+ROUNDS = {CLIENTS: 3, CROWD: 1}  # their medians count: single ones of 50 clients scatter by a third
 WARM_S = 1.5
 ROUTES: dict[str, tuple[str, dict[str, Any]]] = {
     "search": ("/llm-platform/web-search", {"count": 10}),

@@ -32,7 +32,7 @@ from modules.llm_platform.presentation.rest.docs_routes import RESEARCH_FOLDER
 VISITS = 11
 LONG_VISITS = 5
 ADDRESSES = {"first": "/", "stored": "/#research/stored"}
-SETTLED_MS = 300  # after the last request
+SETTLED_MS = 300  # pause after the last request
 TRACED = ["toplevel", "disabled-by-default-devtools.timeline"]
 LARGEST_PAINT = """new Promise(resolve => new PerformanceObserver(list => resolve(list.getEntries().at(-1).startTime))
     .observe({type: 'largest-contentful-paint', buffered: true}))"""

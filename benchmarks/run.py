@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.common import ROOT, environment, fake_upstreams
 
 PART_S = 400.0  # deadline of one part
-INDEX_S = 300.0  # of one that makes a large index first
-KAFKA_S, LONG_S = 300.0, 3600.0  # of those with a broker; with --long a million messages pass
+INDEX_S = 300.0  # limit of a benchmark that makes a large index first
+KAFKA_S, LONG_S = 300.0, 3600.0  # limits of those with a broker; with --long a million messages pass
 Row = tuple[str, str, str, str, bool]  # what, floor, ours, bar, held
 Rows = Callable[[dict[str, Any]], Iterator[Row]]
 
@@ -31,25 +31,27 @@ SEARCH_OVER_US = 60
 OWN_MS = {"shallow": 8, "deep": 12}
 OWN_RATIO, CPU_RATIO, WALL_RATIO, P99_RATIO, START_RATIO = 2.0, 1.5, 1.01, 1.1, 1.3
 HTTP_CPU_RATIO = {"search": 1.5, "shallow": 1.8, "deep": 1.4}
-WATCHED_RATIO = 1.15  # with limits, metrics, log lines and breakers, of the same server without them
-TOKEN_RATIO, STEP_MS = 1.2, 50  # of a streamed research; a token waits for the end of its sentence
+WATCHED_RATIO = 1.15  # limits, metrics, log lines and breakers against the same server without them
+TOKEN_RATIO, STEP_MS = 1.2, 50  # a streamed research; a token waits for the end of its sentence
 STEPS_HAVE_SOURCES = ("/v1/chat/completions", "/perplexity")  # their first chunk, so it comes after the search
-DIALECT_RATIO = 1.15  # of a compatible API, of the same research through our own
+DIALECT_RATIO = 1.15  # a compatible API against the same research through our own
 CROWD_SHARE, CROWD_P99_RATIO, TWO_PROCESSES = 0.7, 1.3, 1.8
-CACHED_SHARE = {"search": 0.2, "shallow": 0.05, "deep": 0.035}  # of a bare route; a research run reads and verifies again
+# Shares of a bare route; a research run reads and verifies again.
+CACHED_SHARE = {"search": 0.2, "shallow": 0.05, "deep": 0.035}
 RESEARCH_MB = {"shallow": 0.15, "deep": 0.3}
 PAGES_OWN_MS, PAGES_WALL_RATIO, PAGES_SHARE, PAGES_MB = 15, 1.02, 0.9, 0.8
 STREAM_KB, LIMITER_MB = 150, 32
 IMPORT_S = 0.15
 REPORT_OWN_MS, REPORT_MB, REPLAY_S = 30, 1.1, 0.3
-REPORT_WALL_RATIO, REPORT_TOKENS_RATIO = 0.70, 0.4  # of the staged floor
-INDEXING_SHARE, INDEX_SEARCH_RATIO = 0.5, 2.0  # of embedding alone; of the engine's own query
+REPORT_WALL_RATIO, REPORT_TOKENS_RATIO = 0.70, 0.4  # ratios to the staged floor
+INDEXING_SHARE, INDEX_SEARCH_RATIO = 0.5, 2.0  # ratios to embedding alone, and to the engine's own query
 KAFKA_SHARE, WAITING_SHARE, TRIP_RATIO, THREE_WORKERS = 0.4, 0.95, 2.0, 2.5
-PAINT_RATIO = {"first": 1.3, "stored": 2.0}  # of the same text as one file; a stored answer is read, drawn and checked
+# Ratios to the same text as one file; a stored answer is read, drawn and checked.
+PAINT_RATIO = {"first": 1.3, "stored": 2.0}
 PAINT_CPU_RATIO = {"first": 1.4, "stored": 1.6}
-PAINT_MS, TASK_MS = 600, 200  # on a machine that is free
-TASK_RATIO = 4.0  # of the task that lays out the same answer at once
-GROWTH_MB = 8.0  # of a worker, from a fifth of the messages to the last
+PAINT_MS, TASK_MS = 600, 200  # limits on a machine that is free
+TASK_RATIO = 4.0  # ratio to the task that lays out the same answer at once
+GROWTH_MB = 8.0  # growth of a worker, from a fifth of the messages to the last
 
 
 def part(name: str, more: Sequence[str] = ()) -> Any:

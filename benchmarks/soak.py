@@ -40,25 +40,25 @@ FAULT_SHARE = 0.1
 LATENCY_MS = {"search": 30.0, "first_token": 40.0, "token": 0.2, "reader": 50.0, "page": 100.0}
 LATENCY_MS |= {"jitter": 0.6, "page_jitter": 0.88}
 PAGES = {"hosts": True, "refused": [3], "hung": [5]}  # ranks of each search's results
-ANSWER_S = 120.0  # within which every request is answered
-IDLE_S = 20.0  # after the load; connections and background work of it end
+ANSWER_S = 120.0  # every request is answered within it
+IDLE_S = 20.0  # pause after the load; connections and background work of it end
 SAMPLE_S = 2.0
-TENTHS = 10  # of the run, for each of which a sample is printed
+TENTHS = 10  # a sample is printed for each tenth of the run
 REPEATED = 20  # questions that are asked again and again
 SERVER, PARSERS, FILES = "MB of the server", "MB of its parsers", "files that it has open"
-QUARTERS = 4  # of the run; caches and pools are full after the first one
-GROWTH_MB = 16.0  # of the server, from the median of the second quarter to that of the last
-PARSERS_GROWTH_MB = 32.0  # of its parsers together
-ERROR_SHARE = 0.01  # of the answers that have no fault of the client
+QUARTERS = 4  # caches and pools are full after the first quarter of the run
+GROWTH_MB = 16.0  # growth of the server, from the median of the second quarter to that of the last
+PARSERS_GROWTH_MB = 32.0  # growth of its parsers together
+ERROR_SHARE = 0.01  # share of the answers that have no fault of the client
 IDLE_TASKS = 2  # more tasks than before the load
 WEIGHTS = {
     "search": 30, "cached": 20, "shallow": 16, "stream": 12, "deep": 8, "report": 2, "bad": 6, "leaver": 6, "thread": 8,
 }
-FOLLOW_UPS = 2  # at most, of a thread
-DELETED_SHARE = 0.5  # of the threads
-LINES_BEFORE_LEAVING = 60  # of a stream, at most
-STALLED_CLIENTS = 3  # at once, beside CLIENTS
-STALLED_S = 20.0  # after which one that reads nothing closes its connection
+FOLLOW_UPS = 2  # follow-up questions of a thread, at most
+DELETED_SHARE = 0.5  # share of the threads
+LINES_BEFORE_LEAVING = 60  # lines of a stream, at most
+STALLED_CLIENTS = 3  # clients that stall at the same time, beside CLIENTS
+STALLED_S = 20.0  # one that reads nothing closes its connection after it
 STALLED_BUFFER_BYTES = 4096
 BAD_BODIES = (b"{", b"[]", b'{"query": ""}', b'{"query": "x", "depth": "abysmal"}', b'{"query": "abc", "depth": 1}', b"\xff")
 STATE = "/_soak"  # tasks of the event loop, answered by `served`
@@ -88,7 +88,7 @@ class Sample:
     server_mb: float
     parsers_mb: float
     parsers: int
-    files: int  # that the server has open, connections included
+    files: int  # files that the server has open, connections included
 
 
 @dataclass

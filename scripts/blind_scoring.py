@@ -12,7 +12,7 @@ from typing import Any
 from scripts.blind_sheet import SIDES, Judgement, SheetError
 
 CHANCE = 0.05  # a difference that chance alone would show more often than this proves nothing
-CITATION_GOAL = 0.95  # of the cited sentences are borne out (docs/reference/success-criteria.md)
+CITATION_GOAL = 0.95  # share of the cited sentences that are borne out (docs/reference/success-criteria.md)
 VARIANTS = ("a", "b")
 
 

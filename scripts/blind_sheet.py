@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from shared.logging import printable
 
-LOWEST, HIGHEST = 1, 5  # of a mark for quality
+LOWEST, HIGHEST = 1, 5  # marks for quality
 TIE = "="
 SIDES = (1, 2)
 

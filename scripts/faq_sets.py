@@ -23,11 +23,11 @@ from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, LeftOut
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource  # noqa: E402
 from modules.llm_platform.infrastructure.documents.reading import first_heading  # noqa: E402
 
-SECTIONS = 4000  # of a set, about; then no further page is taken
+SECTIONS = 4000  # sections of a set, about; then no further page is taken
 QUESTIONS = 175
 SEED = 1
 LEAST_ANSWER = 12  # words: less is a reference to somewhere else
-LEAST_WORDS = 8  # of a section that answers nothing
+LEAST_WORDS = 8  # a shorter section answers nothing
 QUESTION_WORDS = 4  # at least
 QUESTION_CHARS = 250
 LISTED_CHARS = 300  # a longer line is no entry of a table of contents

@@ -83,7 +83,8 @@ class Tally:
     by_model: int = 0  # sentences with a citation of the author
     by_platform: int = 0  # sentences whose source only the platform named
     supported: int = 0
-    misleading: int = 0  # of the supported ones, those of a wrong answer; some of them say something else that is true
+    # Those of a wrong answer among the supported ones; some of them say something else that is true.
+    misleading: int = 0
     flagged: int = 0  # partial or unsupported
     unchecked: int = 0
     uncited: int = 0

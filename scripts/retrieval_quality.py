@@ -121,7 +121,7 @@ async def measure(service: RetrievalService, questions: dict[Labelled, int]) -> 
 class Compared:
     """Figures by keywords only and hybrid, of all questions and of each half; the questions that nothing answers."""
 
-    figures: dict[str, dict[str, Figures]]  # of "all", TUNED, HELD_BACK, then of "keywords only", "hybrid"
+    figures: dict[str, dict[str, Figures]]  # keyed by "all", TUNED, HELD_BACK, then by "keywords only", "hybrid"
     counts: dict[str, int]  # questions of each
     unanswered: list[Labelled]
     passages: int

@@ -33,7 +33,7 @@ BASELINE = ROOT / "scripts" / "sizes_baseline.json"
 LARGE_FILE_LINES = 500
 LONG_FUNCTION_LINES = 60
 HIGH_COMPLEXITY = 10
-SHOWN = 5  # of the largest files and functions
+SHOWN = 5  # the largest files and functions that are shown
 COMPLEXITY = re.compile(r"`(.+)` is too complex \((\d+) > 0\)")
 
 

@@ -69,7 +69,7 @@ MODULE_FIXTURE = 'scope="module"'
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.disable()  # until all tests are collected: what is collected stays
+    gc.disable()  # lasts until all tests are collected: what is collected stays
     gc.set_threshold(GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD, GC_OLDER_THRESHOLD)
     _scrub_environment()
     if not _runs_workers(config):
@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis_settings.load_profile(config.getoption("--hypothesis-profile", None) or "default")
 
 
-@pytest.hookimpl(trylast=True)  # after the shuffle
+@pytest.hookimpl(trylast=True)  # runs after the shuffle
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measuring coverage takes two thirds of the time of tests that run thousands of examples; others reach the same lines.
 

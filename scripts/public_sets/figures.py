@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 SAMPLES: Final = 1000
-PROGRESS_S: Final = 30.0  # between two lines of progress
+PROGRESS_S: Final = 30.0  # pause between two lines of progress
 
 Row = dict[str, Any]
 T = TypeVar("T")

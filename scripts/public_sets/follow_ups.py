@@ -23,8 +23,8 @@ from modules.llm_platform.domain.dtos.research_dtos import MAX_TURNS, ResearchRe
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 
 SETS: Final = ("cast",)
-MAX_QUESTION_CHARS: Final = 500  # of a request
-MAX_ANSWER_CHARS: Final = 20_000  # of a turn of a request
+MAX_QUESTION_CHARS: Final = 500  # longest question of a request
+MAX_ANSWER_CHARS: Final = 20_000  # longest turn of a request
 MIN_PLURAL: Final = 4  # letters of a word whose `s` is dropped
 # Words that tell nothing about the subject, and the courtesies of a conversation.
 FUNCTION_WORDS: Final = """

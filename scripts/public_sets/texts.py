@@ -25,9 +25,9 @@ from modules.llm_platform.domain.text.language import detect
 
 SETS: Final = ("texts",)
 MIN_CHARS: Final = 30
-MAX_ROWS: Final = 60  # of one set, evenly spread over it
+MAX_ROWS: Final = 60  # rows of one set, evenly spread over it
 SLACK: Final = 20.0
-MIN_SLOW_S: Final = 0.25  # below it a text is not too slow
+MIN_SLOW_S: Final = 0.25  # a faster text is not too slow
 CLAIM: Final = "In May 2021 the company sold 3,000 of its 12 ships at 9:30 pm, and did not say why [1]."
 QUESTION: Final = "When was it opened, and by whom?"
 

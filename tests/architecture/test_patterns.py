@@ -15,7 +15,7 @@ from tests.support.cases import for_each
 
 SOURCE = Path(__file__).parents[2] / "src"
 COMPILERS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub", "subn"}
-PLACEHOLDER = "x"  # of what an f-string inserts, which is read where it is defined
+PLACEHOLDER = "x"  # stands for what an f-string inserts, which is read where it is defined
 LITERAL = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)  # an escape, or a class of characters
 POSSESSIVE = re.compile(r"[*+?}]\+|\(\?>")
 

@@ -13,16 +13,16 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-URL = os.environ.get("CHECKED_URL", "")  # of a server with an API key
+URL = os.environ.get("CHECKED_URL", "")  # a server with an API key
 KEY = os.environ.get("CHECKED_KEY", "")
-OPEN_URL = os.environ.get("CHECKED_OPEN_URL", "")  # of one without
-LIMITED_URL = os.environ.get("CHECKED_LIMITED_URL", "")  # of one that takes one request in a while
-USUAL_URL = os.environ.get("CHECKED_USUAL_URL", "")  # of one with an API key and the limits of an installation
+OPEN_URL = os.environ.get("CHECKED_OPEN_URL", "")  # a server without an API key
+LIMITED_URL = os.environ.get("CHECKED_LIMITED_URL", "")  # a server that takes one request in a while
+USUAL_URL = os.environ.get("CHECKED_USUAL_URL", "")  # a server with an API key and the limits of an installation
 PAGE_URL = os.environ.get("CHECKED_PAGE_URL", "")  # a page that both may read
 LLM = "openai/fake-1"
 EMBEDDER = "wordllama/l2_supercat_256"
 QUESTION = "What is Python asyncio?"
-ANSWER = "asyncio is a library to write concurrent code"  # in every answer, result and page
+ANSWER = "asyncio is a library to write concurrent code"  # part of every answer, result and page
 
 CHECKS: dict[str, Callable[[], Any]] = {}
 

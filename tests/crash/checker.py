@@ -28,7 +28,8 @@ LONGEST_ID, UNPARSABLE = 1000, "unparsable:"
 READ_S = 120.0
 FETCH_WAIT_MS, FETCH_BYTES = 20, 4_000_000
 SHOWN = 20  # problems that are printed
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]')  # of JSON: two texts with the same tokens differ in white space alone
+# Tokens of JSON: two texts with the same tokens differ in white space alone.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]')
 _SPACE = re.compile(r"[\s,:]*")
 
 

@@ -31,7 +31,7 @@ from tests.kafka.worker_handle import WorkerConfig, WorkerHandle
 GROUP = "crash"
 WORKERS = 3
 AHEAD = 3  # shares of requests that are sent before their kill
-POINT_TIMEOUT_S = 12.0  # for a point to be passed; then it is a kill at any time
+POINT_TIMEOUT_S = 12.0  # time for a point to be passed; then it is a kill at any time
 BEFORE_IT_STOPS_S = 0.7  # it has joined and works
 POLL_S = 0.05
 FLUSH_S = 180.0  # a broker may have to start meanwhile
@@ -39,10 +39,10 @@ SETTLE_S = 120.0
 KILLED = -signal.SIGKILL
 STAYING = 2  # workers, in the moves
 SLOW_S, SLOW = 2.5, 24  # requests of each topic that keep windows full for longer than it takes until a worker pauses
-SLOW_AT_ONCE = 4  # of a worker in the moves
-MAX_VISIT_S = 4.0  # of a worker that leaves under the backlog
+SLOW_AT_ONCE = 4  # slow requests of a worker in the moves
+MAX_VISIT_S = 4.0  # time of a worker that leaves under the backlog
 AFTER_A_MOVE = 120  # requests
-ANSWER_TIMEOUT_S = 90.0  # in which the workers that are up answer them, also on a busy machine; a second is usual
+ANSWER_TIMEOUT_S = 90.0  # the workers that are up answer within it, also on a busy machine; a second is usual
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MAX_PASSES = {  # of a point, before the process ends there
+MAX_PASSES = {  # passes of a point, before the process ends there
     "after_poll": 6, "after_compute": 25, "after_store": 25, "after_produce": 40, "before_commit": 5, "after_commit": 5,
     "in_rebalance": 3, "in_shutdown": 1,
 }
 POINTS = tuple(MAX_PASSES)
 ANY_TIME, WHILE_IT_STOPS, LEAVES = "any time", "while it stops", "leaves"
-MAX_LIFE_S = 2.5  # of one that is killed at any time
-MAX_STOP_S = 0.3  # after SIGTERM
+MAX_LIFE_S = 2.5  # life of a process that is killed at any time
+MAX_STOP_S = 0.3  # time between SIGTERM and the end
 LEAVE_SHARE = 0.2  # orderly ends for each kill
 
 

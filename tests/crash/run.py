@@ -29,7 +29,7 @@ from tests.services.postgres_server import PostgresServer
 
 from modules.llm_platform.infrastructure.stores.database.migrations import migrate
 
-DOWN_S = 3.0  # how long PostgreSQL, or a broker, is away
+DOWN_S = 3.0  # PostgreSQL, or a broker, is away for this long
 BROKERS: Mapping[str, Callable[[Mapping[str, int]], Broker]] = {
     "mock": MockCluster, "kafka": RealBroker, "cluster": BrokerCluster
 }

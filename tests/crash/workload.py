@@ -24,7 +24,8 @@ METADATA_TEXTS = (
     '{"tenant":"acme"}', '{"z": 1.50, "a": 12345678901234567890123, "e": 1e2}',
     '{"\\u00fc": "\\ud83d\\ude00 \\/", "é": [null, {}]}', "{}",
 )
-FAILURES = ("embedding_config", "retrieval_config", "llm_config", "bug")  # without a second try, which takes seconds
+# Failures without a second try, which takes seconds.
+FAILURES = ("embedding_config", "retrieval_config", "llm_config", "bug")
 UNREADABLE = (None, b"", b"\xff\xfe", b"{", b"[1]", b'{"query": "no id"}', b'{"request_id": 7, "metadata": {"a": 1.0}}')
 OVERSIZED_BYTES = 1_100_000
 

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-CUT = "…"  # where the documents shorten an output
+CUT = "…"  # stands where the documents shorten an output
 
 _FILE = re.compile(r"```python\n# file: (\S+)\n(.*?)```", re.S)
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.S)

@@ -39,14 +39,14 @@ PRINTED = {
     "failing.py": ["web_search_config False Bocha needs a key: set BOCHA_API_KEY"],
     "replacing.py": ["[1]. ", "['What is known about tides?']"],
 }
-NOT_SETTINGS = {  # of compose files, of the tests
+NOT_SETTINGS = {  # variables of compose files and of the tests
     "SEARXNG_SECRET", "REDIS_PASSWORD", "REDIS_PORT",
     "SEARXNG_TEST_URL", "SEARXNG_TEST_QUERY", "QDRANT_TEST_URL", "QDRANT_TEST_API_KEY",
     "LLM_TEST_BASE_URL", "LLM_TEST_MODEL", "LLM_TEST_API_KEY",
     "READ_HEADERS", "ALLOWED_HEADERS",  # names of the code
     "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL",  # read by Anthropic's clients
 }
-MIN_FIXED_CHARS = 12  # of a format string; with fewer it would match anything
+MIN_FIXED_CHARS = 12  # shortest format string; a shorter one would match anything
 MESSAGE_TABLES = {"docs/howto/searxng.md": 10, "docs/howto/bocha.md": 4, "docs/howto/brave.md": 6}
 OUR_VARIABLE = re.compile(rf"\b(?:{'|'.join({name.split('_')[0] for name in Settings.model_fields})})_[A-Z_]+\b")
 OPTION = re.compile(r"(?<=\s)--[a-z][a-z-]+")

@@ -14,7 +14,7 @@ REQUIREMENT_ID = re.compile(r"\b(?:RB|WS|MS|RC|OP|IF)\d{1,2}\b")
 UNREADABLE = re.compile(
     r"\b(?:research-bridge|mind-search|rag-core|bocha-web-search|interface|contracts|habits|house)\.md"
 )
-MIN_PLACES = 40  # on the page; fewer would mean that the pattern finds nothing
+MIN_PLACES = 40  # places on the page; fewer would mean that the pattern finds nothing
 FOLDERS = ("src", "tests", "scripts", "benchmarks")
 
 

@@ -25,7 +25,7 @@ WRONG_VALUES: tuple[Any, ...] = (
     None, True, -1, 1.5, 10**30, "", "\x00", "\u200b", MARK * 200, [], [[]], [None], {}, {MARK: MARK}, [{"type": MARK}] * 300,
     "../../etc/passwd", "a\r\nSet-Cookie: a=b",
 )
-MAX_BYTES = {  # of the routes whose bodies may be larger than those of the others
+MAX_BYTES = {  # routes whose bodies may be larger than those of the others
     "/research": WITH_FILES.max_bytes,
     "/v1/chat/completions": CONVERSATION.max_bytes,
     "/v1/responses": CONVERSATION.max_bytes,
@@ -59,7 +59,7 @@ class Route(NamedTuple):
     body: Mapping[str, Any] | None
     fields: tuple[str, ...]
     query: Mapping[str, Any]
-    headers: Mapping[str, str] = MappingProxyType({})  # that a right request has beside its media type
+    headers: Mapping[str, str] = MappingProxyType({})  # headers that a right request has beside its media type
 
     def case(self, why: str, body: Any = None, headers: Mapping[str, str] = JSON, **changed: Any) -> Case:
         """Return a request with this body (bytes as they are) or these parameters; any documented status but 500 is right."""

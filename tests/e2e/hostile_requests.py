@@ -24,7 +24,7 @@ PLAIN: Mapping[str, dict[str, Any]] = {
     CHAT: {"messages": [{"role": "user", "content": "hi"}]},
     PLAN: {"query": "solar sails"},
 }
-OK = (200, 503)  # without a model a conversation is a 503
+OK = (200, 503)  # a conversation without a model is a 503
 REFUSED = (422,)
 MIB = 1 << 20
 

@@ -26,7 +26,7 @@ ANSWER_S = 120.0
 BUSY_MS = 15_000  # what a slow and busy machine may add
 QUIET_S, QUIET_WITHIN_S = 0.5, 20.0  # a silent upstream would be waited for longer than that
 HANG_SECONDS = 4.0  # max_seconds of a report whose upstreams hang
-SECONDS = 60.0  # of another one, also on a busy machine
+SECONDS = 60.0  # limit of another request, also on a busy machine
 
 
 @asynccontextmanager

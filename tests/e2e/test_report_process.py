@@ -56,7 +56,7 @@ async def test_killed_report_resumes_without_repeated_calls(tmp_path: Path) -> N
             upstreams.append(upstream := Upstream(silent_from=requests))
             process = await started("research", QUESTION, "--depth", "report", "--yes", "--json", env=env)
             await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
-            await asleep(process)  # by then what was answered is in the store
+            await asleep(process)  # waits until what was answered is in the store
             process.send_signal(signal.SIGKILL)
             await process.communicate()
         upstreams.append(second := Upstream())
@@ -80,7 +80,7 @@ async def test_ctrl_c_prints_the_resume_command(tmp_path: Path) -> None:
             "research", "--depth", "report", "--fresh", "--yes", "--json", env=env, question=QUESTION
         )
         await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
-        await asleep(process)  # by then what was answered is in the store
+        await asleep(process)  # waits until what was answered is in the store
         process.send_signal(signal.SIGINT)
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         assert (process.returncode, out) == (130, b"")

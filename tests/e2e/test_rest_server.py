@@ -30,9 +30,9 @@ from modules.llm_platform.presentation.rest.server import (
 )
 from shared.config import Settings, SettingsError
 
-CANCEL_TIMEOUT_S = 45.0  # below the minute that the request would take
+CANCEL_TIMEOUT_S = 45.0  # shorter than the minute that the request would take
 TIMEOUT_S = 60.0
-START_S = 180.0  # of a process on a busy machine
+START_S = 180.0  # start of a process on a busy machine
 HEAD = "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
 QUESTION = b'{"query": "What is Python asyncio?"}'
 

@@ -15,7 +15,7 @@ from shared.exceptions import AppException
 
 DIMENSION: Final = 64
 WINDOW_TOKENS: Final = 512
-TOLERANCE: Final = 1e-4  # between two vectors of the same text
+TOLERANCE: Final = 1e-4  # difference between two vectors of the same text
 BLANK_TEXTS: Final = ("", "   ", "\n\t", "\u200b", "\u00a0")
 UNUSUAL_TEXTS: Final = (
     "日本語のテキスト",

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, RagSt
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore
 from modules.llm_platform.testing.waiting import Elapse
 
-MAX_BYTES: Final = 10_000  # of the stores under test
+MAX_BYTES: Final = 10_000  # limit of the stores under test
 TTL_DAYS: Final = 1.0
 DAY_S: Final = 86_400
 

@@ -15,9 +15,9 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.testing.waiting import Elapse, error_of
 
 DAY_S: Final = 86_400
-TTL_DAYS: Final = 7.0  # of the stores under test
+TTL_DAYS: Final = 7.0  # lifetime in the stores under test
 CONCURRENT_CALLS: Final = 200
-TOLERANCE_S: Final = 30.0  # on a busy machine, where the clock is a real one
+TOLERANCE_S: Final = 30.0  # difference on a busy machine, where the clock is a real one
 UNUSUAL_IDS: Final = ("x" * 1000, "日本語 🙂", "a\0b", "'; DROP TABLE outcomes; --", " ", "a ", "A", "a", "%", "\n")
 
 

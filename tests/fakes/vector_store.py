@@ -29,7 +29,7 @@ from modules.llm_platform.infrastructure.index.payloads import (
 )
 from shared.exceptions import AppException
 
-SMOOTHING: Final = 0.5  # of the inverse document frequency
+SMOOTHING: Final = 0.5  # added in the inverse document frequency
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import Q
 
 NAME = "shared"
 FACTS = Collection(name=NAME, embedder="none", dimension=0)
-PASSAGES = 50  # of each document: enough for a switch to come between two of them
+PASSAGES = 50  # passages of each document: enough for a switch to come between two of them
 
 
 def a_document(doc_id: str, word: str) -> tuple[IndexedDocument, list[EmbeddedPassage]]:

@@ -84,7 +84,7 @@ async def test_a_generation_that_is_read_stays(store: QdrantEdgeVectorStore, tmp
     await publish(store, "first")
     reader = QdrantEdgeVectorStore(tmp_path)
     assert len(await reader.passages(NAME, "a")) == reading_index.PASSAGES
-    await store.aclose()  # which reads it too
+    await store.aclose()  # closing reads it too
     await publish(store, "second")
     assert generations(tmp_path) == ["g-000001", "g-000002"]
     assert {hit.passage.text for hit in await reader.search(NAME, "same", None, {}, 10)} == {"same second"}

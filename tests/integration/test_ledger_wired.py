@@ -26,7 +26,7 @@ HERE, THERE = "127.0.0.1", "localhost"  # two names of this machine, to tell sea
 QUESTION = "What does the event loop run?"
 MARK = "Zephyrine"  # stands in results and pages alone
 WORDS = f"The {MARK} event loop runs callbacks and tasks, one after the other."
-SAID = "It runs callbacks [1]."  # by the model
+SAID = "It runs callbacks [1]."  # text of the model
 KEY = "sk-key-of-a-test-0123"
 
 

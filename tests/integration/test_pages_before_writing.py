@@ -106,7 +106,7 @@ async def test_no_page_is_read_where_none_is_wanted() -> None:
 
 
 PUMPS = 10
-SLOW, REFUSED, HUNG = range(1, 3), (4,), (7,)  # of the pumps: two of the first five answer late, one never, one with 403
+SLOW, REFUSED, HUNG = range(1, 3), (4,), (7,)  # pumps: two of the first five answer late, one never, one with 403
 READABLE = PUMPS - len((*REFUSED, *HUNG))
 QUOTES = {pump: f"Pump number {pump} moves {40 + pump} litres of water each minute at full speed." for pump in range(PUMPS)}
 
@@ -134,11 +134,11 @@ class PumpWriter(FakeLLM):
     def __init__(self, site: PumpSite) -> None:
         super().__init__()
         self._site = site
-        self.numbers: dict[int, int] = {}  # of the source of each pump
+        self.numbers: dict[int, int] = {}  # number of the source of each pump
         self.can_end = asyncio.Event()
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        if request.json_schema:  # of a plan, which comes before there is a source
+        if request.json_schema:  # a plan comes before there is a source
             async for part in super().stream(request):
                 yield part
             return

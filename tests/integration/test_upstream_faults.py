@@ -59,8 +59,8 @@ from shared.exceptions import AppException
 
 KEY = "sk-very-secret-0123456789"
 REQUEST = WebSearchRequest(query="anything")
-TIMEOUT_S = 60.0  # of the adapters under test; an upstream that answers does so earlier, on any machine
-SHORT_TIMEOUT_S = 0.3  # where the upstream never answers
+TIMEOUT_S = 60.0  # limit of the adapters under test; an upstream that answers does so earlier, on any machine
+SHORT_TIMEOUT_S = 0.3  # limit where the upstream never answers
 HTML = b"<!doctype html><title>It works!</title>"
 SECRET_ANSWER = b'{"message": "bad things about ' + KEY.encode() + b'"}'
 

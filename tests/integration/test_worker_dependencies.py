@@ -191,7 +191,7 @@ def test_without_an_index_nothing_is_consumed(broker: MockCluster, tmp_path: Pat
     with worker(variables, tmp_path) as running:
         until(lambda: "there is no collection" in running.ready()[1])
         assert running.ready()[0] == 503
-        time.sleep(2)  # in which it could consume them
+        time.sleep(2)  # it could consume them meanwhile
         assert [outcomes(broker, topic) for topic in ("rag_search_result", "rag_failed")] == [0, 0]
         assert committed(broker, "rag_search_request") == 0
         stopped = [line for line in running.lines if line["level"] == "error"]
@@ -304,7 +304,7 @@ def test_a_disk_that_fills_up_is_waited_for(broker: MockCluster, tmp_path: Path)
         until(lambda: "its disk is full" in running.ready()[1])
         assert running.ready()[0] == 503
         send(broker, "search", {"query": QUESTION}, "full")
-        time.sleep(3)  # in which it could answer them
+        time.sleep(3)  # it could answer them meanwhile
         assert (outcomes(broker, "rag_search_result"), committed(broker, "rag_search_request")) == (REQUESTS, REQUESTS)
         (data / "filling").unlink()
         until(lambda: outcomes(broker, "rag_search_result") == 2 * REQUESTS)
@@ -322,7 +322,7 @@ def test_a_read_only_data_folder_is_waited_for(broker: MockCluster, tmp_path: Pa
         assert status == 503
         assert re.search("read-?only", reasons, re.IGNORECASE), reasons
         send(broker, "search", {"query": QUESTION}, "read-only")
-        time.sleep(3)  # in which it could answer them
+        time.sleep(3)  # it could answer them meanwhile
         assert (outcomes(broker, "rag_search_result"), committed(broker, "rag_search_request")) == (0, 0)
         mounted = str(variables["LLM_PLATFORM_DATA_DIR"])
         subprocess.run([*enter, "mount", "-o", "remount,bind,rw", mounted], check=True, timeout=PATIENCE_S)
@@ -342,7 +342,7 @@ def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path
         with worker(variables, folder) as running:
             until(lambda running=running: running.ready()[0] == 200)  # type: ignore[misc]
             if number == 0:
-                time.sleep(1)  # in which the id of its store reaches the commits
+                time.sleep(1)  # the id of its store reaches the commits meanwhile
                 send(broker, "search", {"query": QUESTION}, "first")
                 until(lambda: committed(broker, "rag_search_request") == REQUESTS)
             else:

@@ -10,7 +10,7 @@ from typing import Protocol, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 0.02
-PATIENCE_S = 180.0  # on a busy machine; a second or two are usual
+PATIENCE_S = 180.0  # limit on a busy machine; a second or two are usual
 
 
 class Broker(Protocol):

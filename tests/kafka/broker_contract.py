@@ -17,7 +17,7 @@ from tests.kafka.broker import ROOT, Broker, wait_until
 from tests.kafka.reference_client import PARTITIONS, SEARCHED, TOPICS, ReferenceClient, Seen
 
 LARGE_BYTES = 900_000
-PATIENCE_S = 180.0  # until a broker has started on a busy machine, or has ended
+PATIENCE_S = 180.0  # a broker has started on a busy machine, or has ended, within it
 
 
 def quiet(broker: Broker, **settings: str | int | bool) -> dict[str, str | int | bool]:

@@ -26,9 +26,9 @@ from typing import Self
 from tests.kafka.broker import ROOT, wait_until
 
 GRACE_S = 30.0
-START_S = 180.0  # on a busy machine; two or three seconds are usual
+START_S = 180.0  # limit on a busy machine; two or three seconds are usual
 STOP_S = 60.0
-TAIL_CHARS = 3000  # of a log, in an error
+TAIL_CHARS = 3000  # part of a log that an error shows
 
 
 def _outgoing_ports() -> range:

@@ -25,7 +25,7 @@ from tests.support.cases import for_each
 GROUP = "contract"
 BACKLOG = 64  # requests that keep the windows of two workers full
 FROZEN_S = 10.0  # longer than the sessions of the tests' brokers: its partitions are given to others
-UNHURRIED_S = 120.0  # of a request that must not time out, however busy the machine is
+UNHURRIED_S = 120.0  # limit of a request that must not time out, however busy the machine is
 SCHEMAS = ROOT / "docs" / "reference" / "schemas"
 HEADER_REUSED = "request_id_reused"
 EVERYTHING: tuple[Scenario, ...] = (*SCENARIOS, *bad_messages())

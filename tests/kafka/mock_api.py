@@ -16,8 +16,8 @@ PRODUCER = 0  # rd_kafka_type_t
 CONF_OK = 0
 ALL_BROKERS = -1
 JOIN_DELAY_MS = 50  # librdkafka's own is 3 s
-SESSION_MS = 3000  # after which a member that was killed has lost its partitions; librdkafka's own is 30 s
-HEARTBEAT_MS = 100  # of the consumer protocol; it decides how soon a member hears of a new assignment
+SESSION_MS = 3000  # a member that was killed has lost its partitions after it; librdkafka's own is 30 s
+HEARTBEAT_MS = 100  # interval of the consumer protocol; it decides how soon a member hears of a new assignment
 ERROR_BYTES = 512
 CALL_S = 60.0
 

@@ -27,11 +27,12 @@ from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.child_process import START_S, TAIL_CHARS, ServerProcess, free_port
 
 JARS = ROOT / "build" / "kafka"
-ARCHIVE = "classes.jsa"  # beside the jars; Java goes without it where it does not fit
+ARCHIVE = "classes.jsa"  # file beside the jars; Java goes without it where it does not fit
 CLUSTER_ID = "bGxtLXBsYXRmb3JtLXRlcw"  # any 16 bytes in base64
 CALL_S = 60.0
 QUICK_START: tuple[str, ...] = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-FAST: tuple[str, ...] = ("-Xms512m", "-Xmx1g", "-XX:+UseG1GC")  # for benchmarks: slower to start, compiles fully
+# Options for benchmarks: slower to start, compiles fully.
+FAST: tuple[str, ...] = ("-Xms512m", "-Xmx1g", "-XX:+UseG1GC")
 _formatted: dict[int, Mapping[str, bytes]] = {}  # files of an empty storage, by node id
 _LOGGER = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
 

@@ -177,7 +177,7 @@ class _OutcomeReader:
 
     def __init__(self, make_consumer: Callable[[], AIOKafkaConsumer]) -> None:
         self._make_consumer = make_consumer
-        self._consumer: AIOKafkaConsumer | None = None  # from the first read on
+        self._consumer: AIOKafkaConsumer | None = None  # made by the first read
         self._partitions = [TopicPartition(topic, number) for topic in OUTCOMES for number in range(PARTITIONS)]
         self._found: dict[str, list[Seen]] = {}
 
@@ -195,7 +195,7 @@ class _OutcomeReader:
             while any([await consumer.position(position) < end for position, end in behind.items()]):
                 for records in (await consumer.getmany(timeout_ms=100)).values():
                     self._keep(records)
-            consumer.pause(*behind)  # else it would fetch while nobody reads
+            consumer.pause(*behind)  # otherwise it would fetch while nobody reads
         return {name: list(seen) for name, seen in self._found.items()}
 
     def _keep(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:

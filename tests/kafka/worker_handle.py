@@ -17,7 +17,7 @@ from tests.guard import network_guard
 from tests.kafka.broker import ROOT, wait_until
 
 GUARD = Path(network_guard.__file__).parent
-STOP_S = 120.0  # on a busy machine; one that drains while the broker is away takes half a minute at most
+STOP_S = 120.0  # limit on a busy machine; one that drains while the broker is away takes half a minute at most
 START_S = 90.0
 TAIL_CHARS = 4000
 

@@ -24,8 +24,8 @@ import pytest
 pytestmark = pytest.mark.model
 
 START_S = 120.0
-ANSWER_S = 1800.0  # for a report by a model on a busy CPU
-STOP_S = 60.0  # for a command to end after Ctrl-C
+ANSWER_S = 1800.0  # limit for a report by a model on a busy CPU
+STOP_S = 60.0  # time for a command to end after Ctrl-C
 BEFORE_CTRL_C_S = 8.0  # the model reads its prompt then
 SMALL_CONTEXT_TOKENS = 1000
 QUESTION = "How deep can the Brightwater tidal turbine stand, and who maintains it?"

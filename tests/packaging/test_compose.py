@@ -25,7 +25,7 @@ ONE_SHOT = ("migrate", "topics")
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)")
 TAG = re.compile(r"docker\.io/[a-z]+/[a-z-]+:v?\d+\.\d+[\w.-]*")
 MB = 1 << 20  # m in compose
-PROGRAM_BYTES = 512 * MB  # of a server or a worker under load, without its parsers
+PROGRAM_BYTES = 512 * MB  # a server or a worker under load, without its parsers
 DRAIN_S = Settings.model_fields["DRAIN_TIMEOUT_S"].default
 
 

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 VERSIONS = ("1.30", "1.34")
 NOT_MANIFESTS = {"kustomization.yaml", "prometheus-adapter-values.yaml"}
 PRESTOP_S = 5
-PROGRAM_MB = 512  # of a server or a worker under load, without its parsers
+PROGRAM_MB = 512  # a server or a worker under load, without its parsers
 PORTS = {"server": "LLM_PLATFORM_PORT", "worker": "WORKER_HTTP_PORT"}
 
 

@@ -57,7 +57,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     page = "modules/llm_platform/presentation/rest/swagger_ui/"  # what /docs is made of, and its licence
     files = {"index.html", "start.js", "swagger-ui-bundle.js", "swagger-ui.css", "LICENSE", "NOTICE"}
     assert {f"{page}{name}" for name in (*files, "swagger-ui-bundle.js.LICENSE.txt")} <= set(held)
-    licences = {"markdown-it.LICENSE", "dompurify.LICENSE"}  # of what the page at / is made of
+    licences = {"markdown-it.LICENSE", "dompurify.LICENSE"}  # licences of the parts of the page at /
     assert {f"modules/llm_platform/presentation/rest/page/vendor/{name}" for name in licences} <= set(held)
     assert [name for name in held if "/tests/" in name or name.endswith((".pyc", ".env"))] == []
 

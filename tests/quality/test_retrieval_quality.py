@@ -16,7 +16,7 @@ CRITERIA = re.compile(
     r"on (\d+) questions .* nDCG@10 is at least ([\d.]+) and recall@5 at least ([\d.]+);"
     r" with keywords only they are at most ([\d.]+) and ([\d.]+)\."
 )
-LEAD = 0.05  # of nDCG, over words alone
+LEAD = 0.05  # lead over words alone in nDCG
 LEAD_OF_A_HALF = 0.01  # forty questions scatter more
 MIN_QUESTIONS = 60
 

@@ -78,7 +78,7 @@ def attack(name: str, read: Callable[[ParserProcess], Parsed]) -> None:
 async def wait_behind_an_attack() -> None:
     try:
         from modules.llm_platform.domain.callers.current_caller import set_current_caller
-    except ImportError:  # of a version before turns
+    except ImportError:  # a version before turns has none
 
         def set_current_caller(name: str) -> None:
             """Callers were not told apart."""

@@ -24,9 +24,9 @@ from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
 from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 from shared.exceptions import AppException
 
-MEGABYTES = 1000  # of each bomb, unpacked
+MEGABYTES = 1000  # size of each bomb, unpacked
 MB = 1 << 20
-TIMEOUT_S = 120.0  # of a busy machine; no bomb is read for that long
+TIMEOUT_S = 120.0  # limit on a busy machine; no bomb is read for that long
 WARM = "warm"
 ZLIB, GZIP = 15, 31  # wbits
 HTML = {"Content-Type": "text/html; charset=utf-8"}

@@ -35,8 +35,8 @@ async def test_bad_request_gets_a_small_problem(case: Case) -> None:
         answer = await client.request(case["method"], url, headers=case["headers"], content=_body(case))
     assert answer.status_code in {*case["expect_status"], *case.get("lenient", ())}
     if answer.status_code != 200:
-        is_compatible = case["path"].startswith("/v1/")  # with the error of its clients
+        is_compatible = case["path"].startswith("/v1/")  # such a case has the error of its clients
         assert answer.headers["content-type"] == ("application/json" if is_compatible else "application/problem+json")
         assert (answer.json()["error"] if is_compatible else answer.json())["code"]
         assert len(answer.content) <= LARGEST_PROBLEM_BYTES
-        assert services.requests == [] or "freshness" in answer.text  # which the adapter checks
+        assert services.requests == [] or "freshness" in answer.text  # the adapter checks it

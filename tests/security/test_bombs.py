@@ -11,7 +11,7 @@ from tests.security.reading_bombs import PAGES
 
 ROOT = Path(__file__).parents[2]
 MAX_MB = 32
-PATIENCE_S = 600  # of a busy machine
+PATIENCE_S = 600  # limit on a busy machine
 
 
 def test_bombs_take_little_memory() -> None:

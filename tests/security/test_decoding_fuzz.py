@@ -25,12 +25,12 @@ from modules.llm_platform.application.research.report.rank import parse_ranking
 
 HERE = Path(__file__).parent
 MUTATIONS = fuzz.chosen(5_000, 200_000)
-PORTIONS = 10  # of the mutations, each a test of its own
+PORTIONS = 10  # portions of the mutations, each a test of its own
 MAX_SEED_CHARS = 1500
 SMALL, LARGE = 8_000, 128_000  # characters
 GROWTH = 6 * LARGE // SMALL  # six times what linear time grows by; quadratic time would grow by 256
-TRIES = 3  # of which the quickest counts: others may use the machine
-FLOOR_S = 0.05  # below this nothing can be told; quadratic time takes minutes
+TRIES = 3  # the quickest counts: others may use the machine
+FLOOR_S = 0.05  # nothing can be told below it; quadratic time takes minutes
 TITLES = ("Heat pumps in old houses", "Wärmepumpe im Altbau: Kosten", "Solar sails 101", "Tea")
 
 SPLINTERS = (

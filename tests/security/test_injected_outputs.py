@@ -75,7 +75,7 @@ async def test_orders_of_a_page_stand_between_the_lines_of_data() -> None:
     before, data, after = user.split(fence)
     assert "approved" in data
     assert "approved" not in before + after
-    assert "[7]" not in before  # of the title
+    assert "[7]" not in before  # the title has no marker
 
 
 @pytest.mark.parametrize(

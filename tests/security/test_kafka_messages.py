@@ -22,7 +22,7 @@ from modules.llm_platform.presentation.kafka.worker.handler import HandlerOption
 
 HERE = Path(__file__).parent
 TOPICS = sorted(CONTRACT_TOPICS.stage_of)
-MAX_MESSAGE_BYTES = 10_000  # in the tests of size
+MAX_MESSAGE_BYTES = 10_000  # limit in the tests of size
 
 Case = Mapping[str, Any]
 

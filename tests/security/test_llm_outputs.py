@@ -27,7 +27,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.testing import FakeLLM
 
 HERE = Path(__file__).parent
-TOLERANCE = 0.11  # of a mean that is rounded to one decimal
+TOLERANCE = 0.11  # error of a mean that is rounded to one decimal
 RECOVERED_SHARE = 0.95
 ANSWER_S = 60  # no case comes near it; the deadline of the writer's port
 PAGE_TEXT = "Heat pumps move heat from outside into the house. Solar sails push a spacecraft with light."

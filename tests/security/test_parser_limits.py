@@ -30,7 +30,7 @@ from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, P
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
 
 MAX_RESIDENT_MB = 400
-MAX_FILE_MB = 80  # of documents of this size, in the time that they have here
+MAX_FILE_MB = 80  # documents of this size can be read in the time that they have here
 SHARE = 6  # documents here have one part in so many of what a parser reads at most
 CPU_S = 1.0
 NO_ARTICLE = f"<!--{'x' * MAX_HTML_CHARS}-->"  # a page of this length is not searched for its article

@@ -54,7 +54,7 @@ BAD_URLS = (
     'https://a.example/"onclick',
 )
 LONG_CHARS = 50_000
-LINEAR_S = 8.0  # of the processor; what is linear takes less than half a second of it
+LINEAR_S = 8.0  # seconds of the processor; linear time takes less than half a second of it
 Spoil = Callable[[StoredReport], StoredReport]
 
 

@@ -15,8 +15,8 @@ from modules.llm_platform.infrastructure.pages.fetch import MAX_REDIRECTS
 from modules.llm_platform.testing import ReaderProbe, probe_reader
 
 MUTATIONS = fuzz.chosen(2_500, 100_000)
-PORTIONS = 10  # of the mutations, each a test of its own
-MIN_SHARE = 0.01  # of pages that are read, and of refusals, in a portion; the mean is ten times as much
+PORTIONS = 10  # portions of the mutations, each a test of its own
+MIN_SHARE = 0.01  # least share of pages that are read, and of refusals, in a portion; the mean is ten times as much
 PORTS = {80, 443, 8080, 8443}
 ERRORS = {"page_request", "page_connection", "page_error", "page_blocked"}
 

@@ -27,10 +27,10 @@ FIRST = (  # they take minutes, the longest one first; what follows fills the ga
     "test_page_words.py", "test_page_faults.py", "test_page_speed.py", "test_real_broker.py", "test_clock_jumps.py",
     "test_rights.py", "test_postgres_faults.py",
 )
-LAST = "test_clients.py"  # whose tests are shared out one by one, see tests/conftest.py
+LAST = "test_clients.py"  # its tests are shared out one by one, see tests/conftest.py
 
 
-@pytest.hookimpl(trylast=True)  # after the shuffle
+@pytest.hookimpl(trylast=True)  # runs after the shuffle
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two of the workers would wait for the third one if it began a long file at the end."""
     positions = {name: position for position, name in enumerate(FIRST)} | {LAST: len(FIRST) + 1}

@@ -56,7 +56,7 @@ SOURCES = [{"index": n, "title": f"Source {n}", "url": f"https://example.org/{n}
 CONTENT = "Owls hunt at night. " * 500
 QUOTE = {"quote": "Owls hunt at night.", "quote_start": 0, "quote_end": 19, "score": 1, "checked_by": "words"}
 VERDICTS = ["supported"] * 8 + ["partial", "unsupported"]
-SETTLED_MS = 1000  # after the last event: what is drawn later belongs to the answer, too
+SETTLED_MS = 1000  # pause after the last event: what is drawn later belongs to the answer, too
 
 # In the browser: an event for each token of a text, so many at once, and time to draw between them.
 WRITE = """async ([text, end, atOnce]) => {

@@ -15,7 +15,7 @@ from tests.services.browser import OFFLINE, ROOT, Visit, chromium, serving_page,
 
 IMAGES = ROOT / "docs" / "images"
 MAX_BYTES = 160_000
-HEIGHTS = {360: 740, 768: 820, 1280: 600}  # by the width: a phone, a tablet, a desktop
+HEIGHTS = {360: 740, 768: 820, 1280: 600}  # keyed by the width: a phone, a tablet, a desktop
 THEMES = ("light", "dark")
 PICTURES = {(360, "answer"): "page-phone", (768, "plan"): "page-tablet", (1280, "quote"): "page"}
 

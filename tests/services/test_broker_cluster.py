@@ -18,7 +18,7 @@ from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 pytestmark = pytest.mark.services
 
 PLAN = Plan(requests=200, kills=4, restarts=2, moves=0)
-GROUP = "rag-core"  # of the command
+GROUP = "rag-core"  # group of the command
 REQUESTS = 60
 
 
@@ -63,7 +63,7 @@ async def test_one_worker_outlives_each_broker(cluster: BrokerCluster, tmp_path:
         first, second = cluster.nodes[:2]
         first.down()
         second.down()
-        await asyncio.sleep(3)  # in which it could acknowledge something
+        await asyncio.sleep(3)  # it could acknowledge something meanwhile
         second.launch()  # a broker alone does not answer: the other one starts at the same time
         first.launch()
         for node in (first, second):

@@ -46,7 +46,7 @@ PAGE = (
 )
 ROBOTS = b"User-agent: *\nDisallow: /page/private"
 WRITTEN = f"{SENTENCE.removesuffix('.')} [1]."
-OWN_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else it asks GitHub for them, three times with pauses
+OWN_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # otherwise it asks GitHub for them, three times with pauses
 NO_LIMITS = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0"}
 LIMITED = ("RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "RATE_LIMIT_READS_PER_MINUTE", "RATE_LIMIT_READS_BURST")
 LIMITS = dict.fromkeys(LIMITED, "1")

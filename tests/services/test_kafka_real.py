@@ -42,7 +42,7 @@ pytestmark = pytest.mark.services
 
 
 CLASSIC: Mapping[str, str | int] = {"group.protocol": "classic", "session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
-SESSION_MS = 60_000  # in which a member may restart, where a test is about that
+SESSION_MS = 60_000  # a member may restart within it, where a test is about that
 
 
 @pytest.fixture(scope="module")

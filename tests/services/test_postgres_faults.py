@@ -42,8 +42,8 @@ pytestmark = pytest.mark.services
 
 WORKERS = 4
 REQUESTS = 200
-CALL_S = 60.0  # of a call that has to wait for the test, and of a new connection on a busy machine
-BUSY_S = 3.0  # for which a call waits for one of the connections
+CALL_S = 60.0  # limit of a call that has to wait for the test, and of a new connection on a busy machine
+BUSY_S = 3.0  # a call waits this long for one of the connections
 TOPIC = topic_of("What is stored?")
 TEXT = "A consumer group shares the partitions of a topic among its members."
 

@@ -35,7 +35,7 @@ async def test_killed_server_and_another_one(url: str, tmp_path: Path) -> None:
         server(loopback, tmp_path / "one", DATABASE_URL=url) as one,
         server(loopback, tmp_path / "two", DATABASE_URL=url, MAX_BACKGROUND_RESEARCHES="0") as front,
     ):
-        name = await front.submit()  # which runs none itself
+        name = await front.submit()  # it runs none itself
         await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
         await asleep(one.process)
         seen = await settled(front, name)

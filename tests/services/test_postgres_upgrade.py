@@ -33,7 +33,7 @@ BEFORE_THREADS = "7d4c7a8"  # the last commit whose tables (version 4) have no t
 TABLES_BEFORE_THREADS = 4
 TTL_DAYS = 30.0
 RUNS = 14
-BATCHES = 200  # of events, of each run
+BATCHES = 200  # batches of events of each run
 
 # Reads a line `submit ID`, `list`, `claim` or `append`, and answers each with a line of JSON.
 OLD_SERVER = """

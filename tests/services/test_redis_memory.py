@@ -23,7 +23,7 @@ from modules.llm_platform.infrastructure.stores.spending.redis import RedisSpend
 pytestmark = pytest.mark.services
 
 MAXMEMORY, LESS_MEMORY = "4mb", "2mb"
-ENTRY = b"x" * 10_000  # of a cache
+ENTRY = b"x" * 10_000  # entry of a cache
 ENTRIES = 1000  # 10 MB
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SPENDING_KEY = f"{KEY_PREFIX}spending:2026-01-31"

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.services
 DAY_S = 86_400
 CLIENT = RateLimit("client", 5, DAY_S, burst=5)
 SERVER = RateLimit("server", 50, DAY_S, burst=50)
-START_S = 180.0  # of a server on a busy machine
+START_S = 180.0  # start of a server on a busy machine
 GLOBAL_BURST = 50
 
 

@@ -22,7 +22,8 @@ from modules.llm_platform.presentation.kafka.worker.clients import consumer_conf
 pytestmark = pytest.mark.services
 
 PATIENCE_S = 180
-TRIES = 5  # of a check that waits some seconds for brokers that never answer: a busy machine may not see why in time
+# Tries of a check that waits some seconds for brokers that never answer: a busy machine may not see why in time.
+TRIES = 5
 PAGE = ROOT / "docs/howto/several-tenants.md"
 NEEDED = {
     "right to read rag_search_request": ("Read", "topic", "rag_search_request"),

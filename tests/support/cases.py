@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-MAX_SHOWN_CHARS = 500  # of a value
+MAX_SHOWN_CHARS = 500  # longest value that is shown
 FAILURES = (Exception, pytest.fail.Exception)
 
 

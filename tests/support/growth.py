@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 TRIES = 3
 SLACK = 5.0  # beyond the straight line, for a busy machine; from ten times the size on, a square is twice as far
-NOISE_S = 0.02  # below this nothing can be told
+NOISE_S = 0.02  # nothing can be told below it
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -18,7 +18,7 @@ import httpx2
 from tests.support.loopback_upstream import Exchange, Loopback, json_reply, serving
 
 TIMEOUT_S = 60.0
-START_S = 180.0  # on a busy machine; four or five seconds of its processor are usual
+START_S = 180.0  # limit on a busy machine; four or five seconds of its processor are usual
 LOOK_S = 0.1
 SLEEPING_LOOKS = 3
 SERVERS = {

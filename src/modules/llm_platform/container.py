@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
 
-KEPT_CONVERSATIONS = 100  # with language models, half a megabyte each at most
+KEPT_CONVERSATIONS = 100  # conversations with language models, half a megabyte each at most
 STORED_RESEARCHES = 200  # their source texts can be requested; about 10 kB each, up to 500 kB for a report
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 

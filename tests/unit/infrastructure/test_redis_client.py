@@ -16,7 +16,7 @@ from modules.llm_platform.infrastructure import redis_client
 from modules.llm_platform.infrastructure.redis_client import ForeignValueError, RedisClient, RedisUnavailableError
 
 PASSWORD = "a-secret-password"
-A_WHILE_S = 60.0  # within which a loopback server answers, on any machine
+A_WHILE_S = 60.0  # a loopback server answers within it, on any machine
 
 
 @pytest.fixture(autouse=True)

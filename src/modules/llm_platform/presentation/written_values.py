@@ -54,5 +54,5 @@ def _types(annotation: Any) -> Iterator[type]:
         if isinstance(annotation, type):
             yield annotation
     elif origin not in (tuple, list, dict):
-        for part in get_args(annotation):  # of a union
+        for part in get_args(annotation):  # the parts of a union
             yield from _types(part)

@@ -27,7 +27,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.testing import FakeLLM, sample_page
 
-DIGESTS = Path(__file__).parent / "prompt_digests.json"  # by the name of the version and its value
+DIGESTS = Path(__file__).parent / "prompt_digests.json"  # keyed by the name of the version and its value
 CHANGED = (
     'The prompts of {name} have changed: raise {name}, and add its new value with the digest "{digest}" to {file}. '
     "The line of a version that was used stays as it is."

@@ -30,7 +30,7 @@ from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 QUESTION = "How long does a session token stay valid?"
 GIVEN = ContextItem(doc_id="mine", snippet="In the test system a session token stays valid for a year.")
-AT_ONCE_S = 20.0  # for what would else wait for half a minute, on a busy machine
+AT_ONCE_S = 20.0  # limit for what would otherwise wait for half a minute, on a busy machine
 PAGE = "https://wiki.example.org/tokens"
 CITED_SESSIONS = RagCitation(doc_id="sessions", title="Sessions", url="https://docs.example.org/sessions")
 CITED_ROLES = RagCitation(doc_id="roles", title="Roles")

@@ -31,7 +31,7 @@ PARTS = (
     "[The toll rose last spring. It is](https://a.example/)", " ",
 )
 MARKERS = re.compile(r" *\[\d\]")
-HOSTILE_SECONDS = 10.0  # of the processor; what is linear takes a twentieth of it
+HOSTILE_SECONDS = 10.0  # seconds of the processor; linear time takes a twentieth of it
 
 
 def complete(answer: str, size: int = 1000, language: str = "en") -> tuple[str, list[int]]:

@@ -32,7 +32,7 @@ Bürgermeisterin ist seit 2004 Ina Berg. Sie kam von der Werft in Kiel. Die Werf
 
 Der Hafen wurde im Mai 1926 erweitert. Die Fähre braucht 40 Minuten. Die Fahrt kostet zwei Euro.
 """
-MAX_SECONDS = 30.0  # of a page of 200 kB and a sentence of many facts; what is not linear takes minutes
+MAX_SECONDS = 30.0  # limit for a page of 200 kB and a sentence of many facts; what is not linear takes minutes
 
 
 def verdict(sentence: str, text: str = HARBOUR, language: str = "en") -> str:

@@ -19,7 +19,7 @@ SOURCES = [
     for number, url in ((1, "https://docs.example/a"), (2, "https://docs.example/x_(y)"), (3, "doc:guide/a.md"))
 ]
 HOSTILE_CHARS = 30_000
-HOSTILE_SECONDS = 3.0  # of the processor; a linear pass takes a tenth of it
+HOSTILE_SECONDS = 3.0  # seconds of the processor; a linear pass takes a tenth of it
 
 
 def shown(text: str) -> str:

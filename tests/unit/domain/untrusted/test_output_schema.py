@@ -24,7 +24,7 @@ PERSON: dict[str, Any] = {
     "required": ["name", "born"],
     "additionalProperties": False,
 }
-SOON_S = 10.0  # of a busy machine; without the bounds these run for ever
+SOON_S = 10.0  # limit on a busy machine; without the bounds these run for ever
 
 
 class Leaf(BaseModel):

@@ -189,7 +189,7 @@ class _ClosesAfterItsStream:
 
     def __init__(self) -> None:
         self.answered: set[asyncio.StreamWriter] = set()
-        self.partial = b""  # of a response to a second request of a connection
+        self.partial = b""  # part of a response to a second request of a connection
 
     async def __call__(self, exchange: Exchange) -> None:
         if exchange.writer in self.answered:  # the request came before the client saw the end of the connection

@@ -50,7 +50,7 @@ from modules.llm_platform.testing.page_reader import FakePageReader
 from shared.exceptions import AppException
 
 REQUEST = WebSearchRequest(query="lighthouses")
-MAX_REFUSAL_S = 0.005  # of the processor: the promise, for the best of many refusals
+MAX_REFUSAL_S = 0.005  # seconds of the processor: the promise, for the best of many refusals
 
 
 @pytest.fixture

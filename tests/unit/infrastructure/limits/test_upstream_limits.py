@@ -26,7 +26,7 @@ from modules.llm_platform.infrastructure.limits.upstream_limits import (
 )
 
 END_S = 1e9
-IDLE_STEPS = 20  # of the event loop, after which every runnable task has run
+IDLE_STEPS = 20  # steps of the event loop, after which every runnable task has run
 
 
 class FakeTime:

@@ -18,7 +18,7 @@ from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocum
 from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
 from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, ParserProcess
 
-PATIENCE_S = 30.0  # of a busy machine; what is not given up takes minutes
+PATIENCE_S = 30.0  # limit on a busy machine; what is not given up takes minutes
 
 SLOW_PAGE = "<ul>" + "<li><b>word</b> more</li>" * 70_000
 

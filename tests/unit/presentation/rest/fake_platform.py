@@ -124,10 +124,10 @@ class FakeServices:
         self.output: dict[str, Any] | None = {"says": "An event loop runs tasks. [1]", "tasks": [1]}  # if there is a schema
         self.degraded: tuple[Degraded, ...] = ()
         self.models: tuple[ConfiguredModel, ...] = (MODEL,)
-        self.tool_calls: tuple[dict[str, Any], ...] = ()  # of the language model
+        self.tool_calls: tuple[dict[str, Any], ...] = ()  # calls of the language model
         self.replacements: dict[str, str] = {}  # ANTHROPIC_MODELS
-        self.llm_tokens: tuple[LLMToken, ...] = ()  # of a stream, in the place of the answer
-        self.llm_fields: dict[str, Any] = {}  # of its whole answer
+        self.llm_tokens: tuple[LLMToken, ...] = ()  # tokens of a stream, in the place of the answer
+        self.llm_fields: dict[str, Any] = {}  # fields of its whole answer
         self.planning = Spending()
         self.searches: tuple[Searched, ...] = ()  # events of a research run
         self.gate = asyncio.Event()  # calls end when it is set

@@ -41,7 +41,7 @@ class Passage:
     sentences: tuple[int, ...]  # its best sentence, then others of the source that are nearly as good
     matched: int  # bit i: the passage has the claim's word i
     known: float  # share of the weight of the claim's words that the whole source has, 0..1
-    masks: Mapping[int, int]  # like `matched`, for each sentence
+    masks: Mapping[int, int]  # as `matched`, for each sentence
     ranked: tuple[int, ...]  # the sentences that share most, best first
 
 

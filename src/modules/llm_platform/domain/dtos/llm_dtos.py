@@ -13,9 +13,9 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.sent import SentKind
 
 MAX_MESSAGES = 2000  # an agent sends its whole conversation with each call; the bytes of a request bound them too
-MAX_PARTS = 1000  # of the content of a message
-MAX_SCHEME_CHARS = 20  # of an address, up to its ://
-MAX_KEPT_CHARS = 524_288  # of a conversation that is kept, as JSON
+MAX_PARTS = 1000  # parts of the content of a message
+MAX_SCHEME_CHARS = 20  # longest scheme of an address, up to its ://
+MAX_KEPT_CHARS = 524_288  # a kept conversation, as JSON
 MAX_CHOICES = 8  # answers to one request
 MAX_ANSWER_TOKENS = 131_072
 MAX_TOOLS = 512  # tools of a request, and calls of them in a message

@@ -19,9 +19,9 @@ from modules.llm_platform.domain.text.language import language_of, stop_words
 
 Product = Literal["title", "tags", "follow_ups", "queries", "other"]
 
-MAX_TASK_CHARS: Final = 200_000  # of a message; a longer one is no task
+MAX_TASK_CHARS: Final = 200_000  # a longer message is no task
 MAX_ORDER_CHARS: Final = 8000  # what stands around a transcript
-MAX_ASKED_CHARS: Final = 600  # of an order about the turns before it
+MAX_ASKED_CHARS: Final = 600  # longest order about the turns before it
 MAX_TITLE_WORDS: Final = 6
 MAX_TITLE_CHARS: Final = 60
 MAX_TAGS: Final = 3

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, quote_plus, urlsplit
 from modules.llm_platform.domain.urls.site_names import ascii_host
 
 MAX_URL_CHARS: Final = 4000
-MAX_OPERATORS: Final = 20  # of one query
+MAX_OPERATORS: Final = 20  # operators of one query
 
 # Blank, invisible or surrogate characters, and those that end an attribute or a Markdown link; the backslash, since parsers
 # disagree about the host of `http://127.0.0.1\@example.org`.

@@ -11,8 +11,8 @@ from pydantic_core import from_json
 
 MAX_SITES: Final = 300  # the limit of Tavily's API
 MAX_NAME_CHARS: Final = 253  # RFC 1035, without the final dot
-MAX_WRITTEN_CHARS: Final = 2000  # of a name with its scheme and path
-MAX_WRITTEN_LIST_CHARS: Final = 100_000  # of a list that is one string
+MAX_WRITTEN_CHARS: Final = 2000  # longest name with its scheme and path
+MAX_WRITTEN_LIST_CHARS: Final = 100_000  # longest list that is one string
 NO_SITE: Final = "must be the name of a site such as python.org, a domain such as edu, or a host such as wiki"
 NO_WILDCARD: Final = "must be the name of a site: an asterisk is allowed in front of it alone, as in *.edu"
 NO_MINUS: Final = "must be the name of a site such as python.org without a minus: this field says whether sites are left out"
@@ -71,7 +71,8 @@ def ascii_host(host: str) -> str:
         return host.lower()
     if len(host) > MAX_NAME_CHARS:  # encoding does not shorten it, and takes the square of the length
         raise ValueError(NO_SITE)
-    import idna  # of yarl and httpx2; here, since its tables take some milliseconds of every start
+    # A dependency of yarl and httpx2; imported here, since its tables take some milliseconds of every start.
+    import idna
 
     try:
         return idna.encode(host, uts46=True, std3_rules=True).decode("ascii")

@@ -10,7 +10,7 @@ from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBr
 
 # Calls in flight to one upstream; reports have their own limit. Its HTTP client opens as many connections.
 MAX_CALLS_IN_FLIGHT = 250
-MAX_REPORT_WAIT_S = 300.0  # of a report for a rate limiter; the limits of a report end it sooner
+MAX_REPORT_WAIT_S = 300.0  # wait of a report for a rate limiter; the limits of a report end it sooner
 
 RateLimiters = Mapping[str, RateLimiter]  # keyed by the name of the adapter
 

@@ -19,10 +19,10 @@ MIN_SENTENCE_SHARE = 0.2  # Share of the page's words; a page with less in sente
 MIN_PRECISE_SHARE = 0.7  # Share of the page's sentences; the precise mode loses the posts of a forum.
 MIN_ARTICLE_SHARE = 0.3  # Share of the page's sentences; an article with less was detected wrongly.
 MIN_ARTICLE_WORDS = 30
-MIN_PARAGRAPH_CHARS = 250  # of an article in paragraphs; where there is less, its text is in other elements
-MIN_KEPT_SHARE = 1 / 7  # of the text of a part; where the names leave less, they name the content itself
+MIN_PARAGRAPH_CHARS = 250  # least text of an article in paragraphs; where there is less, its text is in other elements
+MIN_KEPT_SHARE = 1 / 7  # least share of the text of a part; where the names leave less, they name the content itself
 MIN_REPEATED_WORDS = 5
-MAX_NAME_CHARS = 300  # of a class or an id that is looked at
+MAX_NAME_CHARS = 300  # longest class or id that is examined
 
 _PARTS = "article,div,main,section"
 _CONTENT = "p,ul,ol,dl,blockquote,pre,table,h1,h2,h3,h4,h5,h6,q"

@@ -6,11 +6,11 @@ from typing import Any
 
 MAX_DEPTH = 512  # elements within each other; Chrome nests no deeper either. Pages of the web rarely reach 60
 MAX_TAGS = 300_000  # elements, comments and ends together; each takes about 500 bytes in the parsers' trees
-MAX_UNSEEN_TAGS = 8000  # of a page that is parsed as it is: at worst, the parser takes a second and a half for it
+MAX_UNSEEN_TAGS = 8000  # tags of a page that is parsed as it is: at worst, the parser takes a second and a half for it
 MAX_ALIKE = 3  # formatting elements of equal attributes that a parser repeats, which HTML calls the Noah's Ark clause
 MAX_COMPARED_CHARS = 200  # a longer tag is like no other
 MAX_LOOK_BACK = 64  # open elements that are compared with an end tag: a tag takes the same time whatever is open
-MAX_ATTRIBUTES = 100  # that are matched at once: each takes 100 bytes until the tag ends
+MAX_ATTRIBUTES = 100  # attributes matched at once: each takes 100 bytes until the tag ends
 
 # As in HTML's section on tokenization. All of it matches: no attribute is looked at twice, whatever follows it.
 _WS = r"\t\n\f\r "

@@ -162,7 +162,7 @@ class _Watchdog(threading.Thread):
 
     def __init__(self, child: subprocess.Popen[bytes], seconds: float) -> None:
         super().__init__(name="parser-watchdog", daemon=True)
-        self.deadline = math.inf  # of the document that is being read, by time.monotonic()
+        self.deadline = math.inf  # deadline of the document that is being read, by time.monotonic()
         self.timed_out = False
         self._child, self._interval_s = child, seconds / LOOKS
         self._ended = threading.Event()

@@ -14,7 +14,7 @@ from modules.llm_platform.infrastructure.search.keyed_service import Found, Keye
 
 SEARCH: Final = "/v1/web-search"
 OK: Final = 200
-MAX_DOMAINS: Final = 20  # of one search, included and excluded
+MAX_DOMAINS: Final = 20  # domains of one search, included and excluded
 FRESHNESS_OF: Final[dict[dtos.TimeRange | None, str]] = {None: NO_LIMIT} | {
     span: word for word, span in KEYWORDS.items()
 }

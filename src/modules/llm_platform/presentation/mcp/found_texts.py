@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from shared.exceptions import AppException
 
 MAX_FOUND_TEXTS: Final = 2000
-MAX_FOUND_CHARS: Final = 2000  # of one text
+MAX_FOUND_CHARS: Final = 2000  # longest text of one result
 FOUND_TEXT_S: Final = 3600.0
 READER: Final = "search"
 WARNING: Final = "The page could not be read ({code}): this is the text of the search result, which is shorter than the page."

@@ -36,7 +36,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 NEVER_S = 3600.0
-PATIENCE_S = 60.0  # of a busy machine
+PATIENCE_S = 60.0  # limit on a busy machine
 STORE_MS, WRITE_MS = 30, 50
 
 

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 
-BUSY_S = 30.0  # on a slow and busy machine; what is not bounded takes minutes
+BUSY_S = 30.0  # limit on a slow and busy machine; what is not bounded takes minutes
 
 
 class Results(Web):

@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.events import Failed, ResearchEve
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 
-A_WHILE_S = 60.0  # within which what is awaited comes, on any machine
+A_WHILE_S = 60.0  # what is awaited comes within it, on any machine
 NEVER_S = 3600.0
 
 

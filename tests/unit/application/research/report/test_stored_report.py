@@ -18,7 +18,7 @@ from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 NEVER_S = 3600.0
-PATIENCE_S = 60.0  # of a busy machine
+PATIENCE_S = 60.0  # limit on a busy machine
 
 
 # --- the store ------------------------------------------------------------------------------------------------------------

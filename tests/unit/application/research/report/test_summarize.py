@@ -24,7 +24,7 @@ from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnection
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.testing import FakeLLM
 
-PATIENCE_S = 20.0  # of a busy machine; on the event loop the work would wait for itself
+PATIENCE_S = 20.0  # limit on a busy machine; on the event loop the work would wait for itself
 QUESTION = "How do solar sails work?"
 SHORT_TEXT = (
     "# Sails in space\n\nA solar sail is a thin mirror that is pushed by light. It needs no fuel at all.\n\n"

@@ -45,7 +45,7 @@ from modules.llm_platform.infrastructure.models.openai import chat
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 
 KEY = "sk-key-of-mine-0123456789"
-AT_ONCE_S = 10.0  # on the busiest machine; what is not at once comes after half a minute or never
+AT_ONCE_S = 10.0  # limit on the busiest machine; what is not at once comes after half a minute or never
 USAGE = {"prompt_tokens": 12, "completion_tokens": 34}
 
 

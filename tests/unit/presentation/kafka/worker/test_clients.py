@@ -145,7 +145,7 @@ def test_message_size_below_an_outcome_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"message\.max\.bytes below the 1000000 bytes"):
         producer_config(BROKERS, {"message.max.bytes": "2000"})
     assert producer_config(BROKERS, {"message.max.bytes": 2_000_000})["message.max.bytes"] == 2_000_000
-    producer_config(BROKERS, {"message.max.bytes": "many"})  # which librdkafka refuses, see above
+    producer_config(BROKERS, {"message.max.bytes": "many"})  # librdkafka refuses it, see above
 
 
 def test_value_of_the_wrong_type_is_reported() -> None:

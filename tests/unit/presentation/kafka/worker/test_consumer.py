@@ -42,7 +42,7 @@ class FakeConsumer:
         self.incoming: deque[SimpleNamespace] = deque()
         self.later: deque[Callable[[], None]] = deque()
         self.within_consume: deque[Callable[[], None]] = deque()
-        self.paused: set[int] = set()  # which the client keeps, whatever is revoked
+        self.paused: set[int] = set()  # the client keeps them, whatever is revoked
         self.closed = False
         self.closes = threading.Event()
         self.closes.set()

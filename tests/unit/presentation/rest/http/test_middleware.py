@@ -372,7 +372,7 @@ def test_api_key_that_can_be_guessed_is_told_at_the_start(caplog: pytest.LogCapt
     assert "a-short-word" not in caplog.text
 
 
-GUESS = "sk-kimi-9876543210"  # as long as the secret
+GUESS = "sk-kimi-9876543210"  # the same length as the secret
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -28,11 +28,12 @@ from shared.config import Settings
 
 Node = dict[str, Any]
 
-CASES = fuzz.chosen(5, 2000)  # of an operation, in each of the tool's ways to make them
+CASES = fuzz.chosen(5, 2000)  # cases of an operation, in each of the tool's ways to make them
 MAX_REFUSAL_BYTES = 16_384
 # Routes with input that call no upstream: a plan is made without a model where the model cannot make one.
 BACKGROUND = ("/research/{request_id}", "/research/{request_id}/events", "/research/threads/{request_id}")
-STORED = ("{response_id}", "{api_request}", "/tavily/research/{")  # in paths of compatible APIs: what was never stored
+# Parts of the paths of compatible APIs: what was never stored.
+STORED = ("{response_id}", "{api_request}", "/tavily/research/{")
 
 schema = schemathesis.pytest.from_fixture("described_schema")  # made when the test runs: it takes 13 s of each collection
 

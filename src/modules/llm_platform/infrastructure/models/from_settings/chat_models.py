@@ -39,7 +39,7 @@ LOCAL_SOURCES_TOKENS = 1500
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
-ModelBudgets = Mapping[str, ModelBudget]  # of the models with a daily budget, by name
+ModelBudgets = Mapping[str, ModelBudget]  # models with a daily budget, keyed by name
 
 
 def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:

@@ -63,7 +63,7 @@ class Delta:
     reasoning_tokens: int | None = None
     logprobs: tuple[dict[str, Any], ...] = ()
     choice: int = 0  # the number of the answer, where several were asked for
-    others: tuple["Delta", ...] = ()  # of further answers in the same chunk
+    others: tuple["Delta", ...] = ()  # deltas of further answers in the same chunk
 
 
 EMPTY: Final = Delta()

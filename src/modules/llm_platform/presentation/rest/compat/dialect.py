@@ -61,7 +61,7 @@ def one_or_several(one: Any, several: Any) -> WrapValidator:
 
 Sites = Annotated[
     tuple[Annotated[str, AfterValidator(parse_unsigned_site)], ...], Field(max_length=MAX_SITES), BeforeValidator(split_sites)
-]  # to search, or to leave out, as the name of the field says
+]  # searched or left out, as the name of the field says
 
 
 def not_before(first_field: str) -> AfterValidator:

@@ -23,7 +23,7 @@ from modules.llm_platform.presentation.validation_messages import field_location
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # limit until an API key is known
 MAX_CONVERSATION_BYTES = 8 << 20
-MAX_VALUES = 500_000  # of a large body: a value takes up to a hundred bytes of memory, whatever it takes on the wire
+MAX_VALUES = 500_000  # values of a large body: one takes up to a hundred bytes of memory, whatever it takes on the wire
 BODY_TIMEOUT_S = 8.0
 CONVERSATION_TIMEOUT_S = 30.0
 MAX_BUFFERED_BYTES = 64 << 20  # limit of all bodies that are being received, for all callers
@@ -76,7 +76,7 @@ BUFFERED = BufferedBodies()
 
 
 ORDINARY = BodyLimit()
-CONVERSATION = BodyLimit(  # of an agent, which sends all its turns each time, with images in them
+CONVERSATION = BodyLimit(  # an agent sends all its turns each time, with images in them
     MAX_CONVERSATION_BYTES, CONVERSATION_TIMEOUT_S, f"The body is larger than {MAX_CONVERSATION_BYTES >> 20} MiB: send less."
 )
 BEFORE_KEY = BodyLimit(MAX_BODY_BYTES_WITHOUT_KEY, refusal=NO_KEY_IN_HEADER)

@@ -18,7 +18,7 @@ OTHER_REQUEST: Final = "was sent with another request before: send a new key wit
 
 
 class _Answer(NamedTuple):
-    digest: bytes  # of the request
+    digest: bytes  # digest of the request
     content: bytes
     headers: dict[str, str]
     expires: float

@@ -14,7 +14,7 @@ from modules.llm_platform.presentation.rest.http.problems import Problem, Valida
 from modules.llm_platform.presentation.rest.http.responses import JSON
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
 
-ITEM_SCHEMA = "x-itemSchema"  # of a stream: OpenAPI 3.2 has it as itemSchema, and few generators read 3.2
+ITEM_SCHEMA = "x-itemSchema"  # schema of a stream: OpenAPI 3.2 has it as itemSchema, and few generators read 3.2
 REFERENCE = "#/components/schemas/{model}"
 BODY_NOTE = (
     "A JSON object of at most 1 MiB. The media type `application/x-www-form-urlencoded`, which `curl -d` sends, is accepted "

@@ -162,7 +162,7 @@ class RetrySchedule:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._last: dict[tuple[str, str], float] = {}  # by limit and client, the last time that was given
+        self._last: dict[tuple[str, str], float] = {}  # the last time that was given, keyed by limit and client
 
     def wait_s(self, client: str, exceeded: LimitState) -> float:
         """Return the seconds after which one more refused request may come back, at most MAX_SCHEDULED_S."""

@@ -96,7 +96,8 @@ class DrivenEvents(Generic[StreamedEvent]):
     """
 
     def __init__(self, events: AsyncGenerator[StreamedEvent, None]) -> None:
-        self._events: asyncio.Queue[StreamedEvent | None] = asyncio.Queue()  # at most an answer that a slow client has not read
+        # Holds at most an answer that a slow client has not read.
+        self._events: asyncio.Queue[StreamedEvent | None] = asyncio.Queue()
         self._task = asyncio.create_task(self._drive(events))
         self._task.add_done_callback(lambda _: self._events.put_nowait(None))
 

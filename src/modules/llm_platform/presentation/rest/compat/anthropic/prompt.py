@@ -19,7 +19,7 @@ from modules.llm_platform.presentation.rest.compat.anthropic.request import (
 )
 from modules.llm_platform.presentation.rest.http.body import validate
 
-MEDIA_TOKENS: Final = 1600  # of an image or a page of a file, about: the vendor's own estimate of a large image
+MEDIA_TOKENS: Final = 1600  # estimate for an image or a page of a file: the vendor's own for a large image
 NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 FORWARDED: Final = ("top_p", "top_k")
 CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}

@@ -60,7 +60,7 @@ def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
 def llm_end(answer: LLMResponse) -> MessageEnd:
     """Return the end of an answer of a language model."""
     counted = answer.usage
-    cached = counted.cached_tokens or 0  # which the vendor does not count as input
+    cached = counted.cached_tokens or 0  # the vendor does not count them as input
     usage = {"input_tokens": max(0, counted.prompt_tokens - cached), "output_tokens": counted.completion_tokens}
     if cached:
         usage["cache_read_input_tokens"] = cached
@@ -172,9 +172,9 @@ class ChatStream(_MessageStream):
     def __init__(self, head: MessageHead, *, shows_thinking: bool = False) -> None:
         super().__init__(head)
         self._shows_thinking = shows_thinking
-        self._kind = ""  # of the open block
+        self._kind = ""  # kind of the open block
         self._call = -1  # the number of the open call
-        self._arguments = ""  # of the open call
+        self._arguments = ""  # arguments of the open call
         self._waiting: dict[int, dict[str, Any]] = {}  # calls that are sent at the end, by their number
 
     def encode(self, event: ChatEvent) -> bytes:

@@ -142,7 +142,7 @@ def _tool(tool: Mapping[str, Any], position: int) -> Mapping[str, Any]:
     if tool.get("type") != "function":
         raise chat_completions.refused(f"tools.{position}", NO_TOOL)
     if isinstance(tool.get("function"), Mapping):
-        return tool  # as chat completions have it
+        return tool  # chat completions have this form
     return {"type": "function", "function": _without(tool, "type")}
 
 

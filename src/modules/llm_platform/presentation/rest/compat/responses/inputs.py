@@ -20,7 +20,8 @@ from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 
 MAX_NAME_CHARS: Final = 200
-FUNCTIONS: Final = frozenset({"function", "custom", "namespace"})  # of the client; a research run does without them
+# Tools of the client; a research run does without them.
+FUNCTIONS: Final = frozenset({"function", "custom", "namespace"})
 NOT_SUPPORTED: Final = "a research run has no such tool: leave it out"
 NOT_STORED: Final = "this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
 
