@@ -291,7 +291,7 @@ class Container(ProviderContainer):
         tracer=tracer,
         source_kinds=providers.Singleton(search.searchable_kinds, settings, search_adapters),
         document_titles=providers.Singleton(services.document_titles, settings, found_documents),
-        icons=providers.Singleton(page_readers.build_icon_reader, settings, direct_parts),
+        icons=providers.Singleton(page_readers.build_icon_reader, settings, direct_parts.provider),
         _close=resources.provided.aclose,
         _rate_limiter=rate_limiter.provider,
         _reading=providers.Singleton(documents.folder_progress, folder_index),
