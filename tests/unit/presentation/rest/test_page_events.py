@@ -19,7 +19,9 @@ def test_the_page_decides_on_every_event() -> None:
     switch = STEPS.partition("switch (event.type) {\n")[2].partition("\n    }\n")[0]
     cases = re.findall(r'case "(\w+)":', switch)
     assert "default:" not in switch
-    assert sorted(cases) == sorted([*EVENT_TYPES, QUEUED])
+    assert len(cases) == len(set(cases))
+    assert {*EVENT_TYPES, QUEUED} - set(cases) == set(), "page/steps.js lacks a case for these events"
+    assert set(cases) - {*EVENT_TYPES, QUEUED} == set(), "page/steps.js has cases for events that do not exist"
 
 
 def test_no_script_waits_for_an_event_that_is_gone() -> None:
