@@ -108,7 +108,7 @@ class Settings(BaseSettings):
     )
     RATE_LIMIT_READS_PER_MINUTE: int = setting(
         120, "Searches, extractions, embeddings and reads of what is stored of one API key per minute, which count for no "
-        "other limit; 0: they count for RATE_LIMIT_PER_MINUTE, as those of callers without a key do",
+        "other limit; 0, or RATE_LIMIT_PER_MINUTE=0: they count for the limits that callers without a key have",
         "you have agents that search more often, or your search provider allows less", ge=0, le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_READS_BURST: int = setting(

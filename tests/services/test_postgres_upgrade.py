@@ -35,16 +35,17 @@ TTL_DAYS = 30.0
 RUNS = 14
 BATCHES = 200  # batches of events of each run
 
-# Reads a line `submit ID`, `list`, `claim` or `append`, and answers each with a line of JSON.
+# Runs on the code of that commit, with its paths. Reads a line `submit ID`, `list`, `claim` or `append`, and answers each
+# with a line of JSON.
 OLD_SERVER = """
 import asyncio, json, sys
 from pathlib import Path
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.ports.research_job_store import LeaseLostError
-from modules.llm_platform.infrastructure.stores.database.migrations import check_schema
-from modules.llm_platform.infrastructure.stores.database.postgres import Database
-from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore
+from modules.llm_platform.infrastructure.postgres.migrations import check_schema
+from modules.llm_platform.infrastructure.postgres.pool import Database
+from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
 
 async def main():
     assert Path(sys.argv[2]) in Path(sys.modules[PostgresResearchJobStore.__module__].__file__).parents

@@ -67,7 +67,7 @@ def build_rate_limit_probe(settings: Settings, redis: RedisClient | None) -> IHe
 
 def _limits(settings: Settings) -> RateLimits:
     per_minute, per_hour = settings.RATE_LIMIT_PER_MINUTE, settings.RATE_LIMIT_GLOBAL_PER_HOUR
-    reads = settings.RATE_LIMIT_READS_PER_MINUTE
+    reads = settings.RATE_LIMIT_READS_PER_MINUTE if per_minute else 0  # Who limits no client limits no reads.
     return RateLimits(
         RateLimit("client", per_minute, 60, settings.RATE_LIMIT_BURST) if per_minute else None,
         RateLimit("server", per_hour, 3600, GLOBAL_BURST) if per_hour else None,

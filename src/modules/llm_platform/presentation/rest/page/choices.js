@@ -167,7 +167,8 @@ export class Choices {
 function siteOf(text) {
   const [, minus, rest] = /^([-–−]?)(?:\*?\.)?(.*)$/.exec(text);
   try {
-    return (minus && "-") + new URL(/^https?:/i.test(rest) ? rest : `http://${rest}`).hostname.replace(/^www\./, "");
+    const host = new URL(/^https?:/i.test(rest) ? rest : `http://${rest}`).hostname.replace(/^www\./, "");
+    return host.includes("%") ? text : (minus && "-") + host; // A browser escapes what no name of a host may contain.
   } catch {
     return text;
   }
