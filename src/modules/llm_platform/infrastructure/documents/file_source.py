@@ -284,9 +284,9 @@ def _is_json_lines(files: Sequence[FoundFile]) -> bool:
     return all(file.suffix in JSON_LINES for file in files)
 
 
-def _add(messages: dict[str, str], position: str, message: str) -> None:
+def _add(messages: dict[str, str], document: str, message: str) -> None:
     if len(messages) < MAX_MESSAGES:
-        messages[position] = message
+        messages[document] = message
 
 
 def _digest(path: Path, url: str) -> str:

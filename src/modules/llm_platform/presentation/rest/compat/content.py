@@ -44,11 +44,11 @@ def text_of(content: str | Sequence[ContentPart]) -> str:
     return content if isinstance(content, str) else "\n".join(part.text or "" for part in content if part.type in TEXTS)
 
 
-def require_text(content: str | Sequence[ContentPart] | None, *position: str | int) -> None:
-    """Raise InvalidRequestError for a part that is no text. `position` is that of the content in the body."""
+def require_text(content: str | Sequence[ContentPart] | None, *location: str | int) -> None:
+    """Raise InvalidRequestError for a part that is no text. `location` is that of the content in the body."""
     for number, part in enumerate(() if isinstance(content, str) else content or ()):
         if part.type not in TEXTS:
-            raise InvalidRequestError.at(("body", *position, number, "type"), ONLY_TEXT, "literal_error")
+            raise InvalidRequestError.at(("body", *location, number, "type"), ONLY_TEXT, "literal_error")
 
 
 def for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:

@@ -58,14 +58,14 @@ def for_chat(answer_format: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, **described}}
 
 
-def checked_schema(schema: object, *position: str | int) -> dict[str, Any]:
+def checked_schema(schema: object, *location: str | int) -> dict[str, Any]:
     """Return the schema. Raises InvalidRequestError that names the place in the body."""
     if not isinstance(schema, dict):
-        raise InvalidRequestError.at(("body", *position), NO_SCHEMA)
+        raise InvalidRequestError.at(("body", *location), NO_SCHEMA)
     try:
         check_output_schema(schema)
     except InvalidSchemaError as error:
-        raise InvalidRequestError.at(("body", *position), f"its schema {error}") from None
+        raise InvalidRequestError.at(("body", *location), f"its schema {error}") from None
     return schema
 
 

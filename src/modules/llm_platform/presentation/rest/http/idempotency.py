@@ -27,10 +27,10 @@ async def answered_once(request: Request, body: BaseModel, answer: Callable[[], 
     key = sent.decode("latin-1")
     if not 0 < len(key) <= MAX_KEY_CHARS or not key.isascii() or not key.isprintable():
         raise InvalidRequestError.at(("header", IDEMPOTENCY_KEY), BAD_KEY)
-    kept, position = server_state(request).kept_answers, (caller_id(request), request.scope["path"], key)
+    kept, request_key = server_state(request).kept_answers, (caller_id(request), request.scope["path"], key)
     digest = sha256(body.model_dump_json().encode()).digest()
-    if (again := kept.find(position, digest)) is not None:
+    if (again := kept.find(request_key, digest)) is not None:
         return again
     response = await answer()
-    kept.keep(position, digest, response)
+    kept.keep(request_key, digest, response)
     return response

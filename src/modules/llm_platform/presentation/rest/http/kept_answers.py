@@ -31,21 +31,21 @@ class KeptAnswers:
         self._answers: OrderedDict[tuple[str, str, str], _Answer] = OrderedDict()
         self._clock = clock
 
-    def find(self, position: tuple[str, str, str], digest: bytes) -> Response | None:
+    def find(self, request_key: tuple[str, str, str], digest: bytes) -> Response | None:
         """Return the answer to the same request. Raises InvalidRequestError if the key belongs to another one."""
-        kept = self._answers.get(position)
+        kept = self._answers.get(request_key)
         if kept is None or kept.expires < self._clock():
             return None
         if kept.digest != digest:
             raise InvalidRequestError.at(("header", IDEMPOTENCY_KEY), OTHER_REQUEST)
         return Response(kept.content, headers={**kept.headers, REPLAYED: "true"})
 
-    def keep(self, position: tuple[str, str, str], digest: bytes, response: Response) -> None:
+    def keep(self, request_key: tuple[str, str, str], digest: bytes, response: Response) -> None:
         content = bytes(getattr(response, "body", b""))
         if response.status_code != 200 or not 0 < len(content) <= MAX_ANSWER_BYTES:  # a stream has no body
             return
         headers = {name: value for name, value in response.headers.items() if name != "content-length"}
-        self._answers[position] = _Answer(digest, content, headers, self._clock() + KEPT_S)
-        self._answers.move_to_end(position)
+        self._answers[request_key] = _Answer(digest, content, headers, self._clock() + KEPT_S)
+        self._answers.move_to_end(request_key)
         if len(self._answers) > MAX_ANSWERS:
             self._answers.popitem(last=False)
