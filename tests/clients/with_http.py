@@ -54,6 +54,19 @@ def searxng():
     assert ANSWER in send(address, headers)["results"][0]["content"]
 
 
+@check("local-deep-research: SearXNG")
+def local_deep_research():
+    """It opens the address, then reads `.result` of a page. Its package brings a whole application."""
+    with urllib.request.urlopen(f"{OPEN_URL}/searxng", timeout=60) as response:
+        assert response.status == 200
+    query = {"q": QUESTION, "categories": "general", "language": "en", "format": "html", "pageno": 1, "safesearch": 0}
+    address = f"{OPEN_URL}/searxng/search?{urllib.parse.urlencode(query)}"
+    with urllib.request.urlopen(urllib.request.Request(address, None, BROWSER), timeout=60) as response:
+        text = response.read().decode()
+    assert '<article class="result ' in text
+    assert ANSWER in text.partition('<p class="content">')[2]
+
+
 @check("a browser: format=json")
 def browser():
     query = urllib.parse.urlencode({"q": QUESTION, "format": "json"})

@@ -114,7 +114,7 @@ def test_all_error_statuses_are_documented() -> None:
             assert "502" in statuses or not asks_upstream, f"{path} needs UPSTREAM_STATUSES in `responses`"
             for status, response in operation["responses"].items():
                 if first_segment(path) in DIALECT_OF_PREFIX:  # their clients read JSON of their own
-                    media_types = {"application/json", "text/event-stream", "application/x-suggestions+json"}
+                    media_types = {"application/json", "text/event-stream", "application/x-suggestions+json", "text/plain"}
                     assert set(response["content"]) <= media_types
                 else:
                     assert ("application/problem+json" in response.get("content", {})) == (not status.startswith("2"))

@@ -58,7 +58,7 @@ class TestLocalPrograms:
         """A client slows down where `/config` says that there is one."""
         async with app_client(rate_limiter=limiter(), limits_are_set=False, peer=peer) as client:
             config = (await client.get("/searxng/config")).json()
-        assert config["limiter"] == {"enabled": limited}
+        assert config["limiter"]["enabled"] is limited
 
     @for_each(
         "values",

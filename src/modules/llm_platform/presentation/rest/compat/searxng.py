@@ -5,11 +5,13 @@ Reference of the project: https://docs.searxng.org/dev/search_api.html
 
 import base64
 import binascii
+import html
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 from pydantic_core import to_json
+from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind
@@ -20,21 +22,43 @@ from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
-from modules.llm_platform.presentation.rest.search_routes import PASS_THROUGH, search_by_body, search_passed_through
+from modules.llm_platform.presentation.rest.search_routes import (
+    PASS_THROUGH,
+    search_by_body,
+    search_passed_through,
+    search_web,
+)
 from modules.llm_platform.presentation.rest.searxng_shape import (
     SOURCE_OF_CATEGORY,
     SearchApiRequest,
     SearxngAnswer,
     from_query,
+    to_searxng,
 )
 from shared.exceptions import AppException
 
 SUGGESTIONS: Final = "application/x-suggestions+json"
+PAGE_TEMPLATE: Final = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>llm-platform: {title}</title></head>
+<body><main id="main_results">
+{body}
+</main></body></html>
+"""
+HOME_PAGE: Final = PAGE_TEMPLATE.format(
+    title="search",
+    body="<h1>llm-platform</h1><p>The search API of SearXNG: <code>search?q=QUERY&amp;format=json</code></p>",
+)
 router = APIRouter(prefix="/searxng", tags=["compatible"])
 
 
 @router.get("", include_in_schema=False)  # LangChain appends the query string to the address that it is given
 @router.get("/", include_in_schema=False)
+async def open_instance(request: Request) -> Response:
+    """Search, or answer without a query as an instance does: clients ask for its page to see whether it is there."""
+    is_page = request.query_params.get("format", "html") == "html"
+    return HTMLResponse(HOME_PAGE) if is_page and not request.query_params.get("q") else await search(request)
+
+
 @router.get(
     "/search",
     summary="Search, for clients of SearXNG",
@@ -44,9 +68,39 @@ router = APIRouter(prefix="/searxng", tags=["compatible"])
 )
 async def search(request: Request) -> Response:
     wanted = request.query_params.get("format", "json")
-    if wanted != "json":
-        raise InvalidRequestError.at(("query", "format"), "must be json")
-    return await search_passed_through(request, validate(SearchApiRequest, from_query(request.query_params), "query"))
+    if wanted not in ("json", "html"):
+        raise InvalidRequestError.at(("query", "format"), "must be json or html")
+    asked = validate(SearchApiRequest, from_query(request.query_params), "query")
+    if wanted == "json":
+        return await search_passed_through(request, asked)
+    return HTMLResponse(_results_page(to_searxng(await search_web(request, asked))))
+
+
+def _results_page(answer: Mapping[str, Any]) -> str:
+    """Return the results as HTML with the class names of SearXNG's page, which local-deep-research and others read."""
+    return PAGE_TEMPLATE.format(title="Results", body="\n".join(map(_article, answer["results"])))
+
+
+def _article(result: Any) -> str:
+    """Return one result; nothing for one that has no title or no address."""
+    texts = [result.get(name) for name in ("url", "title", "content")] if isinstance(result, dict) else []
+    if not texts or not all(isinstance(text, str) for text in texts[:2]):
+        return ""
+    url, title, content = (html.escape(text) if isinstance(text, str) else "" for text in texts)
+    return (
+        f'<article class="result result-default"><a class="url_header" href="{url}" rel="noreferrer">{url}</a>'
+        f'<h3><a href="{url}" rel="noreferrer">{title}</a></h3><p class="content">{content}</p></article>'
+    )
+
+
+@router.get(
+    "/healthz",
+    summary="Whether the instance answers, for clients of SearXNG",
+    response_class=PlainTextResponse,
+    responses=error_responses(),
+)
+async def health(request: Request) -> Response:
+    return PlainTextResponse("OK")
 
 
 router.add_api_route("/", search_by_body, methods=["POST"], include_in_schema=False)
@@ -83,8 +137,12 @@ async def config(request: Request) -> Response:
         "safe_search": 0,
         "default_theme": "",
         "version": package_version(),
-        "brand": {},
-        "limiter": {"enabled": request.scope.get(IS_LIMITED, False)},
+        "brand": dict.fromkeys(("PRIVACYPOLICY_URL", "CONTACT_URL", "GIT_URL", "GIT_BRANCH", "DOCS_URL")),
+        "limiter": {
+            "enabled": request.scope.get(IS_LIMITED, False),
+            "botdetection.ip_limit.link_token": False,
+            "botdetection.ip_lists.pass_searxng_org": False,
+        },
         "doi_resolvers": [],
         "default_doi_resolver": "",
         "public_instance": False,

@@ -16,7 +16,8 @@ from shared.config import LOOPBACK_HOSTS, Settings
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key; probes send an address as Host
 PAGE_PATHS = frozenset({"/", "/docs"})  # opened in a browser: need no API key, and any site may link to them
 PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # files of these pages: need no API key
-UNLIMITED_PATHS = frozenset({"/openapi.json"})  # paths without a limit, like those that need no API key
+# Paths without a limit, like those that need no API key. Containers ask for the health of an instance every few seconds.
+UNLIMITED_PATHS = frozenset({"/openapi.json", "/searxng/healthz"})
 LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # not counted: clients ask before each call
 # POST requests that search, extract or count; with GET requests they are reads, which have a limit of their own.
 READ_PATHS = frozenset({
