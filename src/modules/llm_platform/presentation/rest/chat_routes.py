@@ -118,10 +118,11 @@ async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> 
     """Yield Token events, ModelPart events for what is no text, and one ChatDone."""
     async with aclosing(llm.stream(request)) as parts:
         async for part in parts:
-            yield _event(part, request_id)
+            yield chat_event(part, request_id)
 
 
-def _event(part: LLMToken | LLMResponse, request_id: str) -> ChatEvent:
+def chat_event(part: LLMToken | LLMResponse, request_id: str) -> ChatEvent:
+    """Return the event of a part of an answer, or of the whole one, which is the last."""
     if isinstance(part, LLMToken) and (part.tool_calls or part.reasoning or part.logprobs or part.choice):
         return ModelPart(request_id=request_id, part=part)
     if isinstance(part, LLMToken):

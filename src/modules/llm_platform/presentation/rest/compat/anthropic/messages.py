@@ -13,15 +13,23 @@ from pydantic import BaseModel
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest
+from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import chat_events
-from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
+from modules.llm_platform.presentation.rest.compat import (
+    chat_completions,
+    client_tools,
+    dialect,
+    structured,
+    transcripts,
+)
 from modules.llm_platform.presentation.rest.compat.anthropic import models
 from modules.llm_platform.presentation.rest.compat.anthropic.blocks import MessageBlocks, model_blocks
 from modules.llm_platform.presentation.rest.compat.anthropic.prompt import llm_request, prompt_tokens
 from modules.llm_platform.presentation.rest.compat.anthropic.request import (
     AnthropicMessagesRequest,
     AnthropicTokensRequest,
+    AnthropicTool,
 )
 from modules.llm_platform.presentation.rest.compat.anthropic.stream import (
     ChatStream,
@@ -76,6 +84,8 @@ async def create_message(request: Request) -> Response:
     answering = models.find(services(request), body.model)
     if isinstance(answering, ConfiguredModel):
         return await answered_once(request, body, partial(_chat, request, body, head, answering))
+    if task := transcripts.task_of(body.conversation):
+        return await answered_once(request, body, partial(_answer_task, request, body, head, task))
     return await answered_once(request, body, partial(_research, request, body, head, body.depth_within(answering)))
 
 
@@ -130,6 +140,24 @@ def _question(
         omit_raw=True,
         output_schema=tool.schema if tool else structured.schema_of(request, *body.answer_format),
     )
+
+
+async def _answer_task(
+    request: Request, body: AnthropicMessagesRequest, head: MessageHead, task: TranscriptTask
+) -> Response:
+    """Answer a task about a transcript with the first language model, and without one by rules."""
+    functions = tuple(tool for tool in body.tools or () if isinstance(tool, AnthropicTool) and tool.type in (None, "custom"))
+    dropped: dict[str, Any] = {"tools": functions or None} if functions else {"tools": None, "tool_choice": None}
+    model = transcripts.model_for_tasks(request)
+    if model is not None:
+        return await _chat(request, body.model_copy(update=dropped), head, model)
+    answer = transcripts.rule_answer(task, body.answer_format[0])
+    ignored = tuple(body.ignored_by_research("shallow", None))
+    if body.stream:
+        events = transcripts.chat_events_of(answer, head.request_id)
+        return dialect.report_ignored(await EventStream.start_soon(request, events, ChatStream(head)), body, *ignored)
+    content = list(model_blocks(answer, head.request_id, shows_thinking=False))
+    return dialect.json_answer(head.message(content, llm_end(answer)), body, *ignored)
 
 
 async def _chat(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import struct
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -29,10 +28,17 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 )
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
-from modules.llm_platform.domain.research.transcript_task import TranscriptTask, answer_by_rules, transcript_task
+from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart, chat_events
-from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, content, dialect, structured
+from modules.llm_platform.presentation.rest.compat import (
+    chat_completions,
+    client_tools,
+    content,
+    dialect,
+    structured,
+    transcripts,
+)
 from modules.llm_platform.presentation.rest.compat.chat_completions import OpenaiMessage
 from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
@@ -42,7 +48,7 @@ from modules.llm_platform.presentation.rest.http.idempotency import answered_onc
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, NotFoundError
 from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
 from modules.llm_platform.presentation.rest.http.run_research import run_research
-from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, EventStream, stream_research
+from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
 
 REASONING: Final = "reasoning_content"  # the field of DeepSeek, Kimi, vLLM and others
@@ -207,7 +213,7 @@ async def chat(request: Request) -> Response:
 
 async def _answer(request: Request, body: OpenaiChatRequest) -> Response:
     if depth := models.depth_of(body.model):
-        task = transcript_task([(message.role, message.text) for message in body.messages])
+        task = transcripts.task_of(body.messages)
         return await (_answer_task(request, body, task) if task else _research(request, body, depth))
     return await _chat(request, body, models.find_llm(request, body.model))
 
@@ -239,39 +245,37 @@ async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> 
 
 async def _answer_task(request: Request, body: OpenaiChatRequest, task: TranscriptTask) -> Response:
     """Answer a task about a transcript, which needs no research run: by one call of a model, without one by rules."""
-    model = next((model for model in services(request).llm.models if model.is_complete), None)
+    model = transcripts.model_for_tasks(request)
     if model is not None:
         return await _chat(request, body.model_copy(update={"web_search_options": None}), model)
-    if structured.is_schema(body.response_format) and not task.key:
-        task = replace(task, key=task.product, is_list=task.product != "title")
-    completion = chat_completions.Completion(request_id(request), body.model, _describe)
-    message = {"role": "assistant", "content": answer_by_rules(task)}
-    usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-    if not body.stream:
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        whole = {**completion.head("chat.completion"), "choices": [choice], "usage": usage}
-        return dialect.json_answer(whole, body, *IGNORED_BY_RESEARCH)
-    parts = [completion.chunk(message), completion.chunk({}, "stop")]
-    if body.includes_usage:
-        parts.append({**completion.head("chat.completion.chunk"), "choices": [], "usage": usage})
-    content = b"".join(map(chat_completions.data_part, parts)) + chat_completions.END_OF_STREAM
-    return dialect.report_ignored(Response(content, media_type=MEDIA_TYPE), body, *IGNORED_BY_RESEARCH)
+    answer = transcripts.rule_answer(task, body.response_format)
+    if body.stream:
+        events = transcripts.chat_events_of(answer, request_id(request))
+        return dialect.report_ignored(await _stream(request, body, events), body, *IGNORED_BY_RESEARCH)
+    return dialect.json_answer(_whole(request, body, answer), body, *IGNORED_BY_RESEARCH)
 
 
 async def _chat(request: Request, body: OpenaiChatRequest, model: ConfiguredModel) -> Response:
     if body.web_search_options is not None:
         raise chat_completions.refused("web_search_options", "only the research models search")
     prompt = _prompt(model, body)
-    completion = chat_completions.Completion(request_id(request), body.model, _describe)
     llm = services(request).llm
     if body.stream:
-        events = chat_events(llm, prompt, completion.request_id)
-        stream = await EventStream.start_soon(request, events, ChatStream(completion, body.includes_usage))
+        stream = await _stream(request, body, chat_events(llm, prompt, request_id(request)))
         return dialect.report_ignored(stream, body, *model.ignored_fields)
     answer = await run_until_disconnect(request, llm.generate(prompt))
+    return dialect.json_answer(_whole(request, body, answer), body, *model.ignored_fields)
+
+
+async def _stream(request: Request, body: OpenaiChatRequest, events: AsyncGenerator[ChatEvent, None]) -> EventStream:
+    completion = chat_completions.Completion(request_id(request), body.model, _describe)
+    return await EventStream.start_soon(request, events, ChatStream(completion, body.includes_usage))
+
+
+def _whole(request: Request, body: OpenaiChatRequest, answer: LLMResponse) -> dict[str, Any]:
+    completion = chat_completions.Completion(request_id(request), body.model, _describe)
     choices = [_choice(number, one) for number, one in enumerate((answer, *answer.others))]
-    whole = {**completion.head("chat.completion"), "choices": choices, "usage": _llm_usage(answer)}
-    return dialect.json_answer(whole, body, *model.ignored_fields)
+    return {**completion.head("chat.completion"), "choices": choices, "usage": _llm_usage(answer)}
 
 
 def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:

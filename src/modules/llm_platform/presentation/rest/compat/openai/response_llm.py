@@ -9,11 +9,11 @@ from typing import Any, Final
 from fastapi import Request, Response
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, ConfiguredModel, LLMRequest, LLMResponse
+from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, chat_events
-from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, transcripts
 from modules.llm_platform.presentation.rest.compat.content import for_model
-from modules.llm_platform.presentation.rest.compat.openai.models import find_llm
-from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
+from modules.llm_platform.presentation.rest.compat.openai.response_request import SAMPLING, OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import ResponseEncoder
@@ -28,26 +28,25 @@ REFUSED: Final = {
 }
 NO_TOOL: Final = "a language model takes functions only, and only the research models search: leave it out"
 IGNORED: Final = ("max_tool_calls", "include", "store")
+IGNORED_BY_RULES: Final = (*IGNORED, "max_output_tokens", "tools", *SAMPLING)
 # Fields of chat completions, and where this API has them.
 FIELDS: Final = {"reasoning_effort": "reasoning", "response_format": "text"}
 
 
-async def respond(request: Request, body: OpenaiResponsesRequest) -> Response:
-    """Answer with the language model that the request names. Its turns are kept for an hour, for `previous_response_id`."""
+async def respond(request: Request, body: OpenaiResponsesRequest, model: ConfiguredModel) -> Response:
+    """Answer with a language model. Its turns are kept for an hour, for `previous_response_id`."""
     chat_completions.refuse_fields(body, REFUSED)
-    model = find_llm(request, body.model)
     llm, owner = services(request).llm, caller_id(request)
     before = await llm.kept_turns(owner, body.previous_response_id) if body.previous_response_id else ()
     prompt = _prompt(model, body, before)
-    envelope = runs.envelope_of(request, body.model, background=False, store=False, echo=body.echo)
     turns = prompt.messages[bool(body.instructions):]  # the next response has instructions of its own
+    writer = _writer(request, body)
 
     async def keep(answer: LLMResponse) -> None:
         if body.store is not False:
             said = ChatMessage(role="assistant", content=answer.content, tool_calls=answer.tool_calls)
             await llm.keep_turns(owner, writer.id, (*turns, said))
 
-    writer = OpenaiResponseWriter(request_id(request), envelope)
     ignored = (*(name for name in IGNORED if getattr(body, name)), *(FIELDS.get(name, name) for name in model.ignored_fields))
     if body.stream:
         events = _kept(chat_events(llm, prompt, writer.id), keep)
@@ -55,6 +54,31 @@ async def respond(request: Request, body: OpenaiResponsesRequest) -> Response:
     answer = await run_until_disconnect(request, llm.generate(prompt))
     await keep(answer)
     return dialect.json_answer(writer.of_llm(answer), body, *ignored)
+
+
+async def answer_task(request: Request, body: OpenaiResponsesRequest, task: TranscriptTask) -> Response:
+    """Answer a task about a transcript with the first language model, and without one by rules.
+
+    Tools that only the research models have are left out, and so is an earlier response: the task has its own transcript.
+    """
+    functions = tuple(tool for tool in body.tools or () if tool.get("type") == "function")
+    dropped: dict[str, Any] = {"previous_response_id": None, "tools": functions or None}
+    if not functions:
+        dropped["tool_choice"] = None
+    model = transcripts.model_for_tasks(request)
+    if model is not None:
+        return await respond(request, body.model_copy(update=dropped), model)
+    writer, answer = _writer(request, body), transcripts.rule_answer(task, body.text_format)
+    if not body.stream:
+        return dialect.json_answer(writer.of_llm(answer), body, *IGNORED_BY_RULES)
+    events = transcripts.chat_events_of(answer, writer.id)
+    stream = await EventStream.start_soon(request, events, ResponseEncoder(writer))
+    return dialect.report_ignored(stream, body, *IGNORED_BY_RULES)
+
+
+def _writer(request: Request, body: OpenaiResponsesRequest) -> OpenaiResponseWriter:
+    envelope = runs.envelope_of(request, body.model, background=False, store=False, echo=body.echo)
+    return OpenaiResponseWriter(request_id(request), envelope)
 
 
 async def _kept(

@@ -16,15 +16,24 @@ from pydantic import BaseModel, Field
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, MAX_URLS, Depth, PreviousId, ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import Language
+from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.domain.urls.site_names import MAX_SITES
-from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
+from modules.llm_platform.presentation.rest.compat import (
+    chat_completions,
+    client_tools,
+    dialect,
+    structured,
+    transcripts,
+)
 from modules.llm_platform.presentation.rest.compat.perplexity.agent_writer import AgentResponseWriter
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFORTS, depth_of, router
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
-from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT
+from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, ResponseEncoder
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import data_stream_response
+from modules.llm_platform.presentation.rest.http.request_scope import request_id
+from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
 
 API: Final = runs.ResponsesApi("perplexity", AgentResponseWriter)
 MAX_STEPS: Final = 100  # the vendor's limits
@@ -176,12 +185,27 @@ class PerplexityCancelled(BaseModel):
 )
 async def respond(request: Request) -> Response:
     body = await read_body(request, PerplexityAgentRequest)
+    if not body.background and (task := transcripts.task_of(body.conversation.messages)):
+        return dialect.report_ignored(await _answer_task(request, body, task), body, *body.partly_served)
     tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
     run = _run(request, body, tool)
     ignored = client_tools.ignored_fields(body.partly_served, tool, body.tools or ())
     if body.stream:
         return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
     return dialect.json_answer(await runs.respond(request, run), body, *ignored)
+
+
+async def _answer_task(request: Request, body: PerplexityAgentRequest, task: TranscriptTask) -> Response:
+    """Answer a task about a transcript, which needs no search, has no sources, and is not stored."""
+    run = _run(request, body.model_copy(update={"response_format": None}), None)
+    messages, depth = body.conversation.messages, run.question.depth
+    answer = await transcripts.task_response(request, task, messages, depth, body.response_format)
+    writer = API.writer(request_id(request), run.envelope.model_copy(update={"store": False}))
+    events = list(transcripts.research_events_of(answer, writer.id))
+    if not body.stream:
+        return dialect.json_content(writer.whole(events))
+    encoder = ResponseEncoder(writer)
+    return Response(b"".join(map(encoder.encode, events)), media_type=MEDIA_TYPE)
 
 
 def _run(request: Request, body: PerplexityAgentRequest, tool: client_tools.ForcedTool | None) -> runs.ResponseRun:

@@ -16,13 +16,20 @@ from modules.llm_platform.domain.dtos import research_dtos, web_search_dtos
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_TOOLS
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.research.long_message import SearchQuery
-from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, structured
+from modules.llm_platform.domain.research.transcript_task import TranscriptTask
+from modules.llm_platform.presentation.rest.compat import (
+    chat_completions,
+    client_tools,
+    dialect,
+    structured,
+    transcripts,
+)
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, router
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
 from modules.llm_platform.presentation.rest.http.run_research import run_research
-from modules.llm_platform.presentation.rest.http.sse import stream_research
+from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, stream_research
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -94,6 +101,8 @@ class PerplexitySearchResponse(BaseModel):
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, PerplexityChatRequest)
+    if task := transcripts.task_of(body.messages):
+        return await _answer_task(request, body, task)
     tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
     question = research_of(request, body, tool)
     ignored = body.ignored_fields(tool)
@@ -110,6 +119,18 @@ async def chat(request: Request) -> Response:
     answer = completion.whole(response.model_copy(update={"metadata": metadata}))
     answer["related_questions"] = [other for other in related.questions if other != question.query]
     return dialect.json_answer(answer, body, *ignored)
+
+
+async def _answer_task(request: Request, body: PerplexityChatRequest, task: TranscriptTask) -> Response:
+    """Answer a task about a transcript, which needs no search and has no sources."""
+    answer = await transcripts.task_response(request, task, body.messages, DEPTHS[body.model], body.response_format)
+    completion = chat_completions.Completion(request_id(request), body.model, describe)
+    ignored = (*body.ignored_fields(None), "return_related_questions")
+    if not body.stream:
+        return dialect.json_answer(completion.whole(answer), body, *ignored)
+    encoder = ChatStream(completion)
+    content = b"".join(map(encoder.encode, transcripts.research_events_of(answer, completion.request_id)))
+    return dialect.report_ignored(Response(content, media_type=MEDIA_TYPE), body, *ignored)
 
 
 @router.post(
