@@ -1,0 +1,315 @@
+"""Find the sources that a text lists: numbered lists, footnotes, link definitions and bibliographies.
+
+A list stands under a heading such as "Sources", or begins its lines with `[1]`. Each line is read once.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from modules.llm_platform.domain.markdown.addresses import address_at
+from modules.llm_platform.domain.markdown.blocks import BlockTracker, LineKind, expand_tabs
+from modules.llm_platform.domain.markdown.markers import LINE
+from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
+from modules.llm_platform.domain.text.tokens import fold
+
+MAX_ENTRY_CHARS: Final = 2000  # the rest of a longer entry is not read
+MAX_TITLE_CHARS: Final = 300
+MAX_HEADING_WORDS: Final = 7  # a longer line is no heading of a list
+MAX_HEADING_CHARS: Final = 60
+MAX_NUMBER: Final = 999  # `[2021]` is a year
+
+# A link of Markdown: its text and its target, with or without a title.
+LINK_TEXT: Final = r"(?:[^\[\]\n\\]|\\.|\[[^\[\]\n]{0,40}\]){0,300}"
+LINK_URL: Final = r"(?:<[^<>\n]{1,2000}>|[^\s()<>]{1,2000}(?:\([^\s()]{0,200}\)[^\s()]{0,500}){0,8})"
+LINK: Final = rf"""\[{LINK_TEXT}\]\({LINK_URL}(?:[ ]+(?:"[^"\n]{{0,300}}"|'[^'\n]{{0,300}}'))?\)"""
+ADDRESS_START: Final = re.compile(r"https?(?=:)|(?<![\w.@/])www\.", re.I)
+
+_NAMES = rf"(?:{SOURCE_LIST_NAMES}|notes|footnotes|endnotes|further reading|learn more|fußnoten|notas|примечания|脚注|注释)"
+_PLAIN_HEADING = re.compile(rf"\s{{0,3}}{_NAMES}\s*[:：]?\s*\Z", re.I)
+_MARKED_HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s+|(?=\*\*|__))(.{1,120}?)\s*#*\s*\Z")
+_NAME_INSIDE = re.compile(rf"(?<!\w){_NAMES}(?!\w)", re.I)
+_BOLD_LINE = re.compile(r"\s{0,3}(\*\*|__).{1,120}\1:?\s*\Z")
+_FOOTNOTE = re.compile(r"\s{0,3}\[\^([^\]\[\s]{1,60})\]:\s*(.*)")
+_DEFINITION = re.compile(r"""\s{0,3}\[([^\]\[^][^\]\[]{0,80})\]:\s*<?([^\s<>]{4,2000})>?(?:\s+["'(](.{0,500})["')])?\s*\Z""")
+_BULLET = r"(?:[-*+•]\s+)?"
+_BRACKETED = re.compile(rf"[\s>]{{0,8}}{_BULLET}(?:\\?\[\^?(\d{{1,4}})\\?\]|【(\d{{1,4}})】)(?!\()\s*[:.—–-]?\s*(.*)")
+_LINKED_LABEL = re.compile(rf"[\s>]{{0,8}}{_BULLET}(\[\\?\[?(\d{{1,4}})\\?\]?\]\({LINK_URL}\).*)")
+_NUMBERED = re.compile(r"[\s>]{0,8}(?:\((\d{1,4})\)|(\d{1,4})[.)](?=\s)|(\d{1,4})\s*(?=[\^↑]))\s*(.*)")
+_BACKLINK = re.compile(r"[\^↑]\s*(?:Jump up to:?\s*)?(?:(?:[a-z]{1,2}\s+){1,12}(?=[A-Z\"“]))?")
+_ITEM = re.compile(r"[\s>]{0,8}[-*+•]\s+(.*)")
+_DATED = re.compile(r"[^\W\d_].{0,400}[(\[,. ](?:1[5-9]|20|21)\d\d[a-z]?\b|.{0,400}\(n\.\s?d\.\)")
+_DOI = re.compile(r"\bdoi:\s*(10\.\d{4,9}/[^\s\"<>\])]{1,200})", re.I)
+_ARXIV = re.compile(r"\barxiv:\s*(\d{4}\.\d{4,5})", re.I)
+_LINK = re.compile(rf"\[({LINK_TEXT})\]\(({LINK_URL})")
+_DECORATION = re.compile(r"[*_`]+")
+_AROUND = " \t\"'“”„»«.,;:|–—-<>()[]{}"
+_ACCESSED = re.compile(r"[,.]?\s*(?:accessed|retrieved|abgerufen|consulté|consultado)(?: on| am| le| el)?\b.{0,60}\Z", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line without its end: where it begins in the text, and its kind of Markdown block."""
+
+    start: int
+    text: str
+    kind: LineKind
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSource:
+    """An entry of a list of sources: `label` is its number, `^name` of a footnote, `name` of a link, or empty."""
+
+    label: str
+    text: str
+
+    @property
+    def url(self) -> str:
+        """The first address of the entry, empty for none."""
+        return url_in(self.text)
+
+    @property
+    def title(self) -> str:
+        return _title_of(self.text)
+
+
+@dataclass(slots=True)
+class SourceLists:
+    """The entries of all lists in order, and the numbers of the lines that they occupy."""
+
+    entries: list[ListedSource] = field(default_factory=list)
+    lines: set[int] = field(default_factory=set)
+
+
+def text_lines(text: str) -> list[TextLine]:
+    """Return the lines of a Markdown or plain text, classified."""
+    blocks = BlockTracker()
+    return [
+        TextLine(found.start(), line := found[0].removesuffix("\n"), blocks.take(expand_tabs(line)).kind)
+        for found in LINE.finditer(text)
+        if found[0]
+    ]
+
+
+def find_source_lists(lines: Sequence[TextLine]) -> SourceLists:
+    """Return the lists of sources of a text."""
+    return _ListReader(lines).read()
+
+
+def url_in(text: str) -> str:
+    """Return the first address in a text: of a link, written out, a DOI or an arXiv number; empty for none."""
+    if link := _LINK.search(text):
+        target = link[2].strip("<>")
+        if ADDRESS_START.match(target):
+            return with_scheme(target)
+    for found in addresses_in(text):
+        return with_scheme(text[slice(*found)])
+    if doi := _DOI.search(text):
+        return f"https://doi.org/{doi[1].rstrip('.,;')}"
+    arxiv = _ARXIV.search(text)
+    return f"https://arxiv.org/abs/{arxiv[1]}" if arxiv else ""
+
+
+def addresses_in(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each address that is written out."""
+    at = 0
+    while found := ADDRESS_START.search(text, at):
+        sign = found.start() if found[0].lower() == "www." else found.end()
+        span = address_at(text, sign, found.start())
+        if span:
+            yield span
+        at = max(found.end(), span[1] if span else 0)
+
+
+def with_scheme(url: str) -> str:
+    return f"https://{url}" if url[:4].lower() == "www." else url
+
+
+def is_list_heading(line: TextLine) -> bool:
+    """Return whether a line names a list of sources: "Sources:", "## References", "**Works cited**"."""
+    if _PLAIN_HEADING.match(line.text[:80]):
+        return True
+    marked = _MARKED_HEADING.match(line.text) if len(line.text) <= 140 else None
+    if marked is None:
+        return False
+    words = marked[1].strip("*_: ")
+    is_bold_line = line.kind == "heading" or _BOLD_LINE.match(line.text) is not None
+    return is_bold_line and len(words.split()) <= MAX_HEADING_WORDS and _NAME_INSIDE.search(words) is not None
+
+
+class _ListReader:
+    """Reads lines in order; `_entry` is the entry that may continue."""
+
+    def __init__(self, lines: Sequence[TextLine]) -> None:
+        self._lines = lines
+        self._found = SourceLists()
+        self._entry: tuple[str, str] | None = None  # label and text
+        self._heading: int | None = None  # the line of the heading of the open list
+        self._has_entry = False  # the open list has an entry
+        self._numbered = False  # the entries of the open list have numbers
+        self._is_after_blank = True
+
+    def read(self) -> SourceLists:
+        for number, line in enumerate(self._lines):
+            if line.kind in ("code", "fence"):
+                self._end_list()
+            elif line.kind == "blank" or not line.text.strip():
+                self._is_after_blank = True
+                continue
+            elif is_list_heading(line) or (self._is_after_blank and self._is_heading_by_what_follows(number)):
+                self._end_list()
+                self._heading = number
+                self._has_entry = self._numbered = False
+            elif self._is_entry(number, line):
+                self._found.lines.add(number)
+            self._is_after_blank = False
+        self._end_entry()
+        return self._found
+
+    def _is_heading_by_what_follows(self, number: int) -> bool:
+        """Whether a short line with a name of such lists in it stands above an entry with an address."""
+        words = self._lines[number].text.strip(" *_#:：")
+        if not 0 < len(words) <= MAX_HEADING_CHARS or words[-1] in ".,;!?。" or not _NAME_INSIDE.search(words):
+            return False
+        below = next((line.text for line in self._lines[number + 1 : number + 3] if line.text.strip()), "")
+        is_entry = _labelled(below) or _ITEM.match(below) or _BACKLINK.match(below.lstrip()) or _is_address_alone(below)
+        return bool(is_entry and url_in(below[:MAX_ENTRY_CHARS]))
+
+    def _is_entry(self, number: int, line: TextLine) -> bool:
+        text = line.text[:MAX_ENTRY_CHARS]
+        if found := _FOOTNOTE.match(text):
+            self._begin(f"^{found[1]}", found[2])
+            return True
+        if (found := _DEFINITION.match(text)) and (address := url_in(found[2])):
+            self._begin(found[1].strip(), f"{found[3] or ''} {address}")
+            return True
+        if self._heading is None:
+            return self._is_entry_without_heading(number, text)
+        if line.kind in ("heading", "rule") or (_BOLD_LINE.match(text) and not url_in(text)):
+            is_end = line.kind != "rule"
+            if is_end:
+                self._end_list()
+            return False
+        if self._is_listed(text):
+            if not self._has_entry:
+                self._found.lines.add(self._heading)
+            self._has_entry = True
+            return True
+        self._end_list()
+        return False
+
+    def _is_listed(self, text: str) -> bool:
+        """Whether a line below a heading begins or continues an entry."""
+        if label_and_rest := _labelled(text):
+            self._numbered = True
+            self._begin(*label_and_rest)
+            return True
+        is_indented = text[:2].isspace()
+        continues = self._entry is not None and (is_indented or not self._is_after_blank)
+        lacks_address = self._entry is not None and not url_in(self._entry[1])
+        has_address = bool(url_in(text))
+        item = _ITEM.match(text)
+        goes_on = is_indented or (not item and (self._numbered or (has_address and not _DATED.match(text))))
+        if continues and goes_on and (lacks_address or not has_address):
+            self._continue(text)
+            return True
+        if item:
+            self._begin("", item[1])
+            return True
+        if backlink := _BACKLINK.match(text.lstrip()):
+            self._begin("", text.lstrip()[backlink.end() :])
+            return True
+        if has_address and lacks_address and self._entry is not None and not _DATED.match(text):
+            self._continue(text)
+            return True
+        if has_address or _DATED.match(text):
+            self._begin("", text)
+            return True
+        if continues:
+            self._continue(text)
+        return continues
+
+    def _is_entry_without_heading(self, number: int, text: str) -> bool:
+        """Whether a line is `[1] Title https://…`, or an address that belongs to such a line."""
+        following = self._lines[number + 1].text if number + 1 < len(self._lines) else ""
+        found = _BRACKETED.match(text)
+        if found and (url_in(found[3]) or _is_address_alone(following)) and not _reads_on(found[3]):
+            self._begin(found[1] or found[2], found[3])
+            return True
+        continues = self._entry is not None and not self._is_after_blank
+        if continues and (text[:2].isspace() or (_is_address_alone(text) and self._entry and not url_in(self._entry[1]))):
+            self._continue(text)
+            return True
+        if (numbered := _NUMBERED.match(text)) and _is_address_alone(numbered[4]):
+            self._begin(numbered[1] or numbered[2] or numbered[3], numbered[4])
+            return True
+        self._end_entry()
+        return False
+
+    def _begin(self, label: str, text: str) -> None:
+        self._end_entry()
+        self._entry = (label, text)
+
+    def _continue(self, text: str) -> None:
+        if self._entry is not None:
+            label, before = self._entry
+            self._entry = (label, f"{before} {text.strip()}"[:MAX_ENTRY_CHARS])
+
+    def _end_entry(self) -> None:
+        if self._entry is not None:
+            self._found.entries.append(ListedSource(self._entry[0], self._entry[1].strip()))
+        self._entry = None
+
+    def _end_list(self) -> None:
+        self._end_entry()
+        self._heading = None
+
+
+def _labelled(text: str) -> tuple[str, str] | None:
+    """Return the number that a line begins with, and the rest of the line."""
+    if found := _BRACKETED.match(text):
+        return found[1] or found[2], _BACKLINK.sub("", found[3], count=1) if found[3][:1] in "^↑" else found[3]
+    if found := _LINKED_LABEL.match(text):
+        return found[2], found[1]
+    if found := _NUMBERED.match(text):
+        rest = found[4]
+        return found[1] or found[2] or found[3], rest[back.end() :] if (back := _BACKLINK.match(rest)) else rest
+    return None
+
+
+def _is_address_alone(text: str) -> bool:
+    """Whether a line has nothing but one address or link."""
+    bare = text.strip().strip("<>")
+    if link := re.fullmatch(LINK, bare):
+        return bool(url_in(link[0]))
+    span = next(addresses_in(bare), None)
+    return span is not None and span[0] == 0 and len(bare) - span[1] <= 1
+
+
+def _reads_on(text: str) -> bool:
+    """Whether a text goes on with a sentence behind its first address: it is prose."""
+    span = next(addresses_in(text), None)
+    return span is not None and len(text[span[1] :].split()) > 12
+
+
+def _title_of(text: str) -> str:
+    """Return the entry without its address; of a link, its text."""
+    link = _LINK.search(text)
+    if link and not ADDRESS_START.match(link[1]) and not link[1].strip("[]\\ ").isdigit():
+        before = text[: link.start()].strip(_AROUND)
+        title = link[1] if len(before) < len(link[1]) else before
+    else:
+        parts, done = [], 0
+        without_links = _LINK.sub(" ", text)
+        for start, end in addresses_in(without_links):
+            parts.append(without_links[done:start])
+            done = end
+        title = "".join([*parts, without_links[done:]])
+    title = _ACCESSED.sub("", _DECORATION.sub("", title).strip(_AROUND))
+    return " ".join(title.split()).strip(_AROUND)[:MAX_TITLE_CHARS]
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text, folded for comparison."""
+    return re.findall(r"[^\W_]+", fold(text))
