@@ -69,6 +69,7 @@ CLIENTS = (
     Client("with_langchain_tavily", "langchain-tavily", "common"),
     Client("with_langchain_community", "langchain-community", "common"),
     Client("with_langchain_agents", "langchain-anthropic", "langchain"),
+    Client("with_cohere", "cohere", "firecrawl"),
     Client("with_gpt_researcher", "gpt-researcher", "gpt-researcher"),
     Client("with_litellm", "litellm", "litellm"),
     Client("with_openapi_python_client", "openapi-python-client", "openapi"),

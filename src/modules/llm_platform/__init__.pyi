@@ -26,6 +26,7 @@ from modules.llm_platform.application.services.embedding_service import Embeddin
 from modules.llm_platform.application.services.health_service import HealthService as HealthService
 from modules.llm_platform.application.services.llm_service import LLMService as LLMService
 from modules.llm_platform.application.services.page_service import PageService as PageService
+from modules.llm_platform.application.services.rerank_service import RerankService as RerankService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService as ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService as ResearchService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService as SiteCrawlService
@@ -86,6 +87,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagCitation as RagCi
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagHits as RagHits
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagQuestion as RagQuestion
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch as RagSearch
+from modules.llm_platform.domain.dtos.retrieval_dtos import RankedDocument as RankedDocument
 from modules.llm_platform.domain.dtos.retrieval_dtos import StoredOutcome as StoredOutcome
 from modules.llm_platform.domain.dtos.sent import Sent as Sent
 from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage as LinkedPage

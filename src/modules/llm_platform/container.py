@@ -26,6 +26,7 @@ from modules.llm_platform.application.services.answer_service import AnswerServi
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
+from modules.llm_platform.application.services.rerank_service import RerankService
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
@@ -282,6 +283,7 @@ class Container(ProviderContainer):
         site_crawl=providers.Singleton(SiteCrawlService, site_reader),
         store=store,
         embeddings=providers.Singleton(EmbeddingService, embedder),
+        reranking=providers.Singleton(RerankService, embedder),
         retrieval=retrieval,
         indexing=indexing,
         answers=answers,

@@ -13,6 +13,7 @@ from modules.llm_platform.application.services.embedding_service import Embeddin
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
+from modules.llm_platform.application.services.rerank_service import RerankService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
@@ -51,6 +52,7 @@ class LLMPlatform:
     site_crawl: SiteCrawlService
     store: StoreService
     embeddings: EmbeddingService
+    reranking: RerankService
     retrieval: RetrievalService
     indexing: IndexingService
     answers: AnswerService

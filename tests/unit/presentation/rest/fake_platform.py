@@ -29,6 +29,7 @@ from modules.llm_platform.application.research.events import (
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.llm_service import LLMService
+from modules.llm_platform.application.services.rerank_service import RerankService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
@@ -331,6 +332,7 @@ def platform_of(
         ),
         "llm": _LLMService(services),
         "embeddings": EmbeddingService(services.embedder),
+        "reranking": RerankService(services.embedder),
         "research": _Service(
             research=services.research,
             stream=services.stream_research,

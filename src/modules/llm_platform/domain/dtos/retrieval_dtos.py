@@ -200,3 +200,11 @@ class FailedRequest(NamedTuple):
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     stored_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDocument:
+    """A document of a request by its index there. `score`: 0 to 1, relative to the other documents of the request."""
+
+    index: int
+    score: float

@@ -6,9 +6,10 @@ every machine.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import log
 from typing import Final
 from zlib import crc32
 
@@ -43,6 +44,9 @@ class SparseVector:
         return bool(self.indices)
 
 
+NO_WORDS: Final = SparseVector([], [])
+
+
 def passage_words(text: str) -> SparseVector:
     """Return the vector of a passage: frequent words weigh more, and words of long passages less (b of BM25 is 1)."""
     counts = Counter(_numbers(text))
@@ -71,6 +75,25 @@ def question_words(text: str) -> SparseVector:
 def word_beginnings(question: str) -> tuple[str, ...]:
     """Beginnings of the words of a question: a folded text with none of them shares no word with its vector."""
     return tuple({stem(term)[:-1] or term for term in _question_terms(question)})
+
+
+def bm25_scores(passages: Sequence[str], question: str) -> list[float]:
+    """Return the BM25 score of each passage among these: a word that stands in every one of them says nothing.
+
+    Most passages share no word with the question, which is seen without their vectors.
+    """
+    beginnings, asked = word_beginnings(question), frozenset(question_words(question).indices)
+    vectors = [
+        matched_words(passage, asked) if any(map(fold(passage).__contains__, beginnings)) else NO_WORDS
+        for passage in passages
+    ]
+    frequency = Counter(index for vector in vectors for index in vector.indices)
+    total = len(passages)
+    weights = {index: log(1 + (total - frequency[index] + 0.5) / (frequency[index] + 0.5)) for index in asked}
+    return [
+        sum(weights[index] * value for index, value in zip(vector.indices, vector.values, strict=True))
+        for vector in vectors
+    ]
 
 
 def _question_terms(text: str) -> list[str]:

@@ -1,16 +1,13 @@
 """The parts of a page that fit a question, for a prompt that has no room for the whole page."""
 
-from collections import Counter
-from math import log
 from typing import Final
 
-from modules.llm_platform.domain.retrieval.bm25 import SparseVector, matched_words, question_words, word_beginnings
+from modules.llm_platform.domain.retrieval.bm25 import bm25_scores
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
-from modules.llm_platform.domain.text.tokens import count_tokens, fold
+from modules.llm_platform.domain.text.tokens import count_tokens
 
 PASSAGE_WORDS: Final = 50  # a short paragraph
 GAP: Final = "\n\n"
-NO_WORDS: Final = SparseVector([], [])
 
 
 def fitting_excerpt(text: str, question: str, max_tokens: int, language: str = "en") -> str:
@@ -33,7 +30,7 @@ class RankedPassages:
         self._passages = [
             text[chunk.start : chunk.end] for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
         ]
-        scores = _scores(self._passages, question)
+        scores = bm25_scores(self._passages, question)
         # equal scores: the first of the text
         self._best = sorted(range(len(self._passages)), key=lambda position: -scores[position])
         self._size = count_tokens(text) if size is None else size
@@ -50,22 +47,3 @@ class RankedPassages:
             chosen.append(position)
             room -= size
         return GAP.join(self._passages[position] for position in sorted(chosen))
-
-
-def _scores(passages: list[str], question: str) -> list[float]:
-    """BM25 within the page: a word that stands in every passage of it says nothing.
-
-    Most passages share no word with the question, which is seen without their vectors.
-    """
-    beginnings, asked = word_beginnings(question), frozenset(question_words(question).indices)
-    vectors = [
-        matched_words(passage, asked) if any(map(fold(passage).__contains__, beginnings)) else NO_WORDS
-        for passage in passages
-    ]
-    frequency = Counter(index for vector in vectors for index in vector.indices)
-    total = len(passages)
-    weights = {index: log(1 + (total - frequency[index] + 0.5) / (frequency[index] + 0.5)) for index in asked}
-    return [
-        sum(weights[index] * value for index, value in zip(vector.indices, vector.values, strict=True))
-        for vector in vectors
-    ]

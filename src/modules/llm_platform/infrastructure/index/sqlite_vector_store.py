@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import mul
 from pathlib import Path
-from statistics import fmean, pstdev
 from typing import Any, Final
 
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreError
 from modules.llm_platform.domain.retrieval.bm25 import passage_words
+from modules.llm_platform.domain.retrieval.score_fusion import by_distribution
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
 from modules.llm_platform.infrastructure.index import payloads
@@ -30,7 +30,6 @@ from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, HybridQ
 FILE: Final = "passages.sqlite3"  # file in the collection's folder
 PAGE: Final = 1000  # documents listed at once
 SMOOTHING: Final = 0.5  # added in the inverse document frequency
-DEVIATIONS: Final = 3  # DBSF: the scale reaches from this many below the mean to as many above
 CACHE_KIB: Final = 64_000
 BUSY_S: Final = 5.0  # wait for another process
 _SCHEMA: Final = """
@@ -94,7 +93,8 @@ class SqliteCollection:
                 lists.append(self._by_meaning(database, query.vector, where, values))
             fused: Counter[int] = Counter()
             for found in lists:
-                fused.update(_by_distribution(found))
+                scaled = by_distribution([score for _, score in found])
+                fused.update({number: score for (number, _), score in zip(found, scaled, strict=True)})
             best = sorted(fused.items(), key=lambda ranked: (-ranked[1], ranked[0]))[:limit]
             return [
                 dtos.FoundPassage(passage=self._passage(database, number), score=query.score(score))
@@ -383,15 +383,3 @@ def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
         conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({marks}))")  # noqa: S608
         values += texts
     return " AND ".join(conditions), values
-
-
-def _by_distribution(found: Sequence[tuple[int, float]]) -> dict[int, float]:
-    """Return distribution-based scores (DBSF) as Qdrant computes them: 0 and 1 at three standard deviations around the
-    mean.
-    """
-    scores = [score for _, score in found]
-    deviation = pstdev(scores) if len(scores) > 1 else 0.0
-    if deviation == 0:
-        return dict.fromkeys((number for number, _ in found), 0.5)
-    low = fmean(scores) - DEVIATIONS * deviation
-    return {number: (score - low) / (2 * DEVIATIONS * deviation) for number, score in found}

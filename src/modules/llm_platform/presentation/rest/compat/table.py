@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from modules.llm_platform.presentation.rest.compat import open_webui, searxng
+from modules.llm_platform.presentation.rest.compat import open_webui, rerank, searxng
 from modules.llm_platform.presentation.rest.compat.anthropic import messages as anthropic
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
 from modules.llm_platform.presentation.rest.compat.openai import chat as openai
@@ -17,6 +17,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     searxng.DIALECT,
     open_webui.DIALECT,
     openai.DIALECT,
+    rerank.DIALECT,
     anthropic.DIALECT,
 )
 DIALECT_OF_PREFIX: Final[Mapping[str, Dialect]] = {first_segment(dialect.prefix): dialect for dialect in DIALECTS}

@@ -23,7 +23,7 @@ LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models"
 READ_PATHS = frozenset({
     "/anthropic/v1/messages/count_tokens", "/llm-platform/web-search", "/open-webui/load", "/open-webui/search",
     "/perplexity/search", "/search", "/searxng", "/searxng/", "/searxng/search", "/tavily/extract", "/tavily/search",
-    "/v1/embeddings",
+    "/v1/embeddings", "/v1/rerank", "/v2/rerank",
 })
 COUNTED_BY_ROUTE = frozenset({"/mcp"})  # its route counts calls: a client sends six requests before the first one
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar

@@ -1,0 +1,42 @@
+"""The service that orders documents by how well they fit a query."""
+
+import asyncio
+from collections.abc import Sequence
+from operator import mul
+from typing import Final
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import RankedDocument, Vector
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.retrieval.bm25 import bm25_scores
+from modules.llm_platform.domain.retrieval.score_fusion import by_distribution
+
+SCORE_DIGITS: Final = 6
+LEXICAL: Final = "bm25"
+
+
+class RerankService:
+    """Orders documents by BM25 among them and, if the configured embedder (EMBEDDER) makes vectors, by meaning."""
+
+    def __init__(self, embedder: IEmbedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def name(self) -> str:
+        """What ranks: `bm25`, or `bm25+` and the embedder with its model."""
+        return LEXICAL if self._embedder.why_no_vectors else f"{LEXICAL}+{self._embedder.name}"
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> list[RankedDocument]:
+        """Return all documents, best first; of equals the one that was sent first. Raises the errors of the embedder."""
+        vectors: list[Vector | None] = []
+        if not self._embedder.why_no_vectors:
+            vectors = await self._embedder.embed([query, *documents])
+        return await asyncio.to_thread(_ranked, query, documents, vectors)
+
+
+def _ranked(query: str, documents: Sequence[str], vectors: Sequence[Vector | None]) -> list[RankedDocument]:
+    lists = [by_distribution(bm25_scores(documents, query))]
+    if vectors and (asked := vectors[0]) is not None:
+        lists.append(by_distribution([0.0 if found is None else sum(map(mul, asked, found)) for found in vectors[1:]]))
+    scores = [min(1.0, max(0.0, sum(parts) / len(lists))) for parts in zip(*lists, strict=True)]
+    ranked = [RankedDocument(index, round(score, SCORE_DIGITS)) for index, score in enumerate(scores)]
+    return sorted(ranked, key=lambda document: -document.score)

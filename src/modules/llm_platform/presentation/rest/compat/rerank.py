@@ -1,0 +1,118 @@
+"""Reranking in the form of Cohere (`/v1/rerank`, `/v2/rerank`) and of Jina (`/v1/rerank`), docs/reference/compatible-apis.md.
+
+References of the vendors: https://docs.cohere.com/reference/rerank and https://api.jina.ai/redoc
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field, StrictBool, StringConstraints
+
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.http import problems
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from shared.exceptions import AppException
+
+router = APIRouter(tags=["compatible"])
+
+MAX_DOCUMENTS: Final = 1000  # of one request; its body has at most 1 MiB
+
+
+class RerankText(BaseModel, extra="allow", frozen=True):
+    """A document as an object. Other fields than `text` are not ranked."""
+
+    text: str
+
+
+_Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MESSAGE_CHARS)]
+
+
+class RerankV2Request(dialect.DialectBody, frozen=True):
+    """A query and the texts that are ordered for it. `model` and `max_tokens_per_doc` change nothing."""
+
+    model: str | None = Field(default=None, max_length=200)
+    query: _Query
+    documents: tuple[str | RerankText, ...] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+    top_n: int | None = Field(default=None, ge=1, strict=True)
+    return_documents: StrictBool | None = False
+
+    @property
+    def texts(self) -> list[str]:
+        return [document if isinstance(document, str) else document.text for document in self.documents]
+
+
+class RerankV1Request(RerankV2Request, frozen=True):
+    """The request of the older form, and of Jina: the results have their documents unless it asks for none."""
+
+    return_documents: StrictBool | None = True
+
+
+class RerankResponse(BaseModel):
+    """The best documents by their index in the request. `relevance_score` is relative to the documents of the request."""
+
+    id: str
+    object: str
+    model: str
+    results: list[dict[str, Any]]
+    usage: dict[str, int]
+    meta: dict[str, Any]
+
+
+async def _reranked(request: Request, body: RerankV2Request, version: str) -> Response:
+    reranking, texts = services(request).reranking, body.texts
+    async with CancelOnDisconnect(request.receive):
+        ranked = await reranking.rerank(body.query, texts)
+    tokens = count_tokens(body.query) + sum(map(count_tokens, texts))
+    results: list[dict[str, Any]] = [
+        {"index": document.index, "relevance_score": document.score} for document in ranked[: body.top_n]
+    ]
+    if body.return_documents:
+        results = [{**result, "document": {"text": texts[result["index"]]}} for result in results]
+    answer = {
+        "id": request_id(request),
+        "object": "list",
+        "model": reranking.name,
+        "results": results,
+        "usage": {"total_tokens": tokens, "prompt_tokens": tokens},
+        "meta": {"api_version": {"version": version}, "billed_units": {"search_units": 0}},
+    }
+    return dialect.json_answer(answer, body, "model")
+
+
+@router.post(
+    "/v2/rerank",
+    **dialect.declaration(
+        "Order documents, for clients of Cohere", RerankV2Request, RerankResponse, dialect.ERROR_STATUSES_400
+    ),
+)
+async def rerank(request: Request) -> Response:
+    return await _reranked(request, await read_body(request, RerankV2Request), "2")
+
+
+@router.post(
+    "/v1/rerank",
+    **dialect.declaration(
+        "Order documents, for clients of Cohere and Jina", RerankV1Request, RerankResponse, dialect.ERROR_STATUSES_400
+    ),
+)
+async def rerank_v1(request: Request) -> Response:
+    request.scope[problems.ERROR_FORMAT] = _format_error  # that of other routes below /v1 is OpenAI's
+    return await _reranked(request, await read_body(request, RerankV1Request), "1")
+
+
+def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    """Return the error as both read it: Cohere's `message` and Jina's `detail`."""
+    message = dialect.message_of(problem)
+    return dialect.status_400(error), {"message": message, "detail": message, "id": problem["request_id"]}
+
+
+DIALECT: Final = dialect.Dialect(
+    prefix="/v2",
+    router=router,
+    format_error=_format_error,
+)
