@@ -278,15 +278,19 @@ class Upstream:
             raise
 
 
+def body_chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Return the chunks of the body as they arrive. The caller closes the response."""
+    # An uncompressed body is read from the stream itself: the decoding layers cost more than our own work.
+    if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
+        return response.stream.__aiter__()
+    return response.aiter_bytes()
+
+
 async def read_body(response: httpx2.Response, max_bytes: int) -> bytes | None:
     """Read the body, None when it is longer than `max_bytes`, and close the response."""
-    # An uncompressed body is read from the stream itself: the decoding layers cost more than our own work.
-    parts: AsyncIterator[bytes] = response.aiter_bytes()
-    if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
-        parts = response.stream.__aiter__()
     chunks, size = [], 0
     try:
-        async for chunk in parts:
+        async for chunk in body_chunks(response):
             size += len(chunk)
             if size > max_bytes:
                 return None

@@ -1,4 +1,4 @@
-"""Tokens that follow each other closely are passed on together, and none of them late."""
+"""Chunks that follow each other closely are passed on together, and none of them late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 from tests.support.virtual_time import in_virtual_time
 
-from modules.llm_platform.infrastructure.models.openai.gathering import gather_steps
+from modules.llm_platform.infrastructure.models.openai.gathering import MAX_GATHERED_BYTES, gather_chunks
 
 WINDOW_S = 0.04
 
@@ -23,13 +23,13 @@ class Steps:
         self.tasks: set[object] = set()
         self.is_closed = False
 
-    async def run(self) -> AsyncGenerator[None]:
+    async def run(self) -> AsyncGenerator[bytes]:
         try:
             for pause in self._pauses:
                 await asyncio.sleep(pause)
                 self.taken += 1
                 self.tasks.add(asyncio.current_task())
-                yield
+                yield b"."
             if self._error is not None:
                 raise self._error
         finally:
@@ -37,10 +37,13 @@ class Steps:
 
 
 async def seen(steps: Steps) -> list[tuple[float, int]]:
-    """Return when the reader is told, and of how many steps."""
+    """Return when the reader is told, and of how many steps so far."""
     loop = asyncio.get_running_loop()
-    began = loop.time()
-    return [(round(loop.time() - began, 3), steps.taken) async for _ in gather_steps(steps.run(), WINDOW_S)]
+    began, told, count = loop.time(), list[tuple[float, int]](), 0
+    async for data in gather_chunks(steps.run(), WINDOW_S):
+        count += len(data)
+        told.append((round(loop.time() - began, 3), count))
+    return told
 
 
 @in_virtual_time
@@ -59,7 +62,7 @@ async def test_nothing_is_lost_before_an_error() -> None:
     """The reader gets the last steps, then the error."""
     steps, told = Steps([1, 0.01], ValueError("broken")), 0
     with pytest.raises(ValueError, match="broken"):
-        async for _ in gather_steps(steps.run(), WINDOW_S):
+        async for _ in gather_chunks(steps.run(), WINDOW_S):
             told = steps.taken
     assert told == 2
 
@@ -68,7 +71,7 @@ async def test_nothing_is_lost_before_an_error() -> None:
 async def test_a_reader_that_leaves_ends_the_stream() -> None:
     """The step that is awaited is cancelled, and the source closed, before the reader goes on."""
     steps = Steps([0.01, 3600])
-    async with aclosing(gather_steps(steps.run(), WINDOW_S)) as reads:
+    async with aclosing(gather_chunks(steps.run(), WINDOW_S)) as reads:
         await anext(reads)
     assert steps.is_closed
 
@@ -85,9 +88,24 @@ async def test_all_steps_are_taken_by_one_task() -> None:
 async def test_a_busy_reader_holds_the_stream_up() -> None:
     """What it did not take is not read from the network: one further step is."""
     steps = Steps([0.01] * 100)
-    async with aclosing(gather_steps(steps.run(), WINDOW_S)) as reads:
+    async with aclosing(gather_chunks(steps.run(), WINDOW_S)) as reads:
         await anext(reads)
         await asyncio.sleep(10)
         assert steps.taken == 2
         await anext(reads)
         assert steps.taken > 2
+
+
+@in_virtual_time
+async def test_a_fast_stream_is_gathered_in_pieces() -> None:
+    """A service that sends without end fills no memory within the window: what was gathered is passed on when it is large."""
+    chunk = b"." * (MAX_GATHERED_BYTES // 4)
+
+    async def endless() -> AsyncGenerator[bytes]:
+        while True:
+            await asyncio.sleep(0)
+            yield chunk
+
+    async with aclosing(gather_chunks(endless(), WINDOW_S)) as reads:
+        sizes = [len(await anext(reads)) for _ in range(4)]
+    assert max(sizes) <= MAX_GATHERED_BYTES + len(chunk)

@@ -12,11 +12,11 @@ from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, L
 from modules.llm_platform.domain.llm.model_progress import watch_model
 from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.privacy.redaction import Redactor
-from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
+from modules.llm_platform.infrastructure.http.client import Upstream, body_chunks, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, configuration_error
 from modules.llm_platform.infrastructure.models.openai import errors, streaming
-from modules.llm_platform.infrastructure.models.openai.gathering import gather_steps
+from modules.llm_platform.infrastructure.models.openai.gathering import gather_chunks
 
 MAX_ERROR_BYTES: Final = 65_536
 MAX_MODELS_BYTES: Final = 4 << 20  # a gateway lists hundreds of models
@@ -94,8 +94,7 @@ class OpenAIProvider(ILLMProvider):
             with self._translated(answer):
                 response = await self._send(body, request, first)
                 try:
-                    reads = gather_steps(self._read_stream(answer, response, first), GATHER_S)
-                    async with aclosing(reads):
+                    async with aclosing(self._read_stream(answer, response, first)) as reads:
                         async for _ in reads:
                             for part in answer.new_parts():
                                 yield part
@@ -195,7 +194,7 @@ class OpenAIProvider(ILLMProvider):
         """Read until the answer is complete, and yield after each read that brought deltas."""
         reader = streaming.StreamReader()
         tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
-        async with aclosing(response.aiter_bytes()) as chunks:
+        async with aclosing(gather_chunks(body_chunks(response), GATHER_S)) as chunks:
             while not reader.done and not answer.repeats:
                 received = await self._next_chunk(chunks, answer, limit, tail, whole)
                 has_new, known = False, answer.chars
