@@ -6,7 +6,7 @@ every machine.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import log
@@ -25,6 +25,7 @@ MAX_QUESTION_WORDS: Final = 256  # different ones
 MIN_PART_CHARS: Final = 2  # shortest part of a joined word
 MEMOIZED_WORDS: Final = 1 << 14
 MEMOIZED_JOINED_WORDS: Final = 1 << 12
+MEMOIZED_RUNS: Final = 1 << 14
 
 _JOINT = re.compile(r"[_.'’+#-]")
 # From a capital inside a word to its end: `UpClass` of setUpClass, `Server` of HTTPServer. Beginning with the capital it is
@@ -44,18 +45,18 @@ class SparseVector:
         return bool(self.indices)
 
 
-NO_WORDS: Final = SparseVector([], [])
-
-
 def passage_words(text: str) -> SparseVector:
     """Return the vector of a passage: frequent words weigh more, and words of long passages less (b of BM25 is 1)."""
     counts = Counter(_numbers(text))
     return _vector(counts, sum(counts.values()))
 
 
-def matched_words(text: str, wanted: Collection[int]) -> SparseVector:
-    """Return the entries of `passage_words(text)` that have one of these numbers."""
-    numbers = list(_numbers(text))
+def matched_words(runs: Iterable[str], wanted: Collection[int]) -> SparseVector:
+    """Return the entries of `passage_words` that have one of these numbers, of a passage as the runs between its blanks.
+
+    Their weights are the same, and their order may be another. Most runs of a page occur again, so each is read once.
+    """
+    numbers = list(chain.from_iterable(map(_RUN_NUMBERS.__getitem__, runs)))
     return _vector(Counter(filter(wanted.__contains__, numbers)), len(numbers))
 
 
@@ -72,21 +73,10 @@ def question_words(text: str) -> SparseVector:
     return SparseVector(indices, [1.0] * len(indices))
 
 
-def word_beginnings(question: str) -> tuple[str, ...]:
-    """Beginnings of the words of a question: a folded text with none of them shares no word with its vector."""
-    return tuple({stem(term)[:-1] or term for term in _question_terms(question)})
-
-
 def bm25_scores(passages: Sequence[str], question: str) -> list[float]:
-    """Return the BM25 score of each passage among these: a word that stands in every one of them says nothing.
-
-    Most passages share no word with the question, which is seen without their vectors.
-    """
-    beginnings, asked = word_beginnings(question), frozenset(question_words(question).indices)
-    vectors = [
-        matched_words(passage, asked) if any(map(fold(passage).__contains__, beginnings)) else NO_WORDS
-        for passage in passages
-    ]
+    """Return the BM25 score of each passage among these: a word that stands in every one of them says nothing."""
+    asked = frozenset(question_words(question).indices)
+    vectors = [matched_words(passage.split(), asked) for passage in passages]
     frequency = Counter(index for vector in vectors for index in vector.indices)
     total = len(passages)
     weights = {index: log(1 + (total - frequency[index] + 0.5) / (frequency[index] + 0.5)) for index in asked}
@@ -147,3 +137,4 @@ def _number(word: str) -> int:
 _NUMBERS: Final = Memoized(_number, MEMOIZED_WORDS)
 _PARTS: Final = Memoized(lambda word: tuple(map(_number, _parts(word))), MEMOIZED_JOINED_WORDS)
 _CAMEL_PARTS: Final = Memoized(lambda word: tuple(map(_number, _camel_parts(word))), MEMOIZED_JOINED_WORDS)
+_RUN_NUMBERS: Final = Memoized(lambda run: tuple(_numbers(run)), MEMOIZED_RUNS)

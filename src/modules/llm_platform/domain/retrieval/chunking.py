@@ -108,7 +108,7 @@ class ChunkPacker:
 
     def _overlapping(self, following: ChunkPiece, room: int) -> list[ChunkPiece]:
         """Return the last pieces of the previous chunk that fit into the room and the overlap, without headings."""
-        if following.level:
+        if following.level or not self._overlap:
             return []
         room = min(self._overlap, room) - _gap_words(self._previous[-1], following)
         first = len(self._previous)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import sentencex
 
@@ -54,15 +54,15 @@ def each_sentence(text: str, language: str = "en") -> Iterator[Span]:
 
 
 def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
-    first, last = -1, -1  # offsets of the sentence that may continue
-    for found in _boundaries(language, window):
-        start, end = found["start_index"], found["end_index"]
-        while start < end and window[start].isspace():
-            start += 1
-        while start < end and window[end - 1].isspace():
-            end -= 1
-        if start == end:
+    first, last, behind = -1, -1, 0  # offsets of the sentence that may continue, and where the next piece begins
+    for piece in _pieces(language, window):
+        at = behind
+        behind += len(piece)
+        bare = piece.strip()
+        if not bare:
             continue
+        start = at if piece[0] == bare[0] else at + len(piece) - len(piece.lstrip())
+        end = start + len(bare)
         if start == last and _continues(window, last):
             last = end
             continue
@@ -89,13 +89,14 @@ def _is_in_name(text: str, at: int) -> bool:
     return "." in before[0][:-1] or _JOINED.match(behind[0]) is not None
 
 
-def _boundaries(language: str, text: str) -> list[dict[str, Any]]:
+def _pieces(language: str, text: str) -> list[str]:
+    """Return the sentences with the blanks around them. Together they are as long as the text."""
     if not text.isascii():
         text = _WIDE_BLANK_BEFORE_STOP.sub(" ", text)
     try:
-        found: list[dict[str, Any]] = sentencex.get_sentence_boundaries(language, text)
+        found: list[str] = sentencex.segment(language, text)
     except UnicodeEncodeError:  # a lone surrogate; its replacement is one code point too
-        found = sentencex.get_sentence_boundaries(language, _LONE_SURROGATES.sub("\ufffd", text))
+        found = sentencex.segment(language, _LONE_SURROGATES.sub("\ufffd", text))
     return found
 
 
