@@ -11,7 +11,7 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.claims import WORD, is_unspaced
+from modules.llm_platform.domain.citations.claims import WORD, TextFacts, is_unspaced
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.text.stemming import is_form
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each
@@ -80,6 +80,17 @@ def test_plain_text_is_normalized_like_any_other(text: str) -> None:
 def test_sentences_are_normalized_together_as_one_by_one(texts: list[str]) -> None:
     """One go over all gives what each gives, with a bar between two, whatever signs they hold."""
     assert normalize_each(texts) == "|".join(map(normalize, texts)) or not texts
+
+
+NUMERALS = st.sampled_from("two Two's twenty-five 25 2 million three. half zwei, drei п'ять deux/trois is of _four_ 3.5five".split())
+
+
+@given(st.lists(NUMERALS, max_size=12).map(" ".join))
+def test_numbers_of_a_sentence_are_those_of_its_text(text: str) -> None:
+    """Sources without number words are not searched for them sentence by sentence."""
+    source = prepare(text, "", "en")
+    for span in source.spans:
+        assert source.facts_of(span).values == TextFacts(text[slice(*span)], frozenset()).values
 
 
 def test_one_word_in_many_spellings_takes_linear_time() -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.claims import WORD, Claim, TextFacts, is_unspaced
 from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
+from modules.llm_platform.domain.text.numbers import number_words
 from modules.llm_platform.domain.text.sentences import Span, each_sentence
 from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, word_parts
@@ -65,8 +66,14 @@ class SourceText:
         """Return the facts of a passage or sentence, read once for all claims that are compared with it."""
         facts = self._facts.get(span)
         if facts is None:
-            facts = self._facts[span] = TextFacts(self.text[slice(*span)], self._stop_words)
+            text = self.text[slice(*span)]
+            facts = self._facts[span] = TextFacts(text, self._stop_words, spells_numbers=self._spells_numbers)
         return facts
+
+    @cached_property
+    def _spells_numbers(self) -> bool:
+        """Whether the source may have a number word. Of scripts without blanks only the bigrams are known."""
+        return not (self.text.isascii() and self._postings.keys().isdisjoint(number_words()))
 
     @cached_property
     def normalized(self) -> str:

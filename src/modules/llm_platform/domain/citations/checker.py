@@ -60,6 +60,7 @@ class CitationChecker:
         self._claims: dict[str, Claim] = {}  # the last one: more of them cost the garbage collector 3 % of a check
         self._prepared: dict[int, SourceText] = {}
         self._judged: dict[tuple[str, tuple[tuple[str, str], ...], int], tuple[Span, Judgement]] = {}
+        self._quotes: dict[tuple[int, Span], tuple[str, str | None]] = {}
 
     def prepare(self) -> None:
         """Prepare all texts now. Not safe to call while another thread uses this checker."""
@@ -71,6 +72,7 @@ class CitationChecker:
         self._prepared.pop(source.index, None)
         for key in [key for key in self._judged if key[2] == source.index]:
             del self._judged[key]
+        self._quotes = {key: quote for key, quote in self._quotes.items() if key[0] != source.index}
 
     def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
         """Check sanitised Markdown. Markers that name no source are ignored; `added` are the offsets of the platform's."""
@@ -183,18 +185,28 @@ class CitationChecker:
                 self._prepared[number] = prepare(source.text, source.title, self._language)
 
     def _citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
-        (start, end), judgement = self._judgement(sentence, number)
-        source, quote = self._sources[number], self._prepared[number].text[start:end]
+        span, judgement = self._judgement(sentence, number)
+        source = self._sources[number]
+        quote, link = self._quote(source, span)
         return Citation(
             start=sentence.start, end=sentence.end, source_index=number,
-            quote=quote, quote_start=start, quote_end=end,
+            quote=quote, quote_start=span[0], quote_end=span[1],
             verdict=_verdict_on(source, judgement), score=judgement.score, cited_by="model" if is_by_author else "platform",
-            checked_against=source.text_kind, quote_url=quote_url(source.url, quote),
+            checked_against=source.text_kind, quote_url=link,
             cells=tuple(
                 CellVerdict(start=cell.start, end=cell.end, verdict=_verdict_on(source, judged))
                 for cell, judged in zip(sentence.cells_for(number), judgement.cells, strict=False)
             ),
         )
+
+
+    def _quote(self, source: Source, span: Span) -> tuple[str, str | None]:
+        """Return the words of a prepared source and the address that shows them, which early and final checks need."""
+        key = (source.index, span)
+        if key not in self._quotes:
+            quote = self._prepared[source.index].text[slice(*span)]
+            self._quotes[key] = quote, quote_url(source.url, quote)
+        return self._quotes[key]
 
 
 def _verdict_on(source: Source, judgement: Judgement) -> Verdict:

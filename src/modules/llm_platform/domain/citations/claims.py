@@ -116,11 +116,15 @@ class Claim:
 
 
 class TextFacts:
-    """Words, numbers, dates and negations of a part of a source, read once for all sentences that cite it."""
+    """Words, numbers, dates and negations of a part of a source, read once for all sentences that cite it.
 
-    def __init__(self, text: str, stop_words: frozenset[str]) -> None:
+    `spells_numbers`: False where the text is known to have no number word.
+    """
+
+    def __init__(self, text: str, stop_words: frozenset[str], *, spells_numbers: bool = True) -> None:
         self.text = text
         self._stop_words = stop_words
+        self._spells_numbers = spells_numbers
 
     @cached_property
     def normalized(self) -> str:
@@ -148,9 +152,11 @@ class TextFacts:
 
     @cached_property
     def numbers(self) -> list[Reading]:
+        written = [reading for reading, _ in self.figures]
+        if not self._spells_numbers:
+            return written
         known = number_words()
-        spelled = [reading_of(known[word]) for word in self.folded if word in known]
-        return [reading for reading, _ in self.figures] + spelled
+        return written + [reading_of(known[word]) for word in self.folded if word in known]
 
     @cached_property
     def values(self) -> frozenset[str]:

@@ -212,15 +212,13 @@ class FactComparison:
                 yield context
 
     def _best_for(self, context: int) -> list[int]:
-        scores = {sentence: self._score(sentence, context) for sentence in self.passage.ranked}
+        masks, scores = self.passage.masks, dict[int, int]()
+        for sentence in self.passage.ranked:
+            own = masks[sentence] & context
+            before = (masks[sentence - 1] | masks[sentence - 2]) & context & ~own
+            scores[sentence] = OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()
         enough = max(scores.values()) * NEARLY_BEST
         return [sentence for sentence, score in scores.items() if score >= enough] if enough else []
-
-    def _score(self, sentence: int, context: int) -> int:
-        masks = self.passage.masks
-        own = masks[sentence] & context
-        before = (masks[sentence - 1] | masks[sentence - 2]) & context & ~own
-        return OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()
 
 
 def _number_at(text: str, at: int, reading: Reading) -> _Number:

@@ -21,7 +21,8 @@ _NUMBER = re.compile(
     rf"(?:(?!,{_CLOCK.pattern}(?![0-9]))[.,'’\u00a0\u202f·:/][0-9]+|[ ](?=[0-9]{{3}}(?![0-9]))[0-9]{{3}})*(?![0-9])"
 )
 _SCALE = re.compile(
-    r"[ \u00a0-]?(thousand|tsd|тыс\w*|million\w*|mio|mln|млн|миллион\w*|billion\w*|bn|milliard\w*|mrd|млрд|миллиард\w*"
+    r"[ \u00a0-]?(?=[tmbтм千百万萬亿億만억])"  # most numbers have no such letter behind them, which is seen at once
+    r"(thousand|tsd|тыс\w*|million\w*|mio|mln|млн|миллион\w*|billion\w*|bn|milliard\w*|mrd|млрд|миллиард\w*"
     r"|trillion\w*|mil(?!\w)|万|萬|亿|億|千|百|만|억)",
     re.IGNORECASE,
 )
@@ -69,7 +70,7 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
     found: list[tuple[Reading, int]] = []
     for match in _NUMBER.finditer(text):
         scale = _SCALE.match(text, match.end())
-        reading = _scaled(match[0], scale[1]) if scale else _READINGS[match[0]]
+        reading = _SCALED[f"{scale[1]} {match[0]}"] if scale else _READINGS[match[0]]
         clock = _CLOCK.fullmatch(match[0]) if ":" in match[0] else None
         if clock and _AFTERNOON.match(text, match.end()):
             reading |= {f"{int(clock[1]) % 12 + 12}{clock[2]}"}
@@ -81,11 +82,14 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
     return found
 
 
-def _scaled(written: str, scale: str) -> Reading:
+def _scaled(scale: str, written: str) -> Reading:
     """Return the readings with and without the word behind: `2 million`."""
     factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
     values = _values(written)
     return frozenset(_plain(value * by) for value in values for by in (1, factor)) or frozenset({written})
+
+
+_SCALED: Final = Memoized(lambda words: _scaled(*words.split(" ", 1)), MEMOIZED_FIGURES)
 
 
 def _readings(written: str) -> Reading:
