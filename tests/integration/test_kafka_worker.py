@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from tests.kafka.broker import Broker
 from tests.kafka.crash_points import At, Point, crash_points
 from tests.kafka.mock_cluster import MockCluster
@@ -27,6 +27,7 @@ from shared.config import SettingsError
 REQUESTS, RESULTS, FAILED = "rag_search_request", "rag_search_result", "rag_failed"
 PATIENCE_S = 60.0
 PARTITIONS = 2
+REPLY_DELAY_MS = 500
 
 
 @pytest.fixture
@@ -287,6 +288,24 @@ async def test_signal_stops_the_worker(broker: MockCluster, name: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         await running
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+async def test_refused_outcome_is_written_before_the_next_one(broker: MockCluster) -> None:
+    """A broker that starts refuses the first outcome of a partition, whose leader it is not yet, and a moment later accepts
+    the next one: it knows no sequence number of this producer, so any is the first. If both are on their way at once,
+    librdkafka infers from the second that the first is written, and reports it as delivered.
+    """
+    handler = Echo()
+    handler.gate.clear()
+    told = options(broker)
+    told.config["batch.num.messages"] = 1  # a produce request for each outcome
+    async with working(handler, told):
+        await asyncio.to_thread(send, broker, [b"refused", b"accepted"])
+        assert await becomes_true(lambda: len(handler.handled) == 2, PATIENCE_S)
+        broker.delay_replies(REPLY_DELAY_MS)  # the refusal arrives after the second request was sent
+        broker.refuse_next_produce(KafkaError.NOT_LEADER_FOR_PARTITION)
+        handler.gate.set()
+        assert await asyncio.to_thread(read, broker, RESULTS, 2) == [b"refused", b"accepted"]
 
 
 async def test_invalid_config_prevents_the_start() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 PRODUCER = 0  # rd_kafka_type_t
 CONF_OK = 0
 ALL_BROKERS = -1
+PRODUCE = 0  # ApiKey of the protocol
 JOIN_DELAY_MS = 50  # librdkafka's own is 3 s
 SESSION_MS = 3000  # a member that was killed has lost its partitions after it; librdkafka's own is 30 s
 HEARTBEAT_MS = 100  # interval of the consumer protocol; it decides how soon a member hears of a new assignment
@@ -37,6 +38,10 @@ _FUNCTIONS: Mapping[str, tuple[type | None, tuple[type, ...]]] = {
     "rd_kafka_mock_set_group_consumer_session_timeout_ms": (None, (_POINTER, _INT)),
     "rd_kafka_mock_broker_set_down": (_INT, (_POINTER, ctypes.c_int32)),
     "rd_kafka_mock_broker_set_up": (_INT, (_POINTER, ctypes.c_int32)),
+    "rd_kafka_mock_broker_set_rtt": (_INT, (_POINTER, ctypes.c_int32, _INT)),
+    "rd_kafka_mock_push_request_errors_array": (
+        None, (_POINTER, ctypes.c_int16, ctypes.c_size_t, ctypes.POINTER(_INT))
+    ),
 }
 
 
@@ -101,6 +106,13 @@ class CMockCluster:
     def up(self) -> None:
         self._check(self._c.rd_kafka_mock_broker_set_up(self._cluster, ALL_BROKERS))
 
+    def delay_replies(self, delay_ms: int) -> None:
+        self._check(self._c.rd_kafka_mock_broker_set_rtt(self._cluster, ALL_BROKERS, delay_ms))
+
+    def refuse_next_produce(self, code: int) -> None:
+        """Answer the next produce request, of whichever client, with an error of the protocol and write nothing."""
+        self._c.rd_kafka_mock_push_request_errors_array(self._cluster, PRODUCE, 1, (_INT * 1)(code))
+
     def _check(self, code: int) -> None:
         if code:
             raise RuntimeError(f"the mock cluster refused: {self._c.rd_kafka_err2name(code).decode()}")
@@ -132,6 +144,12 @@ class PlainMockCluster:
 
     def up(self) -> None:
         raise RuntimeError("the plain mock cluster was never down")
+
+    def delay_replies(self, delay_ms: int) -> None:
+        raise RuntimeError("the plain mock cluster cannot delay replies")
+
+    def refuse_next_produce(self, code: int) -> None:
+        raise RuntimeError("the plain mock cluster refuses nothing")
 
     def close(self) -> None:
         self._producer.flush(0)

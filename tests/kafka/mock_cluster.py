@@ -2,8 +2,8 @@
 
     python -m tests.kafka.mock_cluster --endpoint FILE --topic rag_search_request=12
 
-It takes commands as lines (`topic NAME PARTITIONS`, `down`, `up`) and answers each with `ok` or why not.
-It ends with its standard input: whoever started it cannot leave it behind, not even by being killed.
+It takes commands as lines (`topic NAME PARTITIONS`, `down`, `up`, `delay MS`, `refuse CODE`) and answers each with `ok` or why
+not. It ends with its standard input: whoever started it cannot leave it behind, not even by being killed.
 """
 
 from __future__ import annotations
@@ -76,6 +76,13 @@ class MockCluster:
     def up(self) -> None:
         self._command("up")
 
+    def delay_replies(self, delay_ms: int) -> None:
+        self._command(f"delay {delay_ms}")
+
+    def refuse_next_produce(self, code: int) -> None:
+        """Answer the next produce request, of whichever client, with this KafkaError code and write nothing."""
+        self._command(f"refuse {code}")
+
     def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
@@ -138,8 +145,12 @@ def _obey(cluster: AnyMock, line: str) -> None:
             cluster.down()
         case ["up"]:
             cluster.up()
+        case ["delay", delay_ms]:
+            cluster.delay_replies(int(delay_ms))
+        case ["refuse", code]:
+            cluster.refuse_next_produce(int(code))
         case _:
-            raise RuntimeError("not a command: topic NAME PARTITIONS, down or up")
+            raise RuntimeError("not a command: topic NAME PARTITIONS, down, up, delay MS or refuse CODE")
 
 
 def main() -> None:

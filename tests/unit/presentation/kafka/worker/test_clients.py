@@ -31,6 +31,7 @@ OTHERWISE = {
     "enable.auto.commit": True, "enable.auto.offset.store": True, "auto.offset.reset": "latest", "acks": 1,
     "enable.partition.eof": False, "enable.idempotence": False, "message.timeout.ms": 1000,
     "isolation.level": "read_uncommitted", "delivery.report.only.error": True,
+    "max.in.flight.requests.per.connection": 5,
 }
 
 
@@ -52,6 +53,7 @@ def test_required_setting_cannot_be_changed(name: str) -> None:
         ("request.required.acks", "0", "acks"),
         ("delivery.timeout.ms", 5, "message.timeout.ms"),
         ("auto.commit.enable", True, "enable.auto.commit"),
+        ("max.in.flight", 5, "max.in.flight.requests.per.connection=1"),
         ("transactional.id", "x", "does not support"),
     ],
 )

@@ -41,6 +41,9 @@ REQUIRED_PRODUCER: Final[Mapping[str, Value]] = {
     "enable.idempotence": True,
     "message.timeout.ms": 0,  # an outcome waits for unreachable brokers without a limit
     "delivery.report.only.error": False,  # an offset is committed after the delivery report
+    # A restarting broker may refuse a request and then accept the next one, which was sent meanwhile: without a sequence number
+    # of this producer it takes any as the first. librdkafka infers that the refused request was written, and reports it so.
+    "max.in.flight.requests.per.connection": 1,
 }
 DEFAULT_CONSUMER: Final[Mapping[str, Value]] = {
     "partition.assignment.strategy": "cooperative-sticky",
