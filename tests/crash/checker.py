@@ -88,7 +88,7 @@ def judge(records: Iterable[Record], quiet: Iterable[Iterable[Record]] = ()) -> 
 
 def _asked_and_told(records: Iterable[Record]) -> tuple[dict[Name, list[Record]], dict[Name, list[Record]]]:
     every = sorted(records, key=lambda one: (one.topic, one.partition, one.offset))
-    return _by_name(every, STAGE_BY_TOPIC, _asked), _by_name(every, (*RESULT_OF, FAILED), _told)
+    return _by_name(every, STAGE_BY_TOPIC, asked_name), _by_name(every, (*RESULT_OF, FAILED), told_name)
 
 
 def _stranded(moment: Iterable[Record]) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _by_name(records: Iterable[Record], topics: Iterable[str], named: Any) -> di
     return found
 
 
-def _asked(request: Record) -> Name:
+def asked_name(request: Record) -> Name:
     """Return the sender's id, or where none can be read the one that is made of the record's place."""
     given = _object(request.value).get("request_id")
     if isinstance(given, str) and 0 < len(given) <= LONGEST_ID and not given.startswith(UNPARSABLE):
@@ -128,7 +128,7 @@ def _asked(request: Record) -> Name:
     return Name(STAGE_BY_TOPIC[request.topic], made)
 
 
-def _told(outcome: Record) -> Name:
+def told_name(outcome: Record) -> Name:
     body = _object(outcome.value)
     return Name(RESULT_OF.get(outcome.topic, str(body.get("stage"))), str(body.get("request_id")))
 

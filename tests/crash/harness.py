@@ -22,6 +22,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 from tests.crash.checker import Record, Verdict, committed_too_early, judge, read_topics
+from tests.crash.evidence import evidence
 from tests.crash.planned_ends import ANY_TIME, LEAVES, POINTS, WHILE_IT_STOPS, PlannedEnd, plan_ends
 from tests.crash.workload import LoadRequest, generate_requests, slow_requests
 from tests.kafka.broker import Broker
@@ -61,7 +62,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The result. `kills`: number by kind; `ends`: unexpected ends, with the log's tail."""
+    """The result. `kills`: number by kind; `ends`: unexpected ends, with the log's tail; `evidence`: lines that explain the
+    problems of the verdict.
+    """
 
     kills: Mapping[str, int]
     left: int
@@ -69,6 +72,7 @@ class Run:
     sent: int
     seconds: float
     verdict: Verdict
+    evidence: Sequence[str] = ()
 
 
 class CrashRun:
@@ -115,7 +119,9 @@ class CrashRun:
             f"{verdict.requests} requests in the topics, {self._written} were written"
         )
         verdict = replace(verdict, problems=(*self._early, *verdict.problems))
-        return Run(self._kills, self._left, self._ends, self._sent, time.monotonic() - began, verdict)
+        seconds = time.monotonic() - began
+        explained = evidence(verdict.problems, records, asyncio.run(self._committed()), self._folder)
+        return Run(self._kills, self._left, self._ends, self._sent, seconds, verdict, explained)
 
     # --- the load ------------------------------------------------------------------------------------------------------
 
@@ -159,6 +165,7 @@ class CrashRun:
             {
                 "bootstrap.servers": self._broker.bootstrap, "enable.idempotence": True, "log_level": 0,
                 "reconnect.backoff.max.ms": 500,
+                "max.in.flight.requests.per.connection": 1,  # what is reported as delivered is in its topic
             }
         )
 
@@ -169,8 +176,11 @@ class CrashRun:
 
     async def _committed_too_early(self) -> list[str]:
         """Return what has no outcome although its offset is committed, while the workers go on."""
-        committed = await ReferenceClient(self._broker.bootstrap, GROUP).committed()
+        committed = await self._committed()
         return list(committed_too_early(await read_topics(self._broker.bootstrap), committed))
+
+    async def _committed(self) -> dict[tuple[str, int], int]:
+        return await ReferenceClient(self._broker.bootstrap, GROUP).committed()
 
     # --- the workers ---------------------------------------------------------------------------------------------------
 

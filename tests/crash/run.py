@@ -102,6 +102,7 @@ def as_text(run: Run) -> str:
         f"{sum(run.kills.values())} kills ({kills}), {run.left} workers left in order, {run.seconds:.0f} s",
         *(f"unexpected end: {end}" for end in run.ends),
         verdict_text(run.verdict),
+        *run.evidence,
     ]
     return "\n".join(lines)
 

@@ -39,17 +39,17 @@ def crash_points(at: At) -> Iterator[None]:
 
     with ExitStack() as stack:
         for patched in (
-            _around(ConsumerThread, "run", before=polled),
-            _around(ConsumerThread, "_assigned", after=lambda *_: at("in_rebalance")),
-            _around(ConsumerThread, "_revoked", before=lambda *_: at("in_rebalance")),
-            _around(ConsumerThread, "drain", before=lambda *_: at("in_shutdown")),
-            _around(RequestScheduler, "_delivered", before=delivered),
-            _around(
+            around(ConsumerThread, "run", before=polled),
+            around(ConsumerThread, "_assigned", after=lambda *_: at("in_rebalance")),
+            around(ConsumerThread, "_revoked", before=lambda *_: at("in_rebalance")),
+            around(ConsumerThread, "drain", before=lambda *_: at("in_shutdown")),
+            around(RequestScheduler, "_delivered", before=delivered),
+            around(
                 OffsetCommitter,
                 "_commit",
                 before=lambda _, consumer, trackers, **__: at("before_commit") if trackers else None,
             ),
-            _around(
+            around(
                 OffsetCommitter, "on_commit", after=lambda _, error, *__: at("after_commit") if error is None else None
             ),
             _around_put(SqliteOutcomeStore, at),
@@ -72,7 +72,7 @@ def _around_put(store_type: type[IOutcomeStore], at: At) -> AbstractContextManag
     return patch.object(store_type, "put_if_absent", patched)
 
 
-def _around(
+def around(
     owner: type, name: str, before: Callable[..., object] = _nothing, after: Callable[..., object] = _nothing
 ) -> AbstractContextManager[Any]:
     """Patch a method with a call before or after it."""

@@ -19,6 +19,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from tests.kafka.crash_points import At, Point, crash_points
+from tests.kafka.delivery_trace import delivery_trace, trace_file
 from tests.kafka.stages import ScriptedStages
 from tests.kafka.worker_handle import WorkerConfig
 
@@ -66,7 +67,7 @@ async def work(config: WorkerConfig, started: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(started)  # its signal handlers are in place by then
     watched = crash_points(crash_at(config.crash_at, config.crash_after)) if config.crash_at else nullcontext()
     try:
-        with watched:
+        with delivery_trace(trace_file(Path(config.data_dir), config.name)), watched:
             await run_worker(handler, options)
     finally:
         await store.aclose()

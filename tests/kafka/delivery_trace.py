@@ -1,0 +1,96 @@
+"""Writes the way of each request through a worker to a file: read, delivery report of its outcome, commit.
+
+Each line names a position as `topic/partition/offset`, so that the lines about one partition can be found in all files. The
+worker itself has no test code: its methods are patched from outside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+from tests.kafka.crash_points import around
+
+from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread
+from modules.llm_platform.presentation.kafka.worker.offsets import OffsetCommitter, OffsetTracker
+from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
+from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest
+
+log = logging.getLogger("delivery")
+
+SUFFIX = ".delivery"
+
+
+def trace_file(folder: Path, worker: str) -> Path:
+    return folder / f"{worker}{SUFFIX}"
+
+
+def trace_files(folder: Path) -> list[Path]:
+    """Return the files of all workers."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+@contextmanager
+def delivery_trace(file: Path) -> Iterator[None]:
+    """Inside the context every worker writes what it reads, produces and commits to the file."""
+    handler = logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    with ExitStack() as stack:
+        stack.callback(handler.close)
+        for patched in (
+            around(ConsumerThread, "_assigned", before=lambda _, __, partitions: _log_partitions("assigned", partitions)),
+            around(ConsumerThread, "_revoked", before=lambda _, __, partitions: _log_partitions("revoked", partitions)),
+            around(ConsumerThread, "_lost", before=lambda _, __, partitions: _log_partitions("lost", partitions)),
+            around(ConsumerThread, "_deliver", before=_log_read),
+            around(ProducerPump, "_add_report", before=_log_report),
+            around(OffsetCommitter, "_commit", before=_log_commit),
+            around(OffsetCommitter, "on_commit", before=_log_committed),
+        ):
+            stack.enter_context(patched)
+        yield
+
+
+def _log_partitions(what: str, partitions: Sequence[TopicPartition]) -> None:
+    for partition in partitions:
+        log.info("%s %s/%d", what, partition.topic, partition.partition)
+
+
+def _log_read(_: ConsumerThread, messages: Sequence[Message]) -> None:
+    for message in messages:
+        error = message.error()
+        log.info("read %s %s", _position(message), error.name() if error is not None else "")
+
+
+def _log_report(_: ProducerPump, on_delivery: Any, error: KafkaError | None, message: Message) -> None:
+    """`on_delivery` is a partial of the scheduler's method with the request as its first argument. An outcome whose position
+    has no offset was not confirmed by the brokers: librdkafka inferred that it is written.
+    """
+    request: InFlightRequest = on_delivery.args[0]
+    record = request.record
+    written = _position(message) if error is None else error.name()
+    log.info("report for %s/%d/%d: %s", record.topic, record.partition, record.offset, written)
+
+
+def _log_commit(
+    _: OffsetCommitter, consumer: Any, trackers: Sequence[OffsetTracker], *, asynchronous: bool
+) -> None:
+    for tracker in trackers:
+        log.info("commit %s/%d/%s", tracker.topic, tracker.partition, tracker.committable)
+
+
+def _log_committed(_: OffsetCommitter, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+    for partition in partitions:
+        failure = error or partition.error
+        said = failure.name() if failure is not None else "committed"
+        log.info("%s %s/%d/%d", said, partition.topic, partition.partition, partition.offset)
+
+
+def _position(message: Message) -> str:
+    return f"{message.topic()}/{message.partition()}/{message.offset()}"
