@@ -31,7 +31,12 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.application.services.research_service import ResearchService as ResearchService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService as SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService as StoreService
+from modules.llm_platform.application.services.verification_service import VerificationService as VerificationService
 from modules.llm_platform.application.services.web_search_service import WebSearchService as WebSearchService
+from modules.llm_platform.application.verification.events import SentenceVerified as SentenceVerified
+from modules.llm_platform.application.verification.events import SourcesNamed as SourcesNamed
+from modules.llm_platform.application.verification.events import TextVerified as TextVerified
+from modules.llm_platform.application.verification.events import VerificationEvent as VerificationEvent
 from modules.llm_platform.container import build_platform as build_platform
 from modules.llm_platform.domain.dtos.degraded import Degraded as Degraded
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProblem as IndexProblem
@@ -50,6 +55,7 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest as PlanRequ
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan as ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import Citation as Citation
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim as CitedClaim
+from modules.llm_platform.domain.dtos.research_dtos import Difference as Difference
 from modules.llm_platform.domain.dtos.research_dtos import HeldSource as HeldSource
 from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims as JudgedClaims
 from modules.llm_platform.domain.dtos.research_dtos import RawResult as RawResult
@@ -62,6 +68,7 @@ from modules.llm_platform.domain.dtos.research_dtos import StoredTurns as Stored
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis as Synthesis
 from modules.llm_platform.domain.dtos.research_dtos import SynthesisReset as SynthesisReset
 from modules.llm_platform.domain.dtos.research_dtos import SynthesisToken as SynthesisToken
+from modules.llm_platform.domain.dtos.research_dtos import TextSpan as TextSpan
 from modules.llm_platform.domain.dtos.research_dtos import Turn as Turn
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob as ClaimedJob
 from modules.llm_platform.domain.dtos.research_job_dtos import EventPage as EventPage
@@ -103,6 +110,13 @@ from modules.llm_platform.domain.dtos.store_dtos import StoredEntry as StoredEnt
 from modules.llm_platform.domain.dtos.store_dtos import StoredTopic as StoredTopic
 from modules.llm_platform.domain.dtos.store_dtos import Topic as Topic
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile as UploadedFile
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationCounts as VerificationCounts
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationMetadata as VerificationMetadata
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest as VerificationRequest
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationSource as VerificationSource
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence as VerifiedSentence
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSource as VerifiedSource
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText as VerifiedText
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest as VerbatimWebSearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest as WebSearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse as WebSearchResponse
@@ -128,6 +142,7 @@ from modules.llm_platform.domain.exceptions import PageBlockedError as PageBlock
 from modules.llm_platform.domain.exceptions import PageConfigError as PageConfigError
 from modules.llm_platform.domain.exceptions import PageConnectionError as PageConnectionError
 from modules.llm_platform.domain.exceptions import PageError as PageError
+from modules.llm_platform.domain.exceptions import PageNotFoundError as PageNotFoundError
 from modules.llm_platform.domain.exceptions import PageRequestError as PageRequestError
 from modules.llm_platform.domain.exceptions import PageTimeoutError as PageTimeoutError
 from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError as PreviousResearchNotFoundError
@@ -147,6 +162,7 @@ from modules.llm_platform.domain.exceptions import UploadedFileError as Uploaded
 from modules.llm_platform.domain.exceptions import VectorStoreBusyError as VectorStoreBusyError
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError as VectorStoreConfigError
 from modules.llm_platform.domain.exceptions import VectorStoreError as VectorStoreError
+from modules.llm_platform.domain.exceptions import VerificationError as VerificationError
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError as WebSearchBlockedError
 from modules.llm_platform.domain.exceptions import WebSearchConfigError as WebSearchConfigError
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError as WebSearchConnectionError

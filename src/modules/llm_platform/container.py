@@ -30,10 +30,11 @@ from modules.llm_platform.application.services.rerank_service import RerankServi
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
+from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import StoredTurns
+from modules.llm_platform.domain.dtos.research_dtos import StoredSources, StoredTurns
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.embedder import IEmbedder
@@ -149,6 +150,12 @@ class Container(ProviderContainer):
     result_pages = providers.Singleton(
         PageService, providers.Singleton(documents.build_report_page_reader, found_documents, page_reader)
     )
+    verification_page_reader = providers.Singleton(
+        page_readers.build_verification_page_reader, settings, direct_page_reader
+    )
+    verified_pages = providers.Singleton(
+        PageService, providers.Singleton(documents.build_report_page_reader, found_documents, verification_page_reader)
+    )
 
     research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
     research_job_store = providers.Singleton(stores.build_research_job_store, settings, resources, database)
@@ -198,6 +205,9 @@ class Container(ProviderContainer):
         providers.Singleton(MemoryCache, KEPT_CONVERSATIONS),
         settings.provided.ANTHROPIC_MODELS,
     )
+    research_judge = providers.Singleton(
+        writers.build_research_judge, settings, citation_judges, llm_provider, llm_adapters, shared_state
+    )
     quick_research = providers.Singleton(
         QuickResearch,
         search=web_search,
@@ -206,9 +216,7 @@ class Container(ProviderContainer):
         planner=planner,
         options=providers.Singleton(services.research_options, settings, llm_adapters),
         plans=shared_state.provided.cache.call("plans", ResearchPlan),
-        judge=providers.Singleton(
-            writers.build_research_judge, settings, citation_judges, llm_provider, llm_adapters, shared_state
-        ),
+        judge=research_judge,
         reader=answer_page_reader,
         models=providers.Singleton(chat_models.model_version, llm_adapters),
     )
@@ -221,16 +229,25 @@ class Container(ProviderContainer):
         timeout_s=providers.Singleton(writers.follow_up_timeout_s, settings),
     )
     research_parts = providers.Singleton(ResearchParts, quick_research, reporter, follow_ups, output)
+    held_sources: providers.Singleton[MemoryCache[StoredSources]] = providers.Singleton(MemoryCache, STORED_RESEARCHES)
     research = providers.Singleton(
         ResearchService,
         research_parts,
-        providers.Singleton(MemoryCache, STORED_RESEARCHES),
+        held_sources,
         metrics,
         research_job_store,
         providers.Singleton(research_variants.build_variants, container, providers.Object(_new_container)),
         providers.Singleton(
             documents.build_open_files, resources, folder_embedder, providers.Object(index.memory_store)
         ),
+    )
+    verification = providers.Singleton(
+        VerificationService,
+        verified_pages,
+        web_search,
+        research_judge,
+        providers.Singleton(services.verification_options, settings, llm_adapters),
+        held_sources,
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = providers.Singleton(
@@ -282,6 +299,7 @@ class Container(ProviderContainer):
         result_pages=result_pages,
         site_crawl=providers.Singleton(SiteCrawlService, site_reader),
         store=store,
+        verification=verification,
         embeddings=providers.Singleton(EmbeddingService, embedder),
         reranking=providers.Singleton(RerankService, embedder),
         retrieval=retrieval,
@@ -439,7 +457,7 @@ _OVERRIDES: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     ILLMProvider: {"llm_provider": _same, "llm_adapters": _by_name},
     ISynthesizer: {"synthesizer": _same, "report_writer": _for_any_model, "answer_writer": _same},
     ICitationJudge: {"citation_judges": _for_any_model},
-    IPageReader: {"page_reader": _same, "answer_page_reader": _same},
+    IPageReader: {"page_reader": _same, "answer_page_reader": _same, "verification_page_reader": _same},
     ISiteReader: {"site_reader": _same},
     IResearchStore: {"research_store": _same},
     IEmbedder: {"embedder": _same, "folder_embedder": _same},

@@ -18,6 +18,7 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
+from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
@@ -51,6 +52,7 @@ class LLMPlatform:
     result_pages: PageService
     site_crawl: SiteCrawlService
     store: StoreService
+    verification: VerificationService
     embeddings: EmbeddingService
     reranking: RerankService
     retrieval: RetrievalService

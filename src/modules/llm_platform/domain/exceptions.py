@@ -122,6 +122,16 @@ class PageError(AppException, code="page_error", status_code=502):
     """The page has no usable text: use another source."""
 
 
+class PageNotFoundError(PageError, code="page_not_found"):
+    """There is no such page: correct its address."""
+
+
+class VerificationError(AppException, code="verification", status_code=422):
+    """The text cannot be verified: it has too many sentences or names too many sources. Divide it."""
+
+    field = "text"
+
+
 class ResearchTimeoutError(AppException, code="timeout", status_code=503, retryable=True):
     """The deadline passed before anything was found: try again, or raise RESEARCH_TIMEOUT_S."""
 

@@ -12,6 +12,7 @@ from modules.llm_platform.application.research.report.run import ReportOptions, 
 from modules.llm_platform.application.services.answer_service import AnswerOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.application.services.verification_service import VerificationOptions
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
@@ -89,6 +90,12 @@ def research_options(settings: Settings, llms: LLMAdapters) -> ResearchOptions:
         plan_ttl_s=settings.CACHE_TTL_S,
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
         judges_supported=judged_answers(settings, llms) == "all",
+    )
+
+
+def verification_options(settings: Settings, llms: LLMAdapters) -> VerificationOptions:
+    return VerificationOptions(
+        timeout_s=research_timeout_s(settings), judges_supported=judged_answers(settings, llms) == "all"
     )
 
 

@@ -9,10 +9,11 @@ from dataclasses import astuple, dataclass
 from functools import cache
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.changes import claimed_place
 from modules.llm_platform.domain.citations.claims import Claim
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
-from modules.llm_platform.domain.citations.verdicts import Judgement, judge, support_of
-from modules.llm_platform.domain.dtos.research_dtos import CellVerdict, Citation, Source, Verdict
+from modules.llm_platform.domain.citations.verdicts import RANK, Judgement, judge, support_of
+from modules.llm_platform.domain.dtos.research_dtos import CellVerdict, Citation, Difference, Source, TextSpan, Verdict
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
@@ -76,7 +77,10 @@ class CitationChecker:
 
     def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
         """Check sanitised Markdown. Markers that name no source are ignored; `added` are the offsets of the platform's."""
-        text = read_answer(answer, self._language, added)
+        return self.check_text(read_answer(answer, self._language, added))
+
+    def check_text(self, text: AnswerText) -> CheckedAnswer:
+        """Check the sentences of an answer, or of a part of one that ends with a paragraph."""
         cited = self._cited(text)
         numbers = [sentence.cited for sentence in text.sentences]
         by_author = [set(sentence.cited_by_author) for sentence in text.sentences]
@@ -120,6 +124,19 @@ class CitationChecker:
         ]
         score, number = max(((self._support(sentence, number), -number) for number in tried), default=(0.0, 0))
         return -number if score >= MIN_FOUND_SCORE else None
+
+    def closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
+        """Return the citation of the source that fits a statement best, whether or not it supports it.
+
+        None where no source knows most of its words. `among`: only these sources are tried.
+        """
+        numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
+        self._prepare(numbers)
+        claim = self._claim(sentence.claim)
+        known = sorted(((self._prepared[number].known_share(claim), -number) for number in numbers), reverse=True)
+        tried = [-number for share, number in known[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
+        found = [self._citation(sentence, number, is_by_author=False) for number in tried]
+        return max(found, key=lambda citation: (RANK[citation.verdict], citation.score), default=None)
 
     def _support(self, sentence: AnswerSentence, number: int) -> float:
         """Return the score of a source that supports a sentence, 0 for one below MIN_FOUND_SCORE."""
@@ -197,6 +214,7 @@ class CitationChecker:
                 CellVerdict(start=cell.start, end=cell.end, verdict=_verdict_on(source, judged))
                 for cell, judged in zip(sentence.cells_for(number), judgement.cells, strict=False)
             ),
+            difference=_difference(sentence, judgement) if judgement.change else None,
         )
 
 
@@ -207,6 +225,18 @@ class CitationChecker:
             quote = self._prepared[source.index].text[slice(*span)]
             self._quotes[key] = quote, quote_url(source.url, quote)
         return self._quotes[key]
+
+
+def _difference(sentence: AnswerSentence, judgement: Judgement) -> Difference | None:
+    """Return the change with its places in the answer and in the source's text; None where the claim is not as written."""
+    change = judgement.change
+    claimed = claimed_place(sentence, change.claimed) if change else None
+    if change is None or claimed is None or judgement.verdict in ("supported", "unchecked"):
+        return None
+    (start, end), (first, last) = claimed, change.found
+    return Difference(
+        claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind
+    )
 
 
 def _verdict_on(source: Source, judgement: Judgement) -> Verdict:

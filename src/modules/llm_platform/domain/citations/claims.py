@@ -187,10 +187,10 @@ class TextFacts:
             if not position or _STOP.search(self.text, found[position - 1].end(), word.start())
         )
 
-    def counts(self, noun: str | None) -> bool:
-        """Return whether a number word stands before this noun or figure."""
+    def counted_at(self, noun: str | None) -> int | None:
+        """Return the place of the number word that stands before this noun or figure, as in `words`; None without one."""
         words, known = self.folded, number_words()
-        return any(noun in words[at + 1 : at + COUNT_REACH] for at, word in enumerate(words) if word in known)
+        return next((at for at, word in enumerate(words) if word in known and noun in words[at + 1 : at + COUNT_REACH]), None)
 
 
 def identifiers_in(text: str) -> list[str]:

@@ -16,6 +16,15 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.bindings import is_act_of_another, is_of_another_entry, named_in
+from modules.llm_platform.domain.citations.changes import (
+    Change,
+    denial,
+    figures_at,
+    place_of,
+    shifted,
+    word_at,
+    words_place,
+)
 from modules.llm_platform.domain.citations.claims import (
     IDENTIFIER,
     Claim,
@@ -25,7 +34,8 @@ from modules.llm_platform.domain.citations.claims import (
 )
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import contradicts_unspaced, count_negators, denies_clause, has_opposite
-from modules.llm_platform.domain.text.numbers import Reading, has_other_date
+from modules.llm_platform.domain.text.numbers import Reading, other_date
+from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
 
 MIN_CONTEXT: Final = 2  # content words of a clause besides the fact; with fewer the whole claim is the context
@@ -86,14 +96,37 @@ class FactComparison:
     def _facts_of(self, sentence: int) -> TextFacts:
         return self._source.facts_of(self._source.spans[sentence])
 
-    def is_any_changed(self) -> bool:
-        """Return whether the source has another number, unit, date, name or identifier where it says the same, or denies it."""
-        return (
-            self._is_any_number_changed()
-            or has_other_date(self.claim.facts.dated, self.facts.dated)
-            or self._is_any_name_changed()
-            or any(is_denied(self.claim, sentence) for sentence in self._sentences)
-        )
+    def change(self) -> Change | None:
+        """Return the first number, unit, date, name or identifier that the source has otherwise where it says the same, or the
+        denial; None where they agree.
+        """
+        return self._changed_number() or self._changed_date() or self._changed_name() or self._denial()
+
+    def replacement(self) -> Change | None:
+        """Return the words that the claim has in the place of others, if it copies a sentence but for them."""
+        for sentence in self.passage.sentences:
+            facts = self._facts_of(sentence)
+            if pairs := replaced_words(self.claim, facts):
+                mine, theirs = pairs[0]
+                found = shifted(words_place(facts.text, theirs), self._source.spans[sentence][0])
+                return Change("other", words_place(self.claim.text, mine), found)
+        return None
+
+    def _changed_date(self) -> Change | None:
+        found = other_date(self.claim.facts.dated, self.facts.dated)
+        if found is None:
+            return None
+        own, other = found
+        place = shifted(place_of(self.facts.text, other), self.passage.span[0])
+        return Change("date", place_of(self.claim.text, own), place)
+
+    def _denial(self) -> Change | None:
+        for sentence in self.passage.sentences:
+            facts = self._facts_of(sentence)
+            if is_denied(self.claim, facts):
+                claimed, found = denial(self.claim, facts)
+                return Change("negation", claimed, shifted(found, self._source.spans[sentence][0]))
+        return None
 
     def is_act_of_another(self) -> bool:
         """Return whether each sentence that has most of the claim says it of another subject."""
@@ -120,68 +153,88 @@ class FactComparison:
             reading.isdisjoint(self._facts_of(sentence).values) for sentence in passage.ranked
         )
 
-    def _is_any_number_changed(self) -> bool:
+    def _changed_number(self) -> Change | None:
         claim = self.claim
         for reading, at, spelled in claim.numbers:
             position = max(0, bisect_right(claim.ats, at) - 1)
             if not spelled:
-                if self._is_number_changed(reading, at, position):
-                    return True
-            elif not self._has_here(reading) and self.facts.counts(_noun_behind(claim, at)):
-                return True
-        return False
+                if change := self._number_instead(reading, at, position):
+                    return change
+            elif not self._has_here(reading) and (word := self.facts.counted_at(_noun_behind(claim, at))) is not None:
+                found = shifted(word_at(self.facts.text, word), self.passage.span[0])
+                return Change("number", figures_at(claim.text, at), found)
+        return None
 
     def _has_here(self, reading: Reading) -> bool:
         return not reading.isdisjoint(self.facts.values)
 
-    def _is_number_changed(self, reading: Reading, at: int, position: int) -> bool:
-        kind = _number_at(self.claim.text, at, reading)
-        if self._has_other_unit(reading, kind.unit):
-            return True
-        sentences = self._confirming_sentences(position, lambda facts: not reading.isdisjoint(facts.values))
-        return any(
-            kind.is_like(_number_at(facts.text, their_at, other))
-            for facts in map(self._facts_of, sentences)
-            for other, their_at in facts.figures
-            if not any(other & mine for mine, _, _ in self.claim.numbers)
-        )
+    def _number_instead(self, reading: Reading, at: int, position: int) -> Change | None:
+        """Return the change of a number: another unit, or another number of its kind."""
+        claim = self.claim
+        kind = _number_at(claim.text, at, reading)
+        if (other_at := self._other_unit(reading, kind.unit)) is not None:
+            found = shifted(_with_unit(self.facts.text, other_at), self.passage.span[0])
+            return Change("number", _with_unit(claim.text, at), found)
+        for sentence in self._confirming_sentences(position, lambda facts: not reading.isdisjoint(facts.values)):
+            facts = self._facts_of(sentence)
+            for other, their_at in facts.figures:
+                theirs = _number_at(facts.text, their_at, other)
+                if kind.is_like(theirs) and not any(other & mine for mine, _, _ in claim.numbers):
+                    found = shifted(figures_at(facts.text, their_at), self._source.spans[sentence][0])
+                    is_date = kind.is_year and theirs.is_year and not unit_of(kind.unit)
+                    return Change("date" if is_date else "number", figures_at(claim.text, at), found)
+        return None
 
-    def _has_other_unit(self, reading: Reading, unit: str) -> bool:
-        """Return whether the passage has the number with other units only."""
+    def _other_unit(self, reading: Reading, unit: str) -> int | None:
+        """Return the place of the number in the passage where it has other units only."""
         mine, text = unit_of(unit), self.facts.text
         if not mine or not self._has_here(reading):
-            return False
-        theirs = [unit_of(_number_at(text, at, other).unit) for other, at in self.facts.figures if other & reading]
-        return bool(theirs) and all(theirs) and mine not in theirs
+            return None
+        places = [at for other, at in self.facts.figures if other & reading]
+        theirs = [unit_of(_number_at(text, at, reading).unit) for at in places]
+        return places[0] if theirs and all(theirs) and mine not in theirs else None
 
-    def _is_any_name_changed(self) -> bool:
+    def _changed_name(self) -> Change | None:
         claim = self.claim
         for position, word in enumerate(claim.words):
             if not word.is_content:
                 continue
+            found = None
             if word.is_identifier:
-                if self._is_identifier_changed(position):
-                    return True
-            elif word.written[0].isupper() and self._is_name_changed(position):
-                return True
-        return False
+                found = self._identifier_instead(position)
+            elif word.written[0].isupper():
+                found = self._name_instead(position)
+            if found is not None:
+                at = claim.ats[position]
+                return Change("name", (at, at + len(word.written)), found)
+        return None
 
-    def _is_identifier_changed(self, position: int) -> bool:
+    def _identifier_instead(self, position: int) -> Span | None:
+        """Return the place of another identifier in the place of the claim's, or of the sentence that should have it."""
         word = self.claim.words[position]
+        best = self._source.spans[self.passage.sentences[0]]
         if not self._source.knows(word.key, word.written):
-            return True
+            return best
         if word.written.isalnum() and IDENTIFIER.match(word.written):
-            return False  # an abbreviation or a name such as OpenAI
-        return any(
-            named_in(self._facts_of(sentence).text).difference(self.claim.keys)
-            for sentence in self._confirming_sentences(position)
-        ) or any(is_of_another_entry(self.claim, position, sentence) for sentence in self._sentences)
+            return None  # an abbreviation or a name such as OpenAI
+        for sentence in self._confirming_sentences(position):
+            facts = self._facts_of(sentence)
+            if others := named_in(facts.text).difference(self.claim.keys):
+                start = self._source.spans[sentence][0]
+                return shifted(place_of(facts.text.casefold(), min(others)), start)
+        is_elsewhere = any(is_of_another_entry(self.claim, position, sentence) for sentence in self._sentences)
+        return best if is_elsewhere else None
 
-    def _is_name_changed(self, position: int) -> bool:
+    def _name_instead(self, position: int) -> Span | None:
+        """Return the place of another name beside the word that stands beside the claim's."""
         word, sentences = self.claim.words[position], self.passage.sentences
         if self._source.knows(word.key, word.written):
             sentences = tuple(self._confirming_sentences(position))
-        return any(is_name_replaced(self.claim, position, self._facts_of(sentence)) for sentence in sentences)
+        for sentence in sentences:
+            facts = self._facts_of(sentence)
+            if (name := replacing_name(self.claim, position, facts)) is not None:
+                return shifted(word_at(facts.text, name), self._source.spans[sentence][0])
+        return None
 
     def _confirming_sentences(self, position: int, has_it: Callable[[TextFacts], bool] | None = None) -> list[int]:
         """Return the sentences that share most of the clause around a fact, or no sentence where one of them has the fact.
@@ -238,19 +291,28 @@ def _is_other_name(written: str, folded: str, keys: Sequence[str]) -> bool:
     return written[0].isupper() and not is_form_of_any(folded, keys)
 
 
-def is_name_replaced(claim: Claim, position: int, facts: TextFacts) -> bool:
-    """Return whether the source has another name beside the word that stands beside the claim's name at `position`."""
+def _with_unit(text: str, at: int) -> Span:
+    found = _UNIT.match(text, at)
+    return found.span() if found else figures_at(text, at)
+
+
+def replacing_name(claim: Claim, position: int, facts: TextFacts) -> int | None:
+    """Return the position of another name beside the word that stands beside the claim's name at `position`; None without."""
     if not position and not claim.capitals_name:
-        return False  # a German sentence may begin with any word
+        return None  # a German sentence may begin with any word
     keys, folded, articles = claim.keys, facts.folded, load_words("connectives", "articles")
     before, after = keys[max(0, position - 1) : position], keys[position + 1 : position + 2]
     beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
     beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in articles]
-    return any(
-        facts.content[name]
-        and later not in facts.sentence_starts
-        and _is_other_name(facts.words[name], folded[name], keys)
-        for name, later in beside
+    return next(
+        (
+            name
+            for name, later in beside
+            if facts.content[name]
+            and later not in facts.sentence_starts
+            and _is_other_name(facts.words[name], folded[name], keys)
+        ),
+        None,
     )
 
 

@@ -25,10 +25,10 @@ _SUBJECT = re.compile(r"(?:\A|[.!?…][\"'”’)*_]*[ ]|\n\n)[ ]*((?:\[\d{1,9}\
 _LAST_MARKER = re.compile(r"\[\d{1,9}\]\Z")
 _MARKER_CHARS = 11
 _BEHIND_MARKER = string.whitespace + "\u00a0\u3000.,;:!?…)\"'”’»*_|。，、；：？！）」』"
-_MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
+MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
 _BEFORE_MARK = " \t,;"
 _EMPHASIS_SIGNS = frozenset("`*_~")
-_EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # code is matched first and kept: `_name`
+EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # code is matched first and kept: `_name`
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
 _BAR = re.compile(r"(?<!\\)\|")
 _LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
@@ -55,8 +55,8 @@ class TableCell:
 class AnswerSentence:
     """A sentence, list item or table row. `end` is before the markers at its end; `claim` is its text without markup.
 
-    `found` are those of the `cited` sources whose markers the platform added. `cells` are those of a table row without its
-    first one, which is the row's head.
+    `written` is the text from `start` to `end`. `found` are those of the `cited` sources whose markers the platform added.
+    `cells` are those of a table row without its first one, which is the row's head.
     """
 
     start: int
@@ -65,6 +65,7 @@ class AnswerSentence:
     cited: tuple[int, ...]
     found: frozenset[int] = frozenset()
     cells: tuple[TableCell, ...] = ()
+    written: str = ""
 
     def cells_for(self, number: int) -> tuple[TableCell, ...]:
         """Return the cells that a source is cited for: those with its marker where several have one, else all."""
@@ -156,7 +157,7 @@ def _cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[Tab
 
 
 def _cell_with_heads(row: str, position: Span) -> str:
-    return _without_markup(_MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
+    return _without_markup(MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
 
 
 def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
@@ -197,7 +198,7 @@ def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
             text = LINK_TARGET.sub(lambda target: "x" * len(target[0]), text)
         markers = [(at + before + start, at + before + end, number) for start, end, number in render_markers(text)]
         text = _SUBJECT.sub(lambda subject: subject[0].replace(subject[1], "X" * len(subject[1])), text)
-        text = _MARKS.sub(lambda mark: " " * len(mark[0]), text)
+        text = MARKS.sub(lambda mark: " " * len(mark[0]), text)
     new_block = is_row or read.starts_container or not before
     lead = "\n" * before if new_block and before else " " * before
     return lead + text, markers
@@ -305,8 +306,8 @@ def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collect
     found = frozenset(cited) - {number for at, _, number in markers if at not in added} if added else frozenset()
     text = answer[start:end]
     text = _without_tail(text).rstrip() if cited else text.rstrip()
-    claim = _without_markup(_MARKS.sub("", text) if cited else text)
-    return AnswerSentence(start, start + len(text), claim, cited, found)
+    claim = _without_markup(MARKS.sub("", text) if cited else text)
+    return AnswerSentence(start, start + len(text), claim, cited, found, written=text)
 
 
 def _without_tail(text: str) -> str:
@@ -323,5 +324,5 @@ def _without_markup(text: str) -> str:
     if "](" in text:
         text = LINK_TARGET.sub("", text).replace("[", "")
     if not _EMPHASIS_SIGNS.isdisjoint(text):
-        text = _EMPHASIS.sub(r"\1", text)
+        text = EMPHASIS.sub(r"\1", text)
     return " ".join(text.split())

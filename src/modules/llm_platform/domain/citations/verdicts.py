@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
+from modules.llm_platform.domain.citations.changes import Change
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts, is_unspaced
 from modules.llm_platform.domain.citations.facts import FactComparison
 from modules.llm_platform.domain.citations.score import features_of, probability, weights
@@ -41,6 +42,7 @@ class Judgement:
     score: float
     is_refuted: bool = False
     cells: tuple[Judgement, ...] = ()
+    change: Change | None = None  # why it is doubted, with the place in the claim and in the source
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
@@ -84,7 +86,7 @@ def judge(
     span, judgement = _judge(claim, source, language)
     if cells and judgement.verdict in ("partial", "unsupported"):
         judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
-        judgement = replace(min(judged, key=lambda cell: RANK[cell.verdict]), cells=judged)
+        judgement = replace(min(judged, key=lambda cell: RANK[cell.verdict]), cells=judged, change=None)
     return span, judgement
 
 
@@ -111,12 +113,15 @@ def _judge(claim: Claim, source: SourceText, language: str) -> tuple[Span, Judge
 
 def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
     compared, fitted = FactComparison(claim, source, passage), weights()
-    score = probability(features_of(compared))
-    is_refuted = compared.is_any_changed()
-    if score < fitted.partial or is_refuted:
-        return Judgement("unsupported", round(min(score, fitted.refuted), 2), is_refuted)
+    features = features_of(compared)
+    score = probability(features)
+    change = compared.change()
+    if score < fitted.partial or change:
+        why = change or (compared.replacement() if features.replaced else None)
+        return Judgement("unsupported", round(min(score, fitted.refuted), 2), change is not None, change=why)
     if score < fitted.supported or compared.missing_numbers or compared.is_act_of_another():
-        return Judgement("partial", round(min(score, fitted.supported), 2))
+        why = compared.replacement() if features.replaced else None
+        return Judgement("partial", round(min(score, fitted.supported), 2), change=why)
     return Judgement("supported", round(score, 2))
 
 
@@ -134,7 +139,7 @@ def support_of(claim: Claim, source: SourceText, least: float) -> float:
     score = probability(features_of(compared))
     if score < weights().supported or round(score, 2) < least or compared.missing_numbers:
         return 0.0
-    return 0.0 if compared.is_any_changed() or compared.is_act_of_another() else round(score, 2)
+    return 0.0 if compared.change() or compared.is_act_of_another() else round(score, 2)
 
 
 def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:

@@ -31,6 +31,7 @@ ModelVerdict = Literal["supported", "partial", "unsupported"]
 CheckedBy = Literal["words", "model"]
 CitedBy = Literal["model", "platform"]
 TextKind = Literal["page", "snippet", "document"]
+DifferenceKind = Literal["number", "name", "date", "negation", "other"]
 Value = TypeVar("Value")
 
 MIN_QUESTION_CHARS = 3
@@ -232,6 +233,24 @@ class CellVerdict(BaseModel, frozen=True):
     verdict: Verdict
 
 
+class TextSpan(BaseModel, frozen=True):
+    """A part of a text, in code points."""
+
+    start: int
+    end: int
+
+
+class Difference(BaseModel, frozen=True):
+    """What a sentence says otherwise than its source.
+
+    `claimed` is a part of the answer, `found` the part of the source's stored text that says otherwise.
+    """
+
+    claimed: TextSpan
+    found: TextSpan
+    kind: DifferenceKind
+
+
 class Citation(BaseModel, frozen=True):
     """One sentence of the answer and one source that it cites.
 
@@ -249,6 +268,8 @@ class Citation(BaseModel, frozen=True):
 
     `cells` are those of a table row that the source does not support as one sentence, without the first one, which is its
     head; where several cells have markers, those with one of this source. `verdict` is the weakest of theirs.
+
+    `difference` is the number, name, date or negation that the source has otherwise, where the comparison of words found one.
     """
 
     start: int
@@ -265,6 +286,7 @@ class Citation(BaseModel, frozen=True):
     checked_against: TextKind = "page"
     quote_url: str | None = None
     cells: tuple[CellVerdict, ...] = ()
+    difference: Difference | None = None
 
 
 class CitedClaim(BaseModel, frozen=True):
@@ -346,13 +368,6 @@ class RawResult(BaseModel, frozen=True):
             title=item.title, url=item.url, content=item.text,
             source=item.source, score=item.score, published=item.published_date,
         )
-
-
-class TextSpan(BaseModel, frozen=True):
-    """A part of an answer, in code points of `synthesis`."""
-
-    start: int
-    end: int
 
 
 class ResearchMetadata(BaseModel, frozen=True):

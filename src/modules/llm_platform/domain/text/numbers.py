@@ -142,11 +142,22 @@ ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 def has_other_date(mine: Collection[str], theirs: Collection[str]) -> bool:
     """Return whether `mine` names months or weekdays, and `theirs` only others."""
+    return other_date(mine, theirs) is not None
+
+
+def other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str, str] | None:
+    """Return a month or weekday of `mine` and the one of `theirs` in its place; None where they do not differ."""
     own, other = _months_and_days(mine), _months_and_days(theirs)
-    return any(kind & own and kind & other and not kind & own & other for kind in (_MONTHS, _WEEKDAYS))
+    for kind in (_MONTHS, _WEEKDAYS):
+        here, there = kind & own.keys(), kind & other.keys()
+        if here and there and not here & there:
+            return own[min(here)], other[min(there)]
+    return None
 
 
-def _months_and_days(words: Collection[str]) -> set[int]:
+def _months_and_days(words: Collection[str]) -> dict[int, str]:
+    """Return the words that name months and weekdays, by their number."""
     names = date_words()
-    found = {names[word.casefold()] for word in words if word.casefold() in names and word not in _ALSO_VERBS}
-    return found | {int(word[5:7]) - 1 for word in words if "-" in word and ISO_DATE.fullmatch(word)}
+    found = {int(word[5:7]) - 1: word for word in words if "-" in word and ISO_DATE.fullmatch(word)}
+    known = {names[word.casefold()]: word for word in words if word.casefold() in names and word not in _ALSO_VERBS}
+    return found | known

@@ -78,6 +78,13 @@ def build_answer_page_reader(
     return page_readers.CachedPageReader(direct, cache, settings.CACHE_TTL_S)
 
 
+def build_verification_page_reader(settings: Settings, direct: IPageReader) -> IPageReader:
+    """Return the reader for the sources of a text to verify. It reads directly, as that of quick answers, and without a cache:
+    what counts is what the page says now.
+    """
+    return unconfigured_page_reader("offline", OFFLINE) if settings.LLM_PLATFORM_OFFLINE else direct
+
+
 def _jina_reader(settings: Settings, resources: Resources, circuit: CircuitBreaker | None) -> IPageReader:
     from modules.llm_platform.infrastructure.pages.jina import JinaPageReader
 

@@ -1,0 +1,338 @@
+"""Verifies a text that somebody else wrote: reads the sources that it cites, and says which sentences they bear out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from modules.llm_platform.application.research.events import Failed, Read, Started
+from modules.llm_platform.application.research.follow_up import owner_key
+from modules.llm_platform.application.research.verification import Verification, verify
+from modules.llm_platform.application.verification import events
+from modules.llm_platform.application.verification.sentence_check import MAX_SENTENCES, SentenceCheck
+from modules.llm_platform.application.verification.source_reading import ReadSource, as_found, read_sources
+from modules.llm_platform.domain.callers.request_id import new_request_id
+from modules.llm_platform.domain.citations.citation_forms import CitedText, GivenSource, NamedSource, read_citations
+from modules.llm_platform.domain.concurrency.deadline import current_deadline
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
+from modules.llm_platform.domain.dtos import verification_dtos as dtos
+from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.research_dtos import SourceRef, StoredSources
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import VerificationError
+from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
+from modules.llm_platform.domain.text.language import language_of
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
+from shared.exceptions import AppException
+
+READING_SHARE: Final = 0.7  # share of the time in which the sources are read
+FINDING_SHARE: Final = 0.85  # share of the time in which further sources are found
+JUDGING_SHARE: Final = 0.95
+MAX_SEARCHES: Final = 10  # sentences that are searched for
+MAX_CONCURRENT_SEARCHES: Final = 3
+RESULTS_PER_SEARCH: Final = 3  # pages that are read for each of them
+MAX_HELD_CHARS: Final = 500_000  # of the sources of one text, whose texts can be requested
+HELD_S: Final = 3600.0
+TOO_MANY_SOURCES: Final = "The text names {count} sources, and at most {most} are read: divide it"
+TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
+
+EmitEvent = Callable[[events.VerificationEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationOptions:
+    """Settings: seconds of one verification; `judges_supported`: a judge also verifies what the words support."""
+
+    timeout_s: float = 120.0
+    judges_supported: bool = False
+
+
+class VerificationService:
+    """Verifies texts against the pages that they cite.
+
+    - `reader` reads pages; addresses of a text are untrusted.
+    - `search` finds sources where a request wishes it.
+    - `judge` verifies what the comparison of words doubts; None: there is no such model.
+    - `held_sources` gets the texts that quotes point into.
+    """
+
+    def __init__(
+        self,
+        reader: IPageReader,
+        search: IWebSearchProvider,
+        judge: ICitationJudge | None = None,
+        options: VerificationOptions | None = None,
+        held_sources: ICache[StoredSources] | None = None,
+    ) -> None:
+        self._reader = reader
+        self._search = search
+        self._judge = judge
+        self._options = options or VerificationOptions()
+        self._held_sources = held_sources
+
+    async def verify(
+        self,
+        text: str,
+        *,
+        sources: Sequence[dtos.VerificationSource] = (),
+        find_sources: bool = False,
+        language: str | None = None,
+    ) -> dtos.VerifiedText:
+        """Return the sentences of a text, Markdown or plain, with the verdicts of its sources.
+
+        Raises pydantic's ValidationError for a text that is empty or too long, VerificationError for one with too many
+        sentences or sources. A page that cannot be read is no error: its source has another state than `read`.
+        """
+        request = dtos.VerificationRequest(
+            text=text, sources=tuple(sources), find_sources=find_sources, language=language
+        )
+        return await self.run(request)
+
+    async def run(
+        self,
+        request: dtos.VerificationRequest,
+        *,
+        request_id: str | None = None,
+        owner: str = "",
+        on_event: EmitEvent | None = None,
+    ) -> dtos.VerifiedText:
+        """Return the verified text; `on_event` gets each event before the last. Raises VerificationError."""
+        async with aclosing(self._events(request, request_id or new_request_id(), owner)) as steps:
+            async for event in steps:
+                if isinstance(event, events.TextVerified):
+                    return event.response
+                if on_event is not None:
+                    on_event(event)
+        raise AssertionError("a verification ends with TextVerified or an error")
+
+    async def stream(
+        self, request: dtos.VerificationRequest, *, request_id: str | None = None, owner: str = ""
+    ) -> AsyncGenerator[events.VerificationEvent, None]:
+        """Yield Started first, TextVerified or Failed last. Closing the iterator stops the reading.
+
+        A VerificationError is raised before the first event.
+        """
+        request_id = request_id or new_request_id()
+        started = False
+        async with aclosing(self._events(request, request_id, owner)) as steps:
+            try:
+                async for event in steps:
+                    started = True
+                    yield event
+            except AppException as error:
+                if not started:
+                    raise
+                problem = error.problem(instance=f"/verify/{request_id}", request_id=request_id)
+                yield Failed(request_id=request_id, problem=problem)
+
+    async def _events(
+        self, request: dtos.VerificationRequest, request_id: str, owner: str
+    ) -> AsyncGenerator[events.VerificationEvent, None]:
+        ready: asyncio.Queue[events.VerificationEvent | None] = asyncio.Queue()
+
+        async def run() -> None:
+            try:
+                with open_egress_log() as egress_log:
+                    verification = _TextVerification(
+                        request, request_id, self._reader, self._search, self._judge, self._options, ready.put_nowait
+                    )
+                    response = await verification.run(egress_log)
+                    await self._hold(owner, request_id, verification.read)
+                    ready.put_nowait(events.TextVerified(request_id=request_id, response=response))
+            finally:
+                ready.put_nowait(None)
+
+        task = asyncio.create_task(run())
+        try:
+            while (event := await ready.get()) is not None:
+                yield event
+            await task
+        finally:
+            await cancel_and_wait(task)
+
+    async def _hold(self, owner: str, request_id: str, read: Sequence[ReadSource]) -> None:
+        """Store the texts that quotes point into for a while, as far as there is room."""
+        if self._held_sources is None:
+            return
+        held, size = [], 0
+        for source in read:
+            if source.text and size + len(source.text) <= MAX_HELD_CHARS:
+                held.append(source.as_source())
+                size += len(source.text)
+        await self._held_sources.set(owner_key(owner, request_id), StoredSources(sources=tuple(held)), HELD_S)
+
+
+class _TextVerification:
+    """One verification. `read` has the sources in the order of their numbers when it is done."""
+
+    def __init__(
+        self,
+        request: dtos.VerificationRequest,
+        request_id: str,
+        reader: IPageReader,
+        search: IWebSearchProvider,
+        judge: ICitationJudge | None,
+        options: VerificationOptions,
+        emit: EmitEvent,
+    ) -> None:
+        self._request, self._request_id = request, request_id
+        self._reader, self._search, self._judge, self._options = reader, search, judge, options
+        self._emit = emit
+        self._began = asyncio.get_running_loop().time()
+        self._seconds = min(options.timeout_s, max(1.0, current_deadline() - self._began))
+        self._language = language_of(request.text, request.language)
+        self._sources: dict[int, ReadSource] = {}
+        self._searches = 0
+        self._degraded: list[Degraded] = []
+        self._spent: Spending = NOTHING_SPENT
+        self._verdicts_changed = 0
+        self._shown: dict[int, dtos.VerifiedSentence] = {}  # by position, as last sent
+
+    @property
+    def read(self) -> list[ReadSource]:
+        return [self._sources[index] for index in sorted(self._sources)]
+
+    async def run(self, egress_log: EgressLog) -> dtos.VerifiedText:
+        """Return the verified text. Raises VerificationError before the first event.
+
+        What takes long is done in threads: a long text takes seconds, and other requests go on.
+        """
+        cited = await asyncio.to_thread(_read_text, self._request)
+        check = await asyncio.to_thread(_open_check, cited, self._language)
+        self._emit(Started(request_id=self._request_id))
+        named = tuple(SourceRef(index=source.index, title=source.title, url=source.url) for source in cited.sources)
+        self._emit(
+            events.SourcesNamed(request_id=self._request_id, sources=named, sentences=len(check.answer.sentences))
+        )
+        await self._read_and_check(cited, check)
+        uncited = check.uncited()
+        await asyncio.to_thread(check.find_sources, uncited)
+        if self._request.find_sources:
+            await self._find_sources(check)
+        await self._ask_judge(cited, check)
+        self._show(check, range(len(check.answer.sentences)))
+        return self._response(check, uncited, egress_log)
+
+    async def _read_and_check(self, cited: CitedText, check: SentenceCheck) -> None:
+        """Check each sentence when all sources that it cites are read."""
+        async with aclosing(self._reading(cited.sources, READING_SHARE)) as reads:
+            async for read in reads:
+                self._sources |= {source.index: source for source in read}
+                checked = await asyncio.to_thread(check.settle, [source.as_source() for source in read])
+                self._show(check, checked)
+
+    def _reading(self, sources: Sequence[NamedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
+        def on_read(url: str, status: str, chars: int) -> None:
+            self._emit(Read(request_id=self._request_id, url=url, status=status, chars=chars))
+
+        return read_sources(sources, self._reader, self._at(share), on_read)
+
+    async def _find_sources(self, check: SentenceCheck) -> None:
+        """Search for the statements that no source supports, and compare them with the pages that are found."""
+        positions = check.doubted()[:MAX_SEARCHES]
+        turns = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
+        claims = [check.answer.sentences[position].claim for position in positions]
+        answers = await asyncio.gather(*(self._searched(claim, turns) for claim in claims))
+        known = {canonical_url(source.shown.url or "") for source in self.read}
+        found: list[NamedSource] = []
+        number = max(self._sources, default=0)
+        for answer in answers:
+            results = [result for result in answer.results if is_web_url(result.url)] if answer else []
+            for result in results[:RESULTS_PER_SEARCH]:
+                if (key := canonical_url(result.url)) not in known:
+                    known.add(key)
+                    number += 1
+                    found.append(NamedSource(number, result.url, result.title))
+        async with aclosing(self._reading(found, FINDING_SHARE)) as reads:
+            async for read in reads:
+                self._sources |= {source.index: as_found(source) for source in read}
+                await asyncio.to_thread(check.settle, [source.as_source() for source in read])
+        await asyncio.to_thread(check.find_sources, positions, [source.index for source in found])
+
+    async def _searched(self, claim: str, turns: asyncio.Semaphore) -> WebSearchResponse | None:
+        query = " ".join(claim.split())[:MAX_QUERY_CHARS]
+        async with turns:
+            if self._at(FINDING_SHARE) <= asyncio.get_running_loop().time():
+                return None
+            self._searches += 1
+            try:
+                return await self._search.search(WebSearchRequest(query=query, language=self._language))
+            except AppException as error:
+                self._degraded.append(Degraded.of(self._search.name, error))
+                return None
+
+    async def _ask_judge(self, cited: CitedText, check: SentenceCheck) -> None:
+        """Let the model verify what the comparison of words doubts, where one is configured."""
+        if self._judge is None:
+            return
+        before = check.checked()
+        verification = Verification(
+            judge=self._judge, until=self._at(JUDGING_SHARE), doubted_only=not self._options.judges_supported
+        )
+        sources = [source.as_source() for source in self.read]
+        question = self._request.text.strip().splitlines()[0]
+        verified = await verify(
+            verification, question, cited.markdown, self._language, sources, before, lambda citations, pending: None
+        )
+        after = verified.checked.citations
+        self._verdicts_changed = sum(
+            new.verdict != old.verdict for new, old in zip(after, before.citations, strict=True)
+        )
+        self._spent, self._degraded = self._spent + verified.spent, [*self._degraded, *verified.degraded]
+        check.replace(after)
+
+    def _show(self, check: SentenceCheck, positions: Sequence[int]) -> None:
+        """Send the sentences that are new or have changed."""
+        is_open = not any(source.text for source in self._sources.values())
+        for position in positions:
+            sentence = check.verified(position, is_open=is_open)
+            if self._shown.get(position) != sentence:
+                self._shown[position] = sentence
+                self._emit(events.SentenceVerified(request_id=self._request_id, sentence=sentence))
+
+    def _response(self, check: SentenceCheck, uncited: Sequence[int], egress_log: EgressLog) -> dtos.VerifiedText:
+        sentences = tuple(self._shown[position] for position in range(len(check.answer.sentences)))
+        sources = tuple(source.shown for source in self.read)
+        return dtos.VerifiedText(
+            sentences=sentences,
+            sources=sources,
+            counts=dtos.VerificationCounts.of(sentences, sources, len(uncited)),
+            degraded=distinct_degraded(self._degraded),
+            metadata=dtos.VerificationMetadata(
+                latency_ms=round((asyncio.get_running_loop().time() - self._began) * 1000),
+                language=self._language,
+                request_id=self._request_id,
+                **self._spent.metadata(),
+                searches=self._searches,
+                verdicts_changed=self._verdicts_changed,
+                sent_to=egress_log.sent(),
+                cached_sent_to=egress_log.cached(),
+            ),
+        )
+
+    def _at(self, share: float) -> float:
+        """Return the event loop time when this share of the time has passed."""
+        return self._began + share * self._seconds
+
+
+def _read_text(request: dtos.VerificationRequest) -> CitedText:
+    given = [GivenSource(source.index, source.url or "", source.title, source.text or "") for source in request.sources]
+    cited = read_citations(request.text, given)
+    if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
+        raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
+    return cited
+
+
+def _open_check(cited: CitedText, language: str) -> SentenceCheck:
+    check = SentenceCheck(cited, [], language)
+    if (count := len(check.answer.sentences)) > MAX_SENTENCES:
+        raise VerificationError(TOO_MANY_SENTENCES.format(count=count, most=MAX_SENTENCES))
+    return check

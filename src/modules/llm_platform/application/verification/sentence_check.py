@@ -1,0 +1,175 @@
+"""Check the sentences of a text against its sources, as these are read.
+
+Sentences that share markers, such as those behind a paragraph, form a part and are checked together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.citation_forms import CitedText
+from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, Source, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
+from modules.llm_platform.domain.text.sentences import Span
+
+MAX_SENTENCES: Final = 3000  # of one text
+# The verdict of a sentence is the best of its citations: one of two sources is enough.
+_BEST: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Sentences `first` to `end` of a text, and the numbers of the sources that one of them may cite."""
+
+    first: int
+    end: int
+    numbers: frozenset[int]
+
+
+class SentenceCheck:
+    """The check of one text. Not safe for use by two threads at once.
+
+    Offsets of citations point into the rewritten text until `verified` gives those of the text as sent.
+    """
+
+    def __init__(self, text: CitedText, sources: Sequence[Source], language: str) -> None:
+        self._text = text
+        self.answer = read_answer(text.markdown, language)
+        self._checker = CitationChecker(sources, language)
+        self._citations: dict[Span, list[Citation]] = {}
+        self._is_cited: set[int] = set()  # positions of sentences
+        self._open = _parts(self.answer)
+        self._settled: set[int] = set()
+
+    def settle(self, sources: Iterable[Source]) -> list[int]:
+        """Take sources that were read, or could not be. Returns the positions of the sentences that are checked now."""
+        for source in sources:
+            self._checker.replace(source)
+            self._settled.add(source.index)
+        ready = [part for part in self._open if part.numbers and part.numbers <= self._settled]
+        self._open = [part for part in self._open if part not in ready]
+        return [position for part in ready for position in self._check(part)]
+
+    def find_sources(self, positions: Iterable[int], among: Collection[int] | None = None) -> list[int]:
+        """Compare statements with all sources, or with those `among`. Returns the positions of those with a new citation."""
+        found = []
+        for position in positions:
+            sentence = self.answer.sentences[position]
+            citation = self._checker.closest(sentence, among)
+            if citation is not None and (among is None or citation.verdict in ("supported", "partial")):
+                self._add(citation)
+                found.append(position)
+        return found
+
+    def uncited(self) -> list[int]:
+        """Return the positions of the statements that cite no source."""
+        return [
+            position
+            for position, sentence in enumerate(self.answer.sentences)
+            if position not in self._is_cited and self._is_statement(position, sentence)
+        ]
+
+    def doubted(self) -> list[int]:
+        """Return the positions of the statements that no source supports."""
+        return [
+            position
+            for position, sentence in enumerate(self.answer.sentences)
+            if self._is_statement(position, sentence) and self._verdict(position) in ("unsupported", "unchecked")
+        ]
+
+    def checked(self) -> CheckedAnswer:
+        """Return all citations, in the order of the sentences."""
+        citations = [citation for _, found in sorted(self._citations.items()) for citation in found]
+        return CheckedAnswer(tuple(citations), (), frozenset(citation.source_index for citation in citations))
+
+    def replace(self, citations: Iterable[Citation]) -> None:
+        """Take the citations with the verdicts of a judge."""
+        self._citations = {}
+        for citation in citations:
+            self._add(citation)
+
+    def verified(self, position: int, *, is_open: bool = False) -> VerifiedSentence:
+        """Return a sentence with the offsets of the text as sent. `is_open`: no source was read that it may come from."""
+        sentence = self.answer.sentences[position]
+        citations = tuple(map(self._in_original, self._citations_of(position)))
+        start, end = self._text.span(sentence.start, sentence.end)
+        verdict = self._verdict(position)
+        is_silent = not citations and (is_open or not self._is_statement(position, sentence))
+        return VerifiedSentence(
+            start=start, end=end, verdict="unchecked" if is_silent else verdict, is_cited=position in self._is_cited,
+            citations=citations,
+            difference=next((found.difference for found in citations if found.verdict == verdict and found.difference), None),
+        )
+
+    def _check(self, part: TextPart) -> range:
+        checked = self._checker.check_text(_text_of(self.answer, part))
+        starts = {self.answer.sentences[position].start: position for position in range(part.first, part.end)}
+        for citation in checked.citations:
+            self._add(citation)
+            self._is_cited.add(starts[citation.start])
+        return range(part.first, part.end)
+
+    def _add(self, citation: Citation) -> None:
+        self._citations.setdefault((citation.start, citation.end), []).append(citation)
+
+    def _citations_of(self, position: int) -> list[Citation]:
+        sentence = self.answer.sentences[position]
+        return self._citations.get((sentence.start, sentence.end), [])
+
+    def _verdict(self, position: int) -> Verdict:
+        """Return the best verdict of the author's citations; without any, of those that were found."""
+        found = self._citations_of(position)
+        of_author = [citation for citation in found if citation.cited_by == "model"] or found
+        verdicts: list[Verdict] = [citation.verdict for citation in of_author]
+        return max(verdicts, key=_BEST.__getitem__, default="unsupported")
+
+    def _is_statement(self, position: int, sentence: AnswerSentence) -> bool:
+        return position not in self.answer.labels and self._checker.is_statement(sentence)
+
+    def _in_original(self, citation: Citation) -> Citation:
+        start, end = self._text.span(citation.start, citation.end)
+        cells = tuple(cell.model_copy(update=self._span(cell.start, cell.end)) for cell in citation.cells)
+        difference = citation.difference and self._moved(citation.difference)
+        return citation.model_copy(update={"start": start, "end": end, "cells": cells, "difference": difference})
+
+    def _moved(self, difference: Difference) -> Difference:
+        claimed = TextSpan(**self._span(difference.claimed.start, difference.claimed.end))
+        return difference.model_copy(update={"claimed": claimed})
+
+    def _span(self, start: int, end: int) -> dict[str, int]:
+        return dict(zip(("start", "end"), self._text.span(start, end), strict=True))
+
+
+def _parts(answer: AnswerText) -> list[TextPart]:
+    """Return the parts of a text: sentences under the same markers, and each other sentence alone."""
+    reach = list(range(1, len(answer.sentences) + 1))  # the end of the part that a sentence begins at least
+    numbers = [set(sentence.cited) for sentence in answer.sentences]
+    for behind in answer.trailing:
+        last = behind.sentences.stop if behind.alone else min(behind.sentences.stop + 1, len(reach))
+        reach[behind.sentences.start] = max(reach[behind.sentences.start], last)
+        numbers[behind.sentences.start].update(behind.numbers)
+    parts: list[TextPart] = []
+    first = 0
+    while first < len(reach):
+        end, position = reach[first], first
+        while position < end:
+            end = max(end, reach[position])
+            position += 1
+        parts.append(TextPart(first, end, frozenset().union(*numbers[first:end])))
+        first = end
+    return parts
+
+
+def _text_of(answer: AnswerText, part: TextPart) -> AnswerText:
+    """Return a part of an answer, with the places of its markers counted from its beginning."""
+    trailing = [
+        replace(behind, sentences=range(behind.sentences.start - part.first, behind.sentences.stop - part.first))
+        for behind in answer.trailing
+        if part.first <= behind.sentences.start < part.end
+    ]
+    labels = {position - part.first for position in answer.labels if part.first <= position < part.end}
+    return AnswerText(answer.sentences[part.first : part.end], trailing, labels)

@@ -1,0 +1,142 @@
+"""Read the sources of a text: a bounded number at once, each address once, until a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from modules.llm_platform.domain.citations.citation_forms import NamedSource
+from modules.llm_platform.domain.concurrency.deadline import deadline_at
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.verification_dtos import SourceState, VerifiedSource
+from modules.llm_platform.domain.exceptions import (
+    PageBlockedError,
+    PageConfigError,
+    PageConnectionError,
+    PageNotFoundError,
+    PageRequestError,
+    PageTimeoutError,
+)
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of
+from shared.exceptions import AppException
+
+MAX_CONCURRENT_READS: Final = 8  # pages of one text at once
+MAX_PAGES_OF_HOST: Final = 60  # pages of one text; further ones of the host are not read
+MAX_PAGE_CHARS: Final = 200_000  # the rest of a longer page is not compared
+NO_ADDRESS: Final = "The text names no address for this source"
+NO_ENTRY: Final = "The text cites this number and lists no source for it"
+MANY_OF_HOST: Final = f"At most {MAX_PAGES_OF_HOST} pages of one host are read for a text: divide it"
+NOT_IN_TIME: Final = "The page was not read before the deadline"
+
+# Most specific first.
+STATES: Final[tuple[tuple[type[AppException], SourceState], ...]] = (
+    (PageRequestError, "refused"),
+    (PageConfigError, "refused"),
+    (PageNotFoundError, "dead"),
+    (PageTimeoutError, "late"),
+    (PageBlockedError, "refused"),
+    (PageConnectionError, "dead"),
+)
+OnRead = Callable[[str, str, int], None]  # called with the address, "read" or the code of the error, and the characters
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSource:
+    """A source after reading: what the answer shows of it, and its text, empty where it was not read."""
+
+    shown: VerifiedSource
+    text: str = ""
+
+    @property
+    def index(self) -> int:
+        return self.shown.index
+
+    def as_source(self) -> Source:
+        """Return the source as the citation checker takes it."""
+        shown = self.shown
+        return Source(
+            index=shown.index, title=shown.title, url=shown.url or "", text=self.text, text_kind=shown.text_kind,
+            published=shown.published, extraction=shown.extraction,
+        )
+
+
+async def read_sources(
+    sources: Sequence[NamedSource], reader: IPageReader, until: float, on_read: OnRead
+) -> AsyncGenerator[list[ReadSource], None]:
+    """Yield the sources as they are read, those with the same address together. `until` is event loop time."""
+    by_address: dict[str, list[NamedSource]] = {}
+    pages_of_host: Counter[str] = Counter()
+    settled = []
+    for source in sources:
+        key = canonical_url(source.url) if source.url else ""
+        if source.text:
+            settled.append(_given(source))
+        elif not key:
+            settled.append(_unread(source, "no_text", NO_ADDRESS if source.is_listed else NO_ENTRY))
+        elif key in by_address:
+            by_address[key].append(source)
+        elif pages_of_host[host_of(source.url)] >= MAX_PAGES_OF_HOST:
+            settled.append(_unread(source, "refused", MANY_OF_HOST))
+        else:
+            pages_of_host[host_of(source.url)] += 1
+            by_address[key] = [source]
+    if settled:
+        yield settled
+    turns = asyncio.Semaphore(MAX_CONCURRENT_READS)
+    tasks = [asyncio.create_task(_read(group, reader, until, turns, on_read)) for group in by_address.values()]
+    try:
+        for task in asyncio.as_completed(tasks):
+            yield await task
+    finally:
+        await cancel_and_wait(*tasks)
+
+
+async def _read(
+    group: Sequence[NamedSource], reader: IPageReader, until: float, turns: asyncio.Semaphore, on_read: OnRead
+) -> list[ReadSource]:
+    """Read the page of sources with the same address."""
+    url = group[0].url
+    try:
+        async with deadline_at(until), turns:
+            page = await reader.read(url)
+    except TimeoutError:
+        on_read(url, PageTimeoutError.code, 0)
+        return [_unread(source, "late", NOT_IN_TIME) for source in group]
+    except AppException as error:
+        on_read(url, error.code, 0)
+        states: list[SourceState] = [state for kind, state in STATES if isinstance(error, kind)]
+        return [_unread(source, (*states, "no_text")[0], error.message) for source in group]
+    on_read(url, "read", len(page.text))
+    return [
+        ReadSource(
+            VerifiedSource(
+                index=source.index, url=source.url, title=source.title or page.title, state="read",
+                published=page.published, extraction=page.extraction,
+            ),
+            page.text[:MAX_PAGE_CHARS],
+        )
+        for source in group
+    ]
+
+
+def _given(source: NamedSource) -> ReadSource:
+    shown = VerifiedSource(
+        index=source.index, url=source.url or None, title=source.title, state="read", text_kind="document"
+    )
+    return ReadSource(shown, source.text)
+
+
+def _unread(source: NamedSource, state: SourceState, reason: str) -> ReadSource:
+    return ReadSource(
+        VerifiedSource(index=source.index, url=source.url or None, title=source.title, state=state, reason=reason)
+    )
+
+
+def as_found(source: ReadSource) -> ReadSource:
+    """Return a source that a search found."""
+    return replace(source, shown=source.shown.model_copy(update={"is_found": True}))

@@ -1,0 +1,164 @@
+"""The verification of a text that somebody else wrote: which of its sentences its sources bear out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, GivenUrl, TextKind, Verdict
+from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.dtos.web_search_dtos import Language
+
+MAX_VERIFIED_CHARS: Final = 100_000  # longest text
+MAX_VERIFIED_SOURCES: Final = 200  # sources of one text, given and named
+MAX_SOURCE_INDEX: Final = 999
+MAX_SOURCE_CHARS: Final = 200_000  # longest text of a given source
+MAX_SOURCE_TITLE_CHARS: Final = 500
+
+SourceState = Literal["read", "dead", "refused", "no_text", "late"]
+
+
+def _without_nul(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("must not contain a NUL character")
+    return text
+
+
+def _with_a_word(text: str) -> str:
+    if not any(map(str.isalnum, text)):
+        raise ValueError("must contain a word")
+    return _without_nul(text)
+
+
+class VerificationSource(BaseModel, frozen=True):
+    """A source that is given beside the text: `index` is its number there. It has an address or a text."""
+
+    index: int = Field(ge=1, le=MAX_SOURCE_INDEX, strict=True)
+    url: GivenUrl | None = None
+    text: Annotated[str, StringConstraints(max_length=MAX_SOURCE_CHARS), AfterValidator(_without_nul)] | None = None
+    title: Annotated[str, StringConstraints(max_length=MAX_SOURCE_TITLE_CHARS), AfterValidator(_without_nul)] = ""
+
+    @model_validator(mode="after")
+    def _has_address_or_text(self) -> Self:
+        if (self.url is None) == (self.text is None):
+            raise PydanticCustomError("source", "needs either url or text")
+        return self
+
+
+def _with_distinct_numbers(sources: tuple[VerificationSource, ...]) -> tuple[VerificationSource, ...]:
+    if len({source.index for source in sources}) < len(sources):
+        raise ValueError("two sources have the same index: number them differently")
+    return sources
+
+
+class VerificationRequest(BaseModel):
+    """A text with citations, Markdown or plain.
+
+    - `sources` are given beside the text; they count before those that it lists or links.
+    - `find_sources`: sentences that no source supports are searched for on the web.
+    - `language` is that of the text; without it, it is detected.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=MAX_VERIFIED_CHARS), AfterValidator(_with_a_word)]
+    sources: Annotated[tuple[VerificationSource, ...], AfterValidator(_with_distinct_numbers)] = Field(
+        default=(), max_length=MAX_VERIFIED_SOURCES
+    )
+    find_sources: bool = Field(default=False, strict=True)
+    language: Language | None = None
+
+
+class VerifiedSource(BaseModel, frozen=True):
+    """A source of the text, and whether it could be read.
+
+    - `state`: `read`; `dead`, where there is no such page or server; `refused`, where it may not be read or asks for a
+      login; `no_text`, where it has no text or the text names no address; `late`, where it was not read in time.
+    - `reason` says in words why it was not read.
+    - `url` is None where the source has no address.
+    - `is_found`: a search found it, the text does not name it.
+    """
+
+    index: int
+    url: str | None = None
+    title: str = ""
+    state: SourceState
+    reason: str | None = None
+    text_kind: TextKind = "page"
+    published: str | None = None
+    extraction: float | None = Field(default=None, ge=0, le=1)
+    is_found: bool = False
+
+
+class VerifiedSentence(BaseModel, frozen=True):
+    """A sentence of the text; offsets are code points of the text as sent, without the citations at its end.
+
+    - `verdict` is the best that one of the sources that it cites gives. Of a sentence that cites none it is that of the source
+      that fits it best, and `unchecked` where it states nothing, as a question, or where no source was read.
+    - `is_cited`: the author names a source. Otherwise its citations are those that the platform found.
+    - `difference` is what the source has otherwise, where one says so.
+    """
+
+    start: int
+    end: int
+    verdict: Verdict
+    is_cited: bool
+    citations: tuple[Citation, ...] = ()
+    difference: Difference | None = None
+
+
+class VerificationCounts(BaseModel, frozen=True):
+    """How many sentences have each verdict, how many statements cite no source, and how many sources have each state."""
+
+    sentences: int = 0
+    supported: int = 0
+    partial: int = 0
+    unsupported: int = 0
+    unchecked: int = 0
+    uncited: int = 0
+    sources: int = 0
+    read: int = 0
+    dead: int = 0
+    refused: int = 0
+    no_text: int = 0
+    late: int = 0
+
+    @classmethod
+    def of(cls, sentences: Iterable[VerifiedSentence], sources: Iterable[VerifiedSource], uncited: int) -> Self:
+        """Return the counts. `uncited` counts statements: a question needs no source."""
+        verdicts = [sentence.verdict for sentence in sentences]
+        states = [source.state for source in sources]
+        names = {*verdicts, *states}
+        counted = {name: verdicts.count(name) + states.count(name) for name in names}  # type: ignore[arg-type]
+        return cls(sentences=len(verdicts), sources=len(states), uncited=uncited, **counted)
+
+
+class VerificationMetadata(BaseModel, frozen=True):
+    """The cost and the course of a verification, in the words of ResearchMetadata."""
+
+    latency_ms: int
+    language: str = "en"
+    request_id: str = ""
+    tokens_used: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+    llm_calls: int = 0
+    searches: int = 0
+    verdicts_changed: int = 0
+    sent_to: tuple[Sent, ...] = ()
+    cached_sent_to: tuple[Sent, ...] = ()
+
+
+class VerifiedText(BaseModel, frozen=True):
+    """The sentences of a text with their verdicts, and its sources with their states."""
+
+    sentences: tuple[VerifiedSentence, ...]
+    sources: tuple[VerifiedSource, ...]
+    counts: VerificationCounts
+    degraded: tuple[Degraded, ...] = ()
+    metadata: VerificationMetadata

@@ -1,0 +1,216 @@
+"""Laws of the verification of texts: pages are read within limits, and each sentence says whether its sources bear it out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from pydantic import ValidationError
+from tests.fakes.citation_judge import FakeCitationJudge
+from tests.support.cases import for_each
+
+from modules.llm_platform.application.services.verification_service import VerificationOptions, VerificationService
+from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
+from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS, MAX_PAGES_OF_HOST
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest, VerificationSource, VerifiedText
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.exceptions import (
+    PageBlockedError,
+    PageConnectionError,
+    PageError,
+    PageNotFoundError,
+    PageRequestError,
+    PageTimeoutError,
+    VerificationError,
+    WebSearchConnectionError,
+)
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.testing.page_reader import FakePageReader, PageOutcome, sample_page
+from modules.llm_platform.testing.web_search import FakeWebSearch
+
+TOWER = (
+    "The Eiffel Tower is 330 metres tall. It was completed in 1889. "
+    "It is repainted every seven years with 60 tonnes of paint."
+)
+URL = "https://a.example/tower"
+
+
+def service(
+    pages: Mapping[str, PageOutcome],
+    *,
+    search: IWebSearchProvider | None = None,
+    judge: ICitationJudge | None = None,
+    delay_s: float = 0.0,
+    timeout_s: float = 30.0,
+) -> VerificationService:
+    reader = FakePageReader(pages, delay_s=delay_s)
+    return VerificationService(reader, search or FakeWebSearch(), judge, VerificationOptions(timeout_s=timeout_s))
+
+
+def shown(text: str, verified: VerifiedText) -> list[tuple[str, str, bool]]:
+    return [(text[found.start : found.end], found.verdict, found.is_cited) for found in verified.sentences]
+
+
+async def test_each_sentence_has_the_verdict_of_its_sources() -> None:
+    """Cited sentences are compared with what they cite, the others with all sources; a question states nothing."""
+    text = (
+        f"The tower is 330 metres tall ([A]({URL})). It was completed in 1899 [1]. It is repainted every seven years with 60 "
+        f"tonnes of paint. Who built it? The moon is made of green cheese there.\n\n[1] Title {URL}\n"
+    )
+    verified = await service({URL: TOWER}).verify(text)
+    assert shown(text, verified) == [
+        ("The tower is 330 metres tall", "supported", True),
+        ("It was completed in 1899", "unsupported", True),
+        ("It is repainted every seven years with 60 tonnes of paint.", "supported", False),
+        ("Who built it?", "unchecked", False),
+        ("The moon is made of green cheese there.", "unsupported", False),
+    ]
+    difference = verified.sentences[1].difference
+    assert difference is not None
+    assert text[difference.claimed.start : difference.claimed.end] == "1899"
+    assert TOWER[difference.found.start : difference.found.end] == "1889"
+    assert verified.sentences[2].citations[0].cited_by == "platform"
+    assert verified.counts.model_dump(exclude_defaults=True) == {
+        "sentences": 5, "supported": 2, "unsupported": 2, "unchecked": 1, "uncited": 2, "sources": 1, "read": 1,
+    }
+
+
+@for_each(
+    "error, state",
+    [
+        (PageNotFoundError(), "dead"), (PageConnectionError(), "dead"), (PageRequestError(), "refused"),
+        (PageBlockedError(), "refused"), (PageTimeoutError(), "late"), (PageError(), "no_text"),
+    ],
+)
+async def test_a_page_that_cannot_be_read_has_a_state_and_a_reason(error: PageError, state: str) -> None:
+    """A sentence of such a page is unchecked, and the source says what happened."""
+    verified = await service({URL: error}).verify(f"The tower is tall, as everybody knows {URL}")
+    assert [(source.state, source.reason) for source in verified.sources] == [(state, error.message)]
+    assert [sentence.verdict for sentence in verified.sentences] == ["unchecked"]
+
+
+async def test_a_source_without_an_address_has_no_text() -> None:
+    """A number that nothing lists, and an entry without an address, are sources that cannot be read."""
+    verified = await service({}).verify("One is cited here [1]. Two is cited here [2].\n\nSources:\n1. Only a title\n")
+    assert [(source.index, source.url, source.state) for source in verified.sources] == [
+        (1, None, "no_text"), (2, None, "no_text"),
+    ]
+
+
+async def test_a_given_text_is_compared_as_it_is() -> None:
+    """A source may bring its text: nothing is read then."""
+    source = VerificationSource(index=4, text=TOWER, title="Leaflet")
+    verified = await service({}).verify("The Eiffel Tower is 330 metres tall【4†leaflet】.", sources=[source])
+    citation = verified.sentences[0].citations[0]
+    assert (citation.verdict, citation.source_index, citation.checked_against) == ("supported", 4, "document")
+
+
+async def test_pages_that_are_late_do_not_hold_up_the_answer() -> None:
+    """After its share of the time the reading ends, and the sources that are missing are late."""
+    verified = await service({URL: TOWER}, delay_s=60.0, timeout_s=1.0).verify(f"The tower is 330 metres tall. {URL}")
+    assert verified.sources[0].state == "late"
+
+
+async def test_an_address_is_read_once() -> None:
+    """Sources with the same address share one read, whatever tracking parameters they have."""
+    reader = _CountingReader()
+    text = f"One is here [1]. Two is here [2].\n\n[1] {URL}\n[2] {URL}?utm_source=chatgpt.com\n"
+    verified = await VerificationService(reader, FakeWebSearch()).verify(text)
+    assert [source.state for source in verified.sources] == ["read", "read"]
+    assert reader.count == 1
+
+
+async def test_few_pages_are_read_at_once_and_not_too_many_of_one_host() -> None:
+    """Whoever sends a text cannot make the platform send a flood of requests."""
+    reader = _CountingReader()
+    urls = [f"https://one.example/{number}" for number in range(MAX_PAGES_OF_HOST + 5)]
+    verified = await VerificationService(reader, FakeWebSearch()).verify("\n\n".join(f"It says so {url}" for url in urls))
+    assert reader.most <= MAX_CONCURRENT_READS
+    assert reader.count == MAX_PAGES_OF_HOST
+    assert verified.counts.refused == 5
+
+
+@for_each(
+    "text",
+    [" ".join(f"[a](https://a{number}.example)" for number in range(5000))[:100_000], "It is so. " * 9_999],
+)
+async def test_texts_that_are_too_much_are_refused_before_anything_is_read(text: str) -> None:
+    """A text with thousands of addresses or sentences gets an error that says what to do."""
+    reader = _CountingReader()
+    with pytest.raises(VerificationError, match="divide it"):
+        await VerificationService(reader, FakeWebSearch()).verify(text)
+    assert reader.count == 0
+
+
+@for_each("text", ["", " \n ", "[](", "a\x00b", "a" * 100_001])
+async def test_texts_without_words_or_of_more_than_the_limit_are_refused(text: str) -> None:
+    """The request itself is checked first."""
+    with pytest.raises(ValidationError):
+        await service({}).verify(text)
+
+
+async def test_sentences_are_sent_as_their_sources_are_read() -> None:
+    """A sentence is sent before a slower page that it does not cite is read."""
+    pages: dict[str, PageOutcome] = {URL: TOWER, "https://b.example/late": PageTimeoutError()}
+    text = f"The Eiffel Tower is 330 metres tall {URL}.\n\nIt is late https://b.example/late.\n"
+    request = VerificationRequest(text=text)
+    kinds = [event.type async for event in service(pages).stream(request)]
+    assert kinds[:2] == ["started", "sources"]
+    assert kinds[-1] == "done"
+    assert sorted(kinds[2:-1]) == ["read", "read", "sentence", "sentence"]
+    found = [event async for event in service(pages).stream(request)]
+    last = found[-1]
+    assert isinstance(last, TextVerified)
+    assert isinstance(found[1], SourcesNamed)
+    sent = [event.sentence for event in found if isinstance(event, SentenceVerified)]
+    assert sorted(sent, key=lambda sentence: sentence.start) == list(last.response.sentences)
+
+
+async def test_sentences_without_support_are_searched_where_asked() -> None:
+    """`find_sources` searches the web for them; the source that supports one is added under a new number."""
+    search = FakeWebSearch([WebSearchResultItem(title="Tower", url=URL, snippet="")])
+    text = "The Eiffel Tower is 330 metres tall. Nobody knows the number of its rivets in detail."
+    without = await service({URL: TOWER}, search=search).verify(text)
+    found = await service({URL: TOWER}, search=search).verify(text, find_sources=True)
+    assert [sentence.verdict for sentence in without.sentences] == ["unchecked", "unchecked"]
+    assert [sentence.verdict for sentence in found.sentences] == ["supported", "unsupported"]
+    assert [(source.index, source.is_found) for source in found.sources] == [(1, True)]
+    assert found.metadata.searches == 2
+
+
+async def test_a_search_that_fails_degrades_the_answer() -> None:
+    """The verdicts of the text's own sources are worth having without it."""
+    search = FakeWebSearch(WebSearchConnectionError())
+    verified = await service({URL: TOWER}, search=search).verify(f"It is 999 metres tall {URL}", find_sources=True)
+    assert [entry.component for entry in verified.degraded] == [search.name]
+    assert verified.counts.unsupported == 1
+
+
+async def test_the_judge_decides_what_words_doubt() -> None:
+    """A configured model is asked about doubted sentences, as in research."""
+    judge = FakeCitationJudge("supported")
+    text = f"Workers give the tower a fresh coat of colour at intervals of less than a decade {URL}"
+    verified = await service({URL: TOWER}, judge=judge).verify(text)
+    citation = verified.sentences[0].citations[0]
+    assert (citation.verdict, citation.checked_by) == ("supported", "model")
+    assert len(judge.calls) == 1
+    assert verified.metadata.verdicts_changed == 1
+
+
+class _CountingReader(FakePageReader):
+    """Counts its reads, and how many run at once."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.count = self.most = self._running = 0
+
+    async def read(self, url: str) -> Page:
+        self.count += 1
+        self._running += 1
+        self.most = max(self.most, self._running)
+        await asyncio.sleep(0.001)
+        self._running -= 1
+        return sample_page(url, TOWER)

@@ -1,0 +1,58 @@
+"""Laws of `difference`: a citation that doubts says which part of the sentence its source has otherwise."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.model_verdicts import apply_model_verdict
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
+
+PAGE = (
+    "The bridge was opened in May 1937 after four years of work. Its main span is 1280 metres long. "
+    "Joseph Strauss was the chief engineer of the bridge. The bridge is painted in International Orange. "
+    "Pedestrians may not cross the bridge at night. The toll rose to 9 dollars in 2023."
+)
+
+
+def checked(answer: str, text: str = PAGE) -> Citation:
+    checker = CitationChecker([Source(index=1, title="Bridge", url="https://a.example/", text=text)], "en")
+    return checker.check(answer).citations[0]
+
+
+@for_each(
+    "sentence, kind, claimed, found",
+    [
+        ("Its main span is 1380 metres long [1].", "number", "1380", "1280"),
+        ("The *main span* is **1380** metres [long](https://x.example) &amp; straight [1].", "number", "1380", "1280"),
+        ("The bridge was opened in May 1947 after four years of work [1].", "date", "1947", "1937"),
+        ("The bridge was opened in June 1937 after four years of work [1].", "date", "June", "May"),
+        ("The bridge was opened after five years of work [1].", "number", "five", "four"),
+        ("Leon Strauss was the chief engineer of the bridge [1].", "name", "Leon", "Joseph"),
+        ("Pedestrians may cross the bridge at night [1].", "negation", None, "not"),
+        ("The toll rose to 9 euros in 2023 [1].", "number", "9 euros", "9 dollars"),
+    ],
+)
+def test_the_part_that_differs_is_named(sentence: str, kind: str, claimed: str | None, found: str) -> None:
+    """The pair of spans shows what the sentence claims and what its source has in its place."""
+    answer = f"🙂 Before it. {sentence}"
+    citation = checked(answer)
+    difference = citation.difference
+    assert citation.verdict == "unsupported"
+    assert difference is not None
+    assert difference.kind == kind
+    assert claimed is None or answer[difference.claimed.start : difference.claimed.end] == claimed
+    assert PAGE[difference.found.start : difference.found.end] == found
+
+
+@for_each("sentence", ["Its main span is 1280 metres long [1].", "Cats sleep for most of the day [1]."])
+def test_where_nothing_differs_nothing_is_named(sentence: str) -> None:
+    """A supported sentence, and one that the source says nothing about, have no difference."""
+    assert checked(sentence).difference is None
+
+
+def test_a_model_that_supports_the_sentence_removes_the_difference() -> None:
+    """What a model found to be the same in other words is not shown as a difference."""
+    citation = checked("Pedestrians may cross the bridge at night [1].")
+    assert apply_model_verdict(citation, "Pedestrians may cross", "supported").difference is None
+    assert apply_model_verdict(citation, "Pedestrians may cross", "unsupported").difference == citation.difference
