@@ -81,6 +81,14 @@ def test_spans_point_into_the_text_as_sent() -> None:
     assert [sentence for sentence, _ in bound(text)] == ["🙂 Ä is a letter", "🙂 The second one is B"]
 
 
+def test_a_link_at_the_end_of_a_sentence_is_a_part_of_it() -> None:
+    """A sentence whose words are a link ends behind the link, and begins before it."""
+    text = "It covers [80 percent](https://a.example). [Later studies](https://b.example) differ."
+    assert [sentence for sentence, _ in bound(text)] == [
+        "It covers [80 percent](https://a.example)", "[Later studies](https://b.example) differ.",
+    ]
+
+
 def test_given_sources_count_before_those_of_the_text() -> None:
     """A source given beside the text has the number that it was given, and its address is not added a second time."""
     given = (GivenSource(1, text="Beside"), GivenSource(2, url="https://two.example/"))

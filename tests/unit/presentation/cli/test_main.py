@@ -597,6 +597,7 @@ class TestAllCommands:
         assert [command.callback.__name__ for command in app.registered_commands if command.callback] == [
             "search",
             "research",
+            "verify",
             "read",
             "serve",
             "config",

@@ -589,8 +589,8 @@ class TestBackgroundRuns:
     @for_each(
         ("kinds", "is_available", "names"),
         [
-            (("web",), True, ["search", "fetch", "research", "start_research", "get_research"]),
-            (("web",), False, ["search", "fetch", "research"]),
+            (("web",), True, ["search", "fetch", "research", "verify", "start_research", "get_research"]),
+            (("web",), False, ["search", "fetch", "research", "verify"]),
             ((), True, []),
         ],
     )

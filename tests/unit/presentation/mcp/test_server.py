@@ -390,7 +390,7 @@ async def test_tools_that_cannot_work_are_not_offered() -> None:
     assert text_of(refused).startswith("not_found: ")
     jobs = ResearchJobService(FakeResearch(), None, None)  # type: ignore[arg-type]
     async with connected(research_jobs=jobs) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "fetch", "research"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "fetch", "research", "verify"]
         refused = await client.call_tool("start_research", QUESTION)
     assert text_of(refused).startswith("not_found: ")
 

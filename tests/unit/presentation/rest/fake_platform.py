@@ -34,6 +34,7 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
+from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -73,6 +74,8 @@ from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 from modules.llm_platform.presentation.rest.app import create_app
+from modules.llm_platform.testing.page_reader import FakePageReader, PageOutcome
+from modules.llm_platform.testing.web_search import FakeWebSearch
 from shared.config import Settings
 
 HIT = WebSearchResultItem(
@@ -110,6 +113,8 @@ class FakeServices:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.verified_pages: dict[str, PageOutcome] = {}  # the pages that a verification reads
+        self.verification_search = FakeWebSearch()
         self.icons: IIconReader | None = None
         self.error_after_first_event: Exception | None = None
         self.delay_s = 0.0
@@ -341,6 +346,7 @@ def platform_of(
             stored_answer=services.stored_answer,
         ),
         "research_jobs": jobs,
+        "verification": VerificationService(FakePageReader(services.verified_pages), services.verification_search),
         "health": health or HealthService({"fake": object()}, {}),
         "store": StoreService(NoResearchStore()),
         "metrics": services.metrics,

@@ -37,7 +37,13 @@ from modules.llm_platform.domain.citations.source_lists import (
 from modules.llm_platform.domain.markdown.addresses import address_at
 from modules.llm_platform.domain.markdown.markers import CODE_SPAN, MARKER, cited_numbers
 from modules.llm_platform.domain.text.sentences import Span
-from modules.llm_platform.domain.urls.canonical_url import MAX_URL_CHARS, canonical_url, host_of, is_web_url
+from modules.llm_platform.domain.urls.canonical_url import (
+    MAX_URL_CHARS,
+    canonical_url,
+    host_of,
+    is_openable,
+    is_web_url,
+)
 
 MAX_CITED_SOURCES: Final = 2000  # further addresses get no number
 GENERIC_LABELS: Final = frozenset({"source", "link", "ref", "reference", "here", "web", "quelle", "fuente", "来源", "出典"})
@@ -103,12 +109,17 @@ class NamedSource:
 
 
 class _Piece(NamedTuple):
-    """A part of the rewritten text, and where it stands in the text as sent; `is_copied`: both are equal."""
+    """A part of the rewritten text, and where it stands in the text as sent.
+
+    - `is_copied`: both are equal.
+    - `link`: the place of the link whose words it is.
+    """
 
     start: int
     original: int
     original_end: int
     is_copied: bool
+    link: Span | None = None
 
 
 @dataclass(slots=True)
@@ -120,17 +131,32 @@ class CitedText:
     _pieces: Sequence[_Piece] = field(repr=False)
 
     def span(self, start: int, end: int) -> Span:
-        """Return the place in the text as sent of a place in `markdown`."""
+        """Return the place in the text as sent of a sentence in `markdown`; a link at its ends is a part of it."""
+        first, last = self._piece(start, is_end=False), self._piece(end, is_end=True)
+        begin, stop = self.place(start, end)
+        if first and first.link and begin == first.original:
+            begin = first.link[0]
+        if last and last.link and stop == last.original_end:
+            stop = last.link[1]
+        return begin, stop
+
+    def place(self, start: int, end: int) -> Span:
+        """Return the place in the text as sent of a few words in `markdown`."""
         return self._original(start, is_end=False), self._original(end, is_end=True)
 
     def _original(self, at: int, *, is_end: bool) -> int:
-        if not self._pieces:
+        piece = self._piece(at, is_end=is_end)
+        if piece is None:
             return 0
-        found = bisect_right(self._pieces, at - is_end, key=lambda piece: piece.start) - 1
-        piece = self._pieces[max(0, found)]
         if piece.is_copied:
             return min(piece.original + at - piece.start, piece.original_end)
         return piece.original_end if is_end else piece.original
+
+    def _piece(self, at: int, *, is_end: bool) -> _Piece | None:
+        if not self._pieces:
+            return None
+        found = bisect_right(self._pieces, at - is_end, key=lambda piece: piece.start) - 1
+        return self._pieces[max(0, found)]
 
 
 def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
@@ -159,6 +185,8 @@ class _Sources:
         self._free = count(1)
         for source in given:
             self._add(source.index, NamedSource(source.index, source.url, source.title, source.text))
+            if source.title:
+                self.name(source.title, source.index)
             if entry := BibliographyEntry.of(source.index, source.title):
                 self.bibliography.add(entry)
         self._add_entries(entries)
@@ -236,7 +264,7 @@ class _Sources:
         return next(number for number in self._free if number not in self._by_number)
 
     def _add(self, number: int, source: NamedSource) -> None:
-        if source.url and not is_web_url(source.url):
+        if source.url and not is_openable(source.url):
             source.url = ""
         self._by_number[number] = source
         if source.url:
@@ -287,7 +315,8 @@ class _Rewriter:
                 continue
             self._copy(line.start + done, line.start + start)
             if replaced.kept:
-                self._copy(line.start + replaced.kept[0], line.start + replaced.kept[1])
+                link = (line.start + start, line.start + end)
+                self._copy(line.start + replaced.kept[0], line.start + replaced.kept[1], link)
             self._insert("".join(f"[{number}]" for number in replaced.numbers), line.start + start, line.start + end)
             done = at = end
         self._copy(line.start + done, line.start + len(line.text))
@@ -303,7 +332,8 @@ class _Rewriter:
         if kind in ("link", "wrapped"):
             return self._link(found, line)
         if kind == "group":
-            return _Found(self._group(token))
+            numbers = self._group(token)
+            return _Found(numbers) if numbers else None
         if kind == "image":
             return _Found(())
         if kind == "reference":
@@ -335,15 +365,24 @@ class _Rewriter:
 
     def _link(self, found: re.Match[str], line: str) -> _Found | None:
         parts = _LINK_PARTS.match(found[0])
-        url = with_scheme(parts[2].strip("<>")) if parts else ""
-        if parts is None or not is_web_url(url):
+        if parts is None:
             return None
         label = parts[1]
-        number = self._sources.number_for(url, "" if _label_number(label) else label, _label_number(label))
-        if self._is_label(label, url, line, *found.span()):
+        number = self._linked(label, parts[2])
+        if number is None:
+            return None
+        if self._is_label(label, with_scheme(parts[2].strip("<>")), line, *found.span()):
             return _Found((number,))
         start = found.start() + 1
         return _Found((number,), (start, start + len(label)))
+
+    def _linked(self, label: str, target: str) -> int | None:
+        """Return the number of the source that a link opens: a page, or a given source of this name, such as a file."""
+        url = with_scheme(target.strip("<>"))
+        if (number := self._sources.named(url)) is not None or not is_web_url(url):
+            return number
+        wanted = _label_number(label)
+        return self._sources.number_for(url, "" if wanted else label, wanted)
 
     def _reference(self, found: re.Match[str], line: str) -> _Found | None:
         """`[Reuters][1]`: the words of a link whose address is defined elsewhere."""
@@ -381,10 +420,7 @@ class _Rewriter:
             number = None
             if found["link"] is not None:
                 parts = _LINK_PARTS.match(found["link"])
-                url = with_scheme(parts[2].strip("<>")) if parts else ""
-                if parts and is_web_url(url):
-                    wanted = _label_number(parts[1])
-                    number = self._sources.number_for(url, "" if wanted else parts[1], wanted)
+                number = self._linked(parts[1], parts[2]) if parts else None
             elif found["reference"] is not None:
                 parts = _REFERENCE_PARTS.match(found["reference"])
                 number = self._sources.named(parts[2] or parts[1]) if parts else None
@@ -431,9 +467,9 @@ class _Rewriter:
                 self._sources.name(key, known)
         return _Found((known,) if known is not None else ())
 
-    def _copy(self, start: int, end: int) -> None:
+    def _copy(self, start: int, end: int, link: Span | None = None) -> None:
         if end > start:
-            self._pieces.append(_Piece(self._length, start, end, is_copied=True))
+            self._pieces.append(_Piece(self._length, start, end, is_copied=True, link=link))
             self._parts.append(self._text[start:end])
             self._length += end - start
 

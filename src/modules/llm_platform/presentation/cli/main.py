@@ -20,6 +20,7 @@ from modules.llm_platform.presentation.cli.commands.researches import researches
 from modules.llm_platform.presentation.cli.commands.search import search
 from modules.llm_platform.presentation.cli.commands.serve import serve
 from modules.llm_platform.presentation.cli.commands.store import cache_app, store_app, topics_app
+from modules.llm_platform.presentation.cli.commands.verify import verify
 from modules.llm_platform.presentation.cli.commands.worker import worker
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.setup import CommandContext, Wiring
@@ -35,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: the same on a terminal, in a pipe and in the documentation
     pretty_exceptions_enable=False,
 )
-for command in (search, research, read, serve, config, doctor, index, ask, mcp, worker):
+for command in (search, research, verify, read, serve, config, doctor, index, ask, mcp, worker):
     app.command(cls=options.Command)(command)
 app.add_typer(researches_app, name="researches")
 app.add_typer(topics_app, name="topics")

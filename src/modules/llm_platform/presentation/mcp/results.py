@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJob, ResearchProgress, ResearchStatus
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 
 
@@ -49,6 +50,12 @@ class FetchedText(BaseModel, frozen=True):
     text: str
     url: str
     metadata: FetchedMetadata
+
+
+class VerifiedTextAndSource(VerifiedText, frozen=True):
+    """A verified text, with the text as it was sent, which offsets point into."""
+
+    text: str
 
 
 class RunState(BaseModel, frozen=True):

@@ -13,7 +13,14 @@ from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
-from modules.llm_platform.presentation.mcp.results import FetchedText, FoundItems, RunState
+from modules.llm_platform.presentation.mcp.results import FetchedText, FoundItems, RunState, VerifiedTextAndSource
+from modules.llm_platform.presentation.verification_text import (
+    counts_line,
+    doubted,
+    shortened,
+    source_problem,
+    verdict_line,
+)
 from shared.logging import printable
 
 MAX_TITLE_CHARS: Final = 200
@@ -45,6 +52,28 @@ def search_text(response: FoundItems) -> str:
     ]
     failures = list(_notes(response.degraded))
     return _json({"results": results, "notice": "\n".join([NOTICE if results else NOTHING_FOUND, *failures])})
+
+
+def verified_text(verified: VerifiedTextAndSource) -> str:
+    """Return the counts, the sentences that are not supported with the reason, and the sources that were not read."""
+    sentences = [
+        f"- “{shortened(verified.text[sentence.start : sentence.end])}”: "
+        f"{neutralised(verdict_line(verified.text, sentence, verified))}"
+        for sentence in doubted(verified)
+    ]
+    unread = [
+        f"- [{source.index}] {source.url or 'no address'}: {source_problem(source)}"
+        for source in verified.sources
+        if source.state != "read"
+    ]
+    return _joined(
+        [
+            counts_line(verified),
+            "\n".join(["Sentences to look at:", *sentences]) if sentences else "",
+            "\n".join(["Sources that were not read:", *unread]) if unread else "",
+            *_notes(verified.degraded),
+        ]
+    )
 
 
 def research_text(response: ResearchResponse) -> str:

@@ -28,6 +28,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchRequest,
     ResearchResponse,
 )
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageError
 from modules.llm_platform.domain.research.long_message import (
@@ -39,8 +40,22 @@ from modules.llm_platform.domain.research.long_message import (
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.found_texts import FoundTexts
-from modules.llm_platform.presentation.mcp.results import FetchedMetadata, FetchedText, FoundItem, FoundItems, RunState
-from modules.llm_platform.presentation.mcp.text import fetched_text, progress_text, research_text, run_text, search_text
+from modules.llm_platform.presentation.mcp.results import (
+    FetchedMetadata,
+    FetchedText,
+    FoundItem,
+    FoundItems,
+    RunState,
+    VerifiedTextAndSource,
+)
+from modules.llm_platform.presentation.mcp.text import (
+    fetched_text,
+    progress_text,
+    research_text,
+    run_text,
+    search_text,
+    verified_text,
+)
 from modules.llm_platform.presentation.validation_messages import field_location, validation_message
 from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
@@ -119,6 +134,10 @@ class FetchRequest(BaseModel, frozen=True):
     ]
     start: int = Field(default=0, ge=0, strict=True)
     max_chars: int = Field(default=PAGE_CHARS, ge=1, le=MAX_PAGE_CHARS, strict=True)
+
+
+class VerifyToolRequest(VerificationRequest):
+    """A text with its citations in it."""
 
 
 class RunRequest(BaseModel, frozen=True):
@@ -261,6 +280,13 @@ async def _search(run: ToolRun, request: WebSearchRequest) -> FoundItems:
         for item in response.results[: request.count]
     )
     return FoundItems(**{**dict(response), "results": results})
+
+
+async def _verify(run: ToolRun, request: VerificationRequest) -> VerifiedTextAndSource:
+    """Return the verified text; its citations are those of the text as sent."""
+    async with run.call.research_slot():
+        verified = await run.platform.verification.run(request, request_id=run.call.request_id, owner=run.call.owner)
+    return VerifiedTextAndSource(text=request.text, **dict(verified))
 
 
 async def _research(run: ToolRun, request: ResearchRequest) -> ResearchResponse:
@@ -416,6 +442,26 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         run=_research,
         text=research_text,
         hidden=frozenset({"raw_results"}),
+        researches=True,
+    ),
+    ToolSpec(
+        name="verify",
+        title="Verify a text",
+        description=(
+            "Check a text that cites its sources, such as an answer of another assistant: reads the cited pages, and says "
+            "of each sentence whether they bear it out, with the part that differs. Citations are links, [1] with a list of "
+            "sources below, footnotes, or (Author, 2021) with references."
+        ),
+        request=VerifyToolRequest,
+        parameters={
+            "text": "The text, Markdown or plain, with its citations and its list of sources.",
+            "find_sources": "Search the web for sentences that no source supports.",
+            "language": "Language of the text, such as en; detected without it.",
+        },
+        result=VerifiedTextAndSource,
+        run=_verify,
+        text=verified_text,
+        hidden=frozenset({"text"}),
         researches=True,
     ),
     ToolSpec(

@@ -21,12 +21,14 @@ from modules.llm_platform.application.research.events import (
     Done,
     FoundResult,
     Planned,
+    Read,
     Searched,
     SourcesNumbered,
     Started,
     Token,
 )
-from modules.llm_platform.domain.dtos import research_dtos, research_job_dtos
+from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
+from modules.llm_platform.domain.dtos import research_dtos, research_job_dtos, verification_dtos
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
@@ -179,6 +181,25 @@ CHAT_EVENTS: Final = _events(
     Token(request_id=REQUEST_ID, text=CHAT_RESPONSE.content), ChatDone(request_id=REQUEST_ID, response=CHAT_RESPONSE)
 )
 
+VERIFIED_TEXT: Final = verification_dtos.VerifiedText(
+    sentences=(
+        verification_dtos.VerifiedSentence(
+            start=0, end=len(QUOTE) - 1, verdict="supported", is_cited=True, citations=RESEARCH_RESPONSE.citations
+        ),
+    ),
+    sources=(verification_dtos.VerifiedSource(index=1, url=URL, title=TITLE, state="read"),),
+    counts=verification_dtos.VerificationCounts(sentences=1, supported=1, sources=1, read=1),
+    metadata=verification_dtos.VerificationMetadata(latency_ms=420, request_id=REQUEST_ID),
+)
+VERIFICATION_EVENTS: Final = _events(
+    Started(request_id=REQUEST_ID),
+    SourcesNamed(request_id=REQUEST_ID, sources=RESEARCH_RESPONSE.sources, sentences=1),
+    Read(request_id=REQUEST_ID, url=URL, status="read", chars=len(TEXT)),
+    SentenceVerified(request_id=REQUEST_ID, sentence=VERIFIED_TEXT.sentences[0]),
+    TextVerified(request_id=REQUEST_ID, response=VERIFIED_TEXT),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """Example of a route.
@@ -225,6 +246,9 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ),
     ("get", "/research/{request_id}/sources/{index}/icon"): Example(
         "(the bytes of a PNG, ICO, GIF, JPEG or WebP image)", parameters={"request_id": REQUEST_ID, "index": 1}
+    ),
+    ("post", "/verify"): Example(
+        _dump(VERIFIED_TEXT), {"text": f"{QUOTE.removesuffix('.')} ([{TITLE}]({URL}))."}, events=VERIFICATION_EVENTS
     ),
     ("post", "/llm-platform/web-search"): Example(
         {

@@ -1,4 +1,4 @@
-"""The routes of research and search for an application that includes them, on a platform that it has opened."""
+"""The routes of research, verification and search for an application that includes them, on a platform that it has opened."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from modules.llm_platform.presentation.rest import (
     research_routes,
     search_routes,
     thread_routes,
+    verify_routes,
 )
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HostDecides
@@ -33,13 +34,14 @@ ROUTERS = (
     research_job_routes.router,
     thread_routes.router,
     search_routes.router,
+    verify_routes.router,
 )
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def research_router(platform: LLMPlatform) -> APIRouter:
-    """Return the routes of research and search for `app.include_router`. The host opens and closes the platform.
+    """Return the routes of research, verification and search for `app.include_router`. The host opens and closes the platform.
 
     Errors are `application/problem+json`. Who may call, how often, and from which sites is up to the host.
     """

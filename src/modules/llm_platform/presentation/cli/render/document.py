@@ -37,7 +37,7 @@ def research_markdown(response: ResearchResponse) -> str:
     blocks = [f"# {escape_line(response.query)}", terminal.mark_unsupported(response)]
     if response.sources:
         blocks.append("## Sources")
-        blocks.append("\n".join(f"- [{source.index}] {_link(source.title, source.url)}" for source in response.sources))
+        blocks.append("\n".join(f"- [{source.index}] {link(source.title, source.url)}" for source in response.sources))
     if response.citations:
         blocks.append("## Citations")
         blocks.append("\n".join(_markdown_citation(citation, response) for citation in response.citations))
@@ -48,7 +48,7 @@ def research_markdown(response: ResearchResponse) -> str:
 def search_markdown(response: WebSearchResponse) -> str:
     """Return a search as Markdown: one list item for each result."""
     items = [
-        f"{number}. {_link(item.title, item.url)}" + (f"\n   {escape_line(terminal.shorten(item.text))}" if item.text else "")
+        f"{number}. {link(item.title, item.url)}" + (f"\n   {escape_line(terminal.shorten(item.text))}" if item.text else "")
         for number, item in enumerate(response.results, 1)
     ]
     blocks = [f"# {escape_line(response.query)}", "\n".join(items) or terminal.NOTHING_FOUND]
@@ -69,12 +69,12 @@ def research_html(response: ResearchResponse) -> str:
         _colour_marks(
             _markdown_to_html(terminal.mark_unsupported(response), numbers, {source.url for source in response.sources})
         ),
-        _section("Sources", "ol", sources),
-        _section("Citations", "ul", citations),
+        section("Sources", "ol", sources),
+        section("Citations", "ul", citations),
         _html_notes(_notes(response)),
         f'<p class="small">{html.escape(terminal.cost_line(response))}</p>',
     ]
-    return _page(response.query, parts, response.metadata.language)
+    return html_page(response.query, parts, response.metadata.language)
 
 
 def search_html(response: WebSearchResponse) -> str:
@@ -82,13 +82,13 @@ def search_html(response: WebSearchResponse) -> str:
     items = [
         f"<li>{_anchor(item.title, item.url)}<br>{html.escape(terminal.shorten(item.text))}</li>" for item in response.results
     ]
-    results = _section("Results", "ol", items) or f"<p>{terminal.NOTHING_FOUND}</p>"
-    return _page(response.query, [results, _html_notes(terminal.degradation_notes(response.degraded, response.correction))])
+    results = section("Results", "ol", items) or f"<p>{terminal.NOTHING_FOUND}</p>"
+    return html_page(response.query, [results, _html_notes(terminal.degradation_notes(response.degraded, response.correction))])
 
 
 def page_markdown(page: Page) -> str:
     """Return a page as Markdown: its title, address and text."""
-    blocks = [f"# {escape_line(page.title)}", _link(page.url, page.url), page.text]
+    blocks = [f"# {escape_line(page.title)}", link(page.url, page.url), page.text]
     blocks += [f"*{escape_line(note)}*" for note in (page.warning, terminal.page_line(page)) if note]
     return printable("\n\n".join(blocks) + "\n")
 
@@ -96,7 +96,7 @@ def page_markdown(page: Page) -> str:
 def page_html(page: Page) -> str:
     """Return a page as HTML without script; its links are shown as text."""
     notes = [f'<p class="small">{html.escape(note)}</p>' for note in (page.warning, terminal.page_line(page)) if note]
-    return _page(
+    return html_page(
         page.title, [f"<p>{_anchor(page.url, page.url)}</p>", _markdown_to_html(page.text, set(), {page.url}), *notes]
     )
 
@@ -127,7 +127,7 @@ def _source_link(match: re.Match[str], numbers: set[int]) -> str:
     return f'<a href="#source-{number}">[{number}]</a>' if number in numbers else match[0]
 
 
-def _page(title: str, parts: Iterable[str], language: str = "en") -> str:
+def html_page(title: str, parts: Iterable[str], language: str = "en") -> str:
     body = "\n".join(part for part in parts if part)
     return printable(
         f'<!doctype html>\n<html lang="{html.escape(language)}">\n<head>\n<meta charset="utf-8">\n'
@@ -139,7 +139,7 @@ def _page(title: str, parts: Iterable[str], language: str = "en") -> str:
     )
 
 
-def _section(title: str, kind: str, items: Sequence[str]) -> str:
+def section(title: str, kind: str, items: Sequence[str]) -> str:
     return f"<h2>{title}</h2>\n<{kind}>\n" + "\n".join(items) + f"\n</{kind}>" if items else ""
 
 
@@ -168,7 +168,7 @@ def _notes(response: ResearchResponse) -> list[str]:
 
 
 def _html_notes(notes: Iterable[str]) -> str:
-    return _section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in notes])
+    return section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in notes])
 
 
 def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
@@ -185,7 +185,7 @@ def _markdown_notes(notes: Sequence[str]) -> list[str]:
     return ["## Notes", "\n".join(f"- {escape_line(note)}" for note in notes)] if notes else []
 
 
-def _link(title: str, url: str) -> str:
+def link(title: str, url: str) -> str:
     label = escape_line(terminal.shorten(title) or terminal.display_url(url))
     if not url.startswith(("http://", "https://")):
         return f"{label} {code_span(terminal.display_url(url))}"

@@ -4,9 +4,8 @@ import json
 import re
 from typing import Any
 
-from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from pydantic import BaseModel
+
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 
 SEARCH_FIELDS: Any = {
@@ -31,6 +30,6 @@ def search_json(response: WebSearchResponse) -> str:
     return json_text(response.model_dump(mode="json", include=SEARCH_FIELDS))
 
 
-def model_json(answer: ResearchResponse | ResearchPlan | Page) -> str:
-    """Return all fields: the answer of POST /research or POST /research/plan, or a page."""
+def model_json(answer: BaseModel) -> str:
+    """Return all fields: the answer of POST /research, /research/plan or /verify, or a page."""
     return json_text(answer.model_dump(mode="json"))

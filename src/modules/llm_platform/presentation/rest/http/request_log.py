@@ -15,6 +15,7 @@ from starlette.types import Scope
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import TRACE_HEADERS, ISpan, ITracer, running
@@ -52,7 +53,7 @@ STEP_LOGGERS: Final = (
     "mcp",  # the SDK, which logs ids of sessions
 )
 
-Answer = ResearchResponse | WebSearchResponse | LLMResponse
+Answer = ResearchResponse | WebSearchResponse | LLMResponse | VerifiedText
 
 
 def quiet_steps() -> None:
@@ -103,7 +104,7 @@ class RequestLog:
             fields["client"] = scope[CALLER].label
         if answer is not None:
             fields |= answer_fields(answer)
-            if self._log_queries and not isinstance(answer, LLMResponse):
+            if self._log_queries and isinstance(answer, ResearchResponse | WebSearchResponse):
                 fields["query"] = answer.query
         if ERROR in scope:
             fields["error"] = scope[ERROR]
@@ -181,6 +182,14 @@ def answer_fields(answer: Answer) -> Mapping[str, Any]:
             "query_chars": len(answer.query),
             "provider": answer.provider,
             "cache": "hit" if answer.cached else "miss",
+        }
+    elif isinstance(answer, VerifiedText):
+        fields = {
+            "sentences": answer.counts.sentences,
+            "unsupported": answer.counts.unsupported,
+            "pages": answer.counts.read,
+            "tokens": answer.metadata.tokens_used,
+            "cost_usd": answer.metadata.cost_usd,
         }
     else:
         tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens

@@ -265,6 +265,8 @@ export default {
   "The page did not come in time.": "لم تصل الصفحة في الوقت المناسب.",
   "The page wants a login, a consent or a proof that a person reads it.": "تطلب الصفحة تسجيل دخول أو موافقة أو إثبات أن إنسانًا يقرؤها.",
   "The page has no text that could be used.": "ليس في الصفحة نص يمكن استخدامه.",
+  "There is no such page.": "لا توجد مثل هذه الصفحة.",
+  "The text has too many sentences or sources: divide it.": "في النص جمل أو مصادر كثيرة جدًا: قسّمه.",
   "Nothing was ready in time.": "لم يجهز شيء في الوقت المناسب.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "لم تعد الإجابة السابقة محفوظة. اسأل من دونها، كسؤال جديد.",
   "This answer is not stored any more, or it belongs to another API key.": "لم تعد هذه الإجابة محفوظة، أو أنها تخص مفتاح API آخر.",

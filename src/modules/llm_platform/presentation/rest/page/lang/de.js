@@ -265,6 +265,8 @@ export default {
   "The page did not come in time.": "Die Seite kam nicht rechtzeitig.",
   "The page wants a login, a consent or a proof that a person reads it.": "Die Seite verlangt eine Anmeldung, eine Zustimmung oder den Nachweis, dass ein Mensch sie liest.",
   "The page has no text that could be used.": "Die Seite hat keinen verwendbaren Text.",
+  "There is no such page.": "Diese Seite gibt es nicht.",
+  "The text has too many sentences or sources: divide it.": "Der Text hat zu viele Sätze oder Quellen: teilen Sie ihn.",
   "Nothing was ready in time.": "Nichts war rechtzeitig fertig.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "Die frühere Antwort ist nicht mehr gespeichert. Fragen Sie ohne sie, als neue Frage.",
   "This answer is not stored any more, or it belongs to another API key.": "Diese Antwort ist nicht mehr gespeichert, oder sie gehört zu einem anderen API-Schlüssel.",

@@ -265,6 +265,8 @@ export default {
   "The page did not come in time.": "הדף לא הגיע בזמן.",
   "The page wants a login, a consent or a proof that a person reads it.": "הדף דורש כניסה, הסכמה או הוכחה שאדם קורא אותו.",
   "The page has no text that could be used.": "אין בדף טקסט שאפשר להשתמש בו.",
+  "There is no such page.": "אין דף כזה.",
+  "The text has too many sentences or sources: divide it.": "בטקסט יש יותר מדי משפטים או מקורות: חלקו אותו.",
   "Nothing was ready in time.": "דבר לא היה מוכן בזמן.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "התשובה הקודמת כבר אינה שמורה. שאלו בלעדיה, כשאלה חדשה.",
   "This answer is not stored any more, or it belongs to another API key.": "התשובה הזאת כבר אינה שמורה, או שהיא שייכת למפתח API אחר.",

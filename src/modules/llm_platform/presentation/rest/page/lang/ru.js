@@ -265,6 +265,8 @@ export default {
   "The page did not come in time.": "Страница не пришла вовремя.",
   "The page wants a login, a consent or a proof that a person reads it.": "Страница требует входа, согласия или подтверждения, что её читает человек.",
   "The page has no text that could be used.": "На странице нет пригодного текста.",
+  "There is no such page.": "Такой страницы нет.",
+  "The text has too many sentences or sources: divide it.": "В тексте слишком много предложений или источников: разделите его.",
   "Nothing was ready in time.": "Ничего не было готово вовремя.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "Прежний ответ больше не хранится. Задайте вопрос заново, без него.",
   "This answer is not stored any more, or it belongs to another API key.": "Этот ответ больше не хранится или принадлежит другому ключу API.",

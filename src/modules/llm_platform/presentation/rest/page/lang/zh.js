@@ -265,6 +265,8 @@ export default {
   "The page did not come in time.": "页面未及时到达。",
   "The page wants a login, a consent or a proof that a person reads it.": "该页面要求登录、同意条款或证明访问者是人。",
   "The page has no text that could be used.": "该页面没有可用的文本。",
+  "There is no such page.": "没有这个页面。",
+  "The text has too many sentences or sources: divide it.": "文本的句子或来源太多：请拆分。",
   "Nothing was ready in time.": "没有内容及时完成。",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "之前的答案已不再保存。请作为新问题提问。",
   "This answer is not stored any more, or it belongs to another API key.": "此答案已不再保存，或属于另一个 API 密钥。",

@@ -1,0 +1,163 @@
+"""The command `verify`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from modules.llm_platform.application.research.events import Read
+from modules.llm_platform.application.verification.events import SourcesNamed, VerificationEvent
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    MAX_SOURCE_CHARS,
+    MAX_SOURCE_INDEX,
+    MAX_VERIFIED_CHARS,
+    MAX_VERIFIED_SOURCES,
+    VerificationRequest,
+    VerificationSource,
+    VerifiedText,
+)
+from modules.llm_platform.presentation.cli import options, setup
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import CommandError
+from modules.llm_platform.presentation.cli.options import build_request, reject
+from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
+from modules.llm_platform.presentation.cli.render import verification as render
+from modules.llm_platform.presentation.cli.render.json import model_json
+from shared.exceptions import AppException
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.platform import LLMPlatform
+
+STDIN: Final = Path("-")
+MAX_TEXT_BYTES: Final = 4 * MAX_VERIFIED_CHARS  # UTF-8 takes up to four bytes a character
+MAX_CONCURRENT_FILES: Final = 4
+NOT_SUPPORTED: Final = "{count} of {all} sentences are not supported by their sources"
+TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The text, Markdown or plain; - reads standard input.")]
+SourcesFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--sources", metavar="DIR", exists=True, file_okay=False, readable=True,
+        help="Also compare the text with the documents of this folder.",
+    ),
+]
+FindSources = Annotated[
+    bool, typer.Option("--find-sources", help="Search the web for sentences that no source supports.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if a sentence is not supported.")]
+Github = Annotated[bool, typer.Option("--github", help="Print annotations for GitHub Actions.")]
+
+
+def verify(
+    ctx: typer.Context,
+    file: File,
+    sources: SourcesFolder = None,
+    find_sources: FindSources = False,
+    language: options.Language = None,
+    strict: Strict = False,
+    github: Github = False,
+    offline: options.Offline = False,
+    as_json: options.AsJson = False,
+    output: options.Output = None,
+    yes: options.Yes = False,
+) -> None:
+    """Check the sentences of a text against the sources that it cites."""
+    console, wiring = setup.command_context(ctx)
+    text = _read_text(console, file)
+    values = {"text": text, "find_sources": find_sources, "language": language}
+    request = build_request(VerificationRequest, values, argument="FILE")
+    output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
+    output_options.check(console)
+    paths = _files_of(sources) if sources else []
+    settings = setup.configure(console, options.setting_arguments(documents=sources, offline=offline))
+    if find_sources:
+        setup.warn_about_keyless_search(console, wiring, settings)
+    console.print_progress("reading the sources …")
+
+    async def run(platform: LLMPlatform) -> VerifiedText:
+        given = await _documents_of(platform, paths)
+        complete = request.model_copy(update={"sources": given})
+        return await platform.verification.run(complete, on_event=_Progress(console).note)
+
+    verified = setup.run_with_platform(wiring, settings, run)
+    name = "" if file == STDIN else str(file)
+    formats = AnswerFormats(
+        partial(model_json, verified),
+        partial(render.verification_markdown, text, verified, name),
+        partial(render.verification_html, text, verified, name),
+    )
+
+    def print_answer() -> None:
+        lines = render.github_annotations if github else render.verification_lines
+        console.print_lines(lines(text, verified, name))
+
+    output_options.deliver(console, formats, print_answer)
+    if strict and verified.counts.unsupported:
+        raise CommandError(NOT_SUPPORTED.format(count=verified.counts.unsupported, all=verified.counts.sentences))
+
+
+def _read_text(console: Console, file: Path) -> str:
+    """Return the text of the file or of standard input. WrongUseError for one that is no text or is too long."""
+    try:
+        if file == STDIN:
+            text = console.source.read(MAX_VERIFIED_CHARS + 1)
+        else:
+            with file.open("rb") as opened:
+                text = opened.read(MAX_TEXT_BYTES + 1).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        reject("FILE", f"{file} is not text in UTF-8")
+    except OSError as error:
+        reject("FILE", f"{file} cannot be read: {error.strerror}")
+    if len(text) > MAX_VERIFIED_CHARS:
+        reject("FILE", f"must have at most {MAX_VERIFIED_CHARS:,} characters: divide it")
+    return text.replace("\r\n", "\n")
+
+
+async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[VerificationSource, ...]:
+    """Return the documents of the searched folder as sources; files that have no text are left out."""
+    turns = asyncio.Semaphore(MAX_CONCURRENT_FILES)
+
+    async def read(path: Path) -> tuple[Path, str]:
+        async with turns:
+            try:
+                page = await platform.result_pages.read(f"doc:{path.as_posix()}")
+            except AppException:
+                return path, ""
+            return path, page.text[:MAX_SOURCE_CHARS]
+
+    found = [(path, text) for path, text in await asyncio.gather(*map(read, paths)) if text]
+    first = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # the last numbers, which a text hardly uses
+    return tuple(
+        VerificationSource(index=first + number, text=text, title=path.as_posix())
+        for number, (path, text) in enumerate(found)
+    )
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Return the files of a folder, without hidden ones, as paths below it."""
+    below = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    paths = sorted(path for path in below if not any(part.startswith(".") for part in path.parts))
+    if len(paths) > MAX_VERIFIED_SOURCES:
+        reject("--sources", f"{folder} {TOO_MANY_FILES}")
+    return paths
+
+
+class _Progress:
+    """Prints how many sources are read."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._sources = self._read = 0
+
+    def note(self, event: VerificationEvent) -> None:
+        if isinstance(event, SourcesNamed):
+            self._sources = len({source.url for source in event.sources if source.url})
+        elif isinstance(event, Read):
+            self._read += 1
+            self._console.print_progress(f"read {self._read} of {max(self._sources, self._read)} sources")

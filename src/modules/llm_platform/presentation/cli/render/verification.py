@@ -1,0 +1,155 @@
+"""A verified text on the terminal, as Markdown, as HTML and as annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import html
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from modules.llm_platform.domain.dtos.research_dtos import Verdict
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence, VerifiedText
+from modules.llm_platform.domain.markdown.escaping import escape_line
+from modules.llm_platform.presentation.cli.console import Line
+from modules.llm_platform.presentation.cli.render import terminal
+from modules.llm_platform.presentation.cli.render.document import html_page, link, section
+from modules.llm_platform.presentation.verification_text import (
+    counts_line,
+    decisive,
+    doubted,
+    shortened,
+    source_problem,
+    verdict_line,
+)
+from shared.logging import printable
+
+HEADING: Final = "Verification"
+LEVELS: Final[Mapping[Verdict, str]] = {"unsupported": "error", "partial": "warning", "unchecked": "notice"}
+
+
+def verification_lines(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
+    """Yield the counts, the sentences to look at with their reason, and the sources that were not read."""
+    yield Line(counts_line(verified), "bold")
+    lines = _line_starts(text)
+    for sentence in doubted(verified):
+        mark, style = terminal.MARKS[sentence.verdict]
+        yield Line()
+        yield Line(f"{mark} line {_line_of(lines, sentence)}: {shortened(text[sentence.start : sentence.end])}", style)
+        yield Line(f"  {verdict_line(text, sentence, verified)}")
+        if sentence.citations and (citation := decisive(sentence)).quote:
+            yield Line(f"  “{shortened(citation.quote)}”", "dim", citation.quote_url)
+    yield from _unread_lines(verified)
+
+
+def _unread_lines(verified: VerifiedText) -> Iterator[Line]:
+    unread = [source for source in verified.sources if source.state != "read"]
+    if unread:
+        yield Line()
+        yield Line("Sources that were not read", "bold")
+    for source in unread:
+        yield Line(f"[{source.index}] {source.url or source.title or 'no address'}: {source_problem(source)}")
+    for note in terminal.degradation_notes(verified.degraded, None):
+        yield Line(note, "dim")
+
+
+def github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
+    """Yield a workflow command for each sentence to look at (docs.github.com, "Workflow commands")."""
+    lines = _line_starts(text)
+    for sentence in doubted(verified):
+        first = _line_of(lines, sentence)
+        last = bisect_right(lines, max(sentence.start, sentence.end - 1))
+        place = f"file={_property(name)},line={first},endLine={last}," if name else ""
+        message = f"{verdict_line(text, sentence, verified)}: {shortened(text[sentence.start : sentence.end])}"
+        yield Line(f"::{LEVELS[sentence.verdict]} {place}title=Citation::{_escaped(message)}")
+    yield Line(counts_line(verified))
+
+
+def verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
+    """Return the report as Markdown."""
+    blocks = [f"# {HEADING}{f' of {escape_line(name)}' if name else ''}", escape_line(counts_line(verified))]
+    items = []
+    lines = _line_starts(text)
+    for sentence in doubted(verified):
+        mark, _ = terminal.MARKS[sentence.verdict]
+        item = (
+            f"- {mark} line {_line_of(lines, sentence)}: {escape_line(shortened(text[sentence.start : sentence.end]))}\n"
+            f"  {escape_line(verdict_line(text, sentence, verified))}"
+        )
+        if sentence.citations and (quote := decisive(sentence).quote):
+            item += f"\n  > {escape_line(shortened(quote))}"
+        items.append(item)
+    if items:
+        blocks += ["## Sentences to look at", "\n".join(items)]
+    if verified.sources:
+        sources = [
+            f"- [{source.index}] {link(source.title, source.url or '')}: {escape_line(source_problem(source))}"
+            for source in verified.sources
+        ]
+        blocks += ["## Sources", "\n".join(sources)]
+    return printable("\n\n".join(blocks) + "\n")
+
+
+def verification_html(text: str, verified: VerifiedText, name: str) -> str:
+    """Return the text with its sentences in the colours of their verdicts, as one page without script."""
+    parts, done = [], 0
+    for number, sentence in enumerate(verified.sentences):
+        parts += [html.escape(text[done : sentence.start]), _marked(text, sentence, verified, number)]
+        done = max(done, sentence.end)
+    parts.append(html.escape(text[done:]))
+    sources = [
+        f'<li id="source-{source.index}" value="{source.index}">{html.escape(source.title or source.url or "")} '
+        f'<code>{html.escape(source.url or "")}</code>: {html.escape(source_problem(source))}</li>'
+        for source in verified.sources
+    ]
+    receipts = [_receipt(text, sentence, verified, number) for number, sentence in enumerate(verified.sentences)]
+    body = [
+        f"<p>{html.escape(counts_line(verified))}</p>",
+        f'<div style="white-space: pre-wrap">{"".join(parts)}</div>',
+        section("Receipts", "ul", [receipt for receipt in receipts if receipt]),
+        section("Sources", "ol", sources),
+    ]
+    title = f"{HEADING} of {name}" if name else HEADING
+    return html_page(title, body, verified.metadata.language)
+
+
+def _marked(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
+    said = html.escape(text[sentence.start : sentence.end])
+    if not sentence.citations and sentence.verdict != "unsupported":
+        return said
+    reason = html.escape(verdict_line(text, sentence, verified))
+    mark, _ = terminal.MARKS[sentence.verdict]
+    return f'<span class="{sentence.verdict}" title="{reason}">{said} <a href="#receipt-{number}">{mark}</a></span>'
+
+
+def _receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
+    if not sentence.citations and sentence.verdict != "unsupported":
+        return ""
+    reason = html.escape(verdict_line(text, sentence, verified))
+    quote = ""
+    if sentence.citations and (citation := decisive(sentence)).quote:
+        quote = html.escape(citation.quote)
+        if citation.quote_url:
+            quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
+        quote = f"<blockquote>{quote}</blockquote>"
+    said = html.escape(shortened(text[sentence.start : sentence.end]))
+    return f'<li id="receipt-{number}"><span class="{sentence.verdict}">{reason}</span> {said}{quote}</li>'
+
+
+def _line_starts(text: str) -> list[int]:
+    starts, at = [0], text.find("\n")
+    while at >= 0:
+        starts.append(at + 1)
+        at = text.find("\n", at + 1)
+    return starts
+
+
+def _line_of(lines: list[int], sentence: VerifiedSentence) -> int:
+    return bisect_right(lines, sentence.start)
+
+
+def _escaped(message: str) -> str:
+    return message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: str) -> str:
+    return _escaped(value).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,86 @@
+"""What a verification found, in words: for the command line, its files, GitHub's annotations and the MCP tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, Verdict
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    SourceState,
+    VerifiedSentence,
+    VerifiedSource,
+    VerifiedText,
+)
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
+
+VERDICTS: Final[dict[Verdict, str]] = {
+    "supported": "supported",
+    "partial": "only partly supported",
+    "unsupported": "not supported",
+    "unchecked": "not checked",
+}
+STATES: Final[dict[SourceState, str]] = {
+    "read": "read",
+    "dead": "does not exist",
+    "refused": "may not be read",
+    "no_text": "has no text",
+    "late": "was not read in time",
+}
+MAX_SHOWN_CHARS: Final = 300
+
+
+def counts_line(verified: VerifiedText) -> str:
+    """Return one line: how many sentences have each verdict, and how many sources were read."""
+    counts = verified.counts
+    found = [f"{count} {label}" for verdict, label in VERDICTS.items() if (count := getattr(counts, verdict))]
+    uncited = f"; {counts.uncited} without a citation" if counts.uncited else ""
+    sources = f"{counts.read} of {counts.sources} sources read"
+    return f"{counts.sentences} sentences: {', '.join(found) or 'nothing to check'}{uncited}. {sources}."
+
+
+def doubted(verified: VerifiedText) -> Iterator[VerifiedSentence]:
+    """Yield the sentences that are not supported, and those that cite a source that was not read."""
+    for sentence in verified.sentences:
+        if sentence.verdict in ("partial", "unsupported") or (sentence.verdict == "unchecked" and sentence.is_cited):
+            yield sentence
+
+
+def verdict_line(text: str, sentence: VerifiedSentence, verified: VerifiedText) -> str:
+    """Return the verdict on a sentence with its reason: the part that differs, or what happened to its source."""
+    verdict = VERDICTS[sentence.verdict]
+    if not sentence.citations:
+        return f"{verdict}: no source says it" if sentence.verdict == "unsupported" else verdict
+    citation = decisive(sentence)
+    source = next((source for source in verified.sources if source.index == citation.source_index), None)
+    number = source.title if source and source.title and source.url is None else f"[{citation.source_index}]"
+    if sentence.difference is not None:
+        claimed = shortened(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
+        found = shortened(found_text(citation, sentence.difference))
+        return f"{verdict} by {number}: it has “{found}”, the text “{claimed}”" if found else f"{verdict} by {number}"
+    if source is not None and source.state != "read":
+        return f"{verdict}: {number} {source_problem(source)}"
+    return f"{verdict} by {number}"
+
+
+def decisive(sentence: VerifiedSentence) -> Citation:
+    """Return the citation that gives the sentence its verdict, the one with a difference first."""
+    fitting = [citation for citation in sentence.citations if citation.verdict == sentence.verdict] or sentence.citations
+    return next((citation for citation in fitting if citation.difference == sentence.difference), fitting[0])
+
+
+def found_text(citation: Citation, difference: Difference) -> str:
+    """Return the part of the source that differs, as far as it stands in the quote."""
+    start, end = difference.found.start - citation.quote_start, difference.found.end - citation.quote_start
+    return citation.quote[start:end] if 0 <= start < end <= len(citation.quote) else ""
+
+
+def source_problem(source: VerifiedSource) -> str:
+    """Return why a source was not read."""
+    return f"{STATES[source.state]} ({source.reason})" if source.reason else STATES[source.state]
+
+
+def shortened(text: str) -> str:
+    """Return the text in one line, cut at MAX_SHOWN_CHARS."""
+    line = one_line(text)
+    return line if len(line) <= MAX_SHOWN_CHARS else f"{line[: MAX_SHOWN_CHARS - 1]}…"

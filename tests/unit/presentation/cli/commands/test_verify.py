@@ -1,0 +1,117 @@
+"""The command `verify`: what it prints for people, for programs and for CI, and when it fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.unit.presentation.cli.fakes import PlatformPart, part_wiring
+
+from modules.llm_platform.application.services.page_service import PageService
+from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.testing import FakePageReader, FakeWebSearch
+
+URL = "https://a.example/tower"
+PAGES = {
+    URL: "The Eiffel Tower is 330 metres tall. It was completed in 1889.",
+    "doc:notes/tower.md": "The tower has 1665 steps to the top.",
+}
+TEXT = f"# Tower\n\nThe Eiffel Tower is 330 metres tall [1].\nIt was completed in 1899 [1]. It is dead [2].\n\n[1] {URL}\n[2] https://a.example/dead\n"
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Platform(PlatformPart):
+    """A platform that verifies texts and reads documents."""
+
+    def __init__(self, pages: Mapping[str, str]) -> None:
+        reader = FakePageReader(pages)
+        self.result_pages = PageService(reader)
+        self.verification = VerificationService(reader, FakeWebSearch())
+
+
+@pytest.fixture
+def verify(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Ended]:
+    def call(*arguments: str, text: str = TEXT) -> Ended:
+        file = tmp_path / "answer.md"
+        file.write_text(text, encoding="utf-8")
+        code = run(["verify", str(file), *arguments], part_wiring(Platform(PAGES), []))
+        printed = capsys.readouterr()
+        return Ended(code, printed.out, printed.err)
+
+    return call
+
+
+def test_doubted_sentences_are_printed_with_their_reason(verify: Callable[..., Ended]) -> None:
+    """Counts first, then each sentence to look at with its line, what differs, and the quote."""
+    ended = verify()
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines() == [
+        "3 sentences: 1 supported, 1 not supported, 1 not checked. 1 of 2 sources read.",
+        "",
+        "✘ line 4: It was completed in 1899",
+        "  not supported by [1]: it has “1889”, the text “1899”",
+        "  “It was completed in 1889.”",
+        "",
+        "? line 4: It is dead",
+        "  not checked: [2] has no text (There is no such page)",
+        "",
+        "Sources that were not read",
+        "[2] https://a.example/dead: has no text (There is no such page)",
+    ]
+
+
+def test_strict_fails_where_a_sentence_is_not_supported(verify: Callable[..., Ended]) -> None:
+    """Exit code 1 and one line say so; without such a sentence it is 0."""
+    failed = verify("--strict")
+    assert (failed.code, failed.err) == (1, "llm-platform: 1 of 3 sentences are not supported by their sources\n")
+    assert verify("--strict", text=f"The Eiffel Tower is 330 metres tall {URL}").code == 0
+
+
+def test_annotations_name_the_lines(verify: Callable[..., Ended]) -> None:
+    """GitHub shows each beside its line; line ends and colons are escaped as it wants them."""
+    lines = verify("--github").out.splitlines()
+    assert lines[0].startswith("::error file=")
+    assert lines[0].endswith(
+        "line=4,endLine=4,title=Citation::not supported by [1]: it has “1889”, the text “1899”: It was completed in 1899"
+    )
+    assert lines[1].startswith("::notice ")
+
+
+def test_documents_of_a_folder_are_sources(verify: Callable[..., Ended], tmp_path: Path) -> None:
+    """Sentences without a citation are compared with them, and links to a file cite it."""
+    folder = tmp_path / "sources"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "tower.md").write_text("on disk")
+    text = "The tower has 1665 steps to the top. The tower has 1765 steps to the top ([notes](notes/tower.md))."
+    ended = verify("--sources", str(folder), text=text)
+    assert "1 supported, 1 not supported" in ended.out
+    assert "not supported by notes/tower.md: it has “1665”, the text “1765”" in ended.out
+
+
+def test_files_have_the_whole_report(verify: Callable[..., Ended], tmp_path: Path) -> None:
+    """HTML without a script, Markdown, and the JSON of the HTTP interface."""
+    for name in ("report.html", "report.md", "report.json"):
+        assert verify("--output", str(tmp_path / name)).code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert '<span class="unsupported" title="not supported by [1]: it has “1889”, the text “1899”">' in page
+    assert "<script" not in page
+    assert "it has “1889”" in (tmp_path / "report.md").read_text()
+    assert json.loads((tmp_path / "report.json").read_text())["counts"]["unsupported"] == 1
+    assert json.loads(verify("--json").out)["counts"]["sentences"] == 3
+
+
+@pytest.mark.parametrize("text", ["", "…", "a" * 100_001])
+def test_texts_that_cannot_be_verified_are_wrong_use(verify: Callable[..., Ended], text: str) -> None:
+    """Exit code 2, before anything is read."""
+    ended = verify(text=text)
+    assert ended.code == 2
+    assert "FILE" in ended.err or "--text" in ended.err

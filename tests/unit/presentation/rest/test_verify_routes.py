@@ -1,0 +1,67 @@
+"""Verification over HTTP: whole and streamed, with the errors and limits of research."""
+
+from __future__ import annotations
+
+import json
+
+import httpx2
+from tests.support.cases import for_each
+from tests.unit.presentation.rest.fake_platform import FakeServices
+
+URL = "https://a.example/tower"
+TOWER = "The Eiffel Tower is 330 metres tall. It was completed in 1889."
+TEXT = f"The Eiffel Tower is 330 metres tall [1]. It was completed in 1899 [1].\n\n[1] {URL}\n"
+
+
+async def test_the_answer_has_sentences_sources_and_counts(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """Each sentence has its place, verdict and citations, each source its state."""
+    services.verified_pages[URL] = TOWER
+    answer = await client.post("/verify", json={"text": TEXT})
+    assert answer.status_code == 200
+    found = answer.json()
+    assert [(TEXT[one["start"] : one["end"]], one["verdict"]) for one in found["sentences"]] == [
+        ("The Eiffel Tower is 330 metres tall", "supported"), ("It was completed in 1899", "unsupported"),
+    ]
+    assert found["sentences"][1]["difference"] == {
+        "claimed": {"start": 61, "end": 65}, "found": {"start": 57, "end": 61}, "kind": "date",
+    }
+    assert [(source["index"], source["url"], source["state"]) for source in found["sources"]] == [(1, URL, "read")]
+    assert found["counts"]["unsupported"] == 1
+    assert found["metadata"]["request_id"] == answer.headers["x-request-id"]
+
+
+async def test_sentences_are_streamed(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """Events are numbered, and the last one has the whole answer."""
+    services.verified_pages[URL] = TOWER
+    answer = await client.post("/verify", json={"text": TEXT}, headers={"Accept": "text/event-stream"})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = [dict(line.split(": ", 1) for line in frame.split("\n")) for frame in answer.text.strip().split("\n\n")]
+    assert [event["event"] for event in events] == ["started", "sources", "read", "sentence", "sentence", "done"]
+    assert [event["id"] for event in events] == [str(number) for number in range(1, 7)]
+    assert json.loads(events[-1]["data"])["response"]["counts"]["sentences"] == 2
+
+
+@for_each(
+    "body, field",
+    [
+        ({}, "text"), ({"text": ""}, "text"), ({"text": "…"}, "text"), ({"text": "a" * 100_001}, "text"),
+        ({"text": "a\x00"}, "text"), ({"text": "It is so.", "sources": [{"index": 0, "text": "x"}]}, "sources"),
+        ({"text": "It is so.", "sources": [{"index": 1}]}, "sources"),
+        ({"text": "It is so.", "sources": [{"index": 1, "url": "file:///etc/passwd"}]}, "sources"),
+        ({"text": "It is so.", "sources": [{"index": 1, "text": "x"}, {"index": 1, "text": "y"}]}, "sources"),
+        ({"text": "It is so.", "find_sources": "yes"}, "find_sources"),
+    ],
+)
+async def test_wrong_requests_are_refused(client: httpx2.AsyncClient, body: dict[str, object], field: str) -> None:
+    """A wrong field is named, without its value."""
+    answer = await client.post("/verify", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["loc"][:2] == ["body", field]
+
+
+async def test_a_text_with_thousands_of_links_is_refused(client: httpx2.AsyncClient) -> None:
+    """More sources than are read: 422, streamed or not, before any page is read."""
+    text = " ".join(f"[a](https://a{number}.example)" for number in range(3000))
+    for headers in ({}, {"Accept": "text/event-stream"}):
+        answer = await client.post("/verify", json={"text": text}, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (422, "verification")
