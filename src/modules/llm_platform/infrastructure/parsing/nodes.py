@@ -9,6 +9,7 @@ from modules.llm_platform.infrastructure.parsing.html_limits import check_tree
 
 TERM_MARK = "\ue000"  # stands before a defined term until the text is complete
 
+_ASCII_BLANKS = bytes(code for code in range(128) if chr(code).isspace())
 _DEFINITION = re.compile(r"\s*\n\s*:[ ]+(?=\S)")
 _TERM_START = re.compile(rf"\s*\n\s*{TERM_MARK}\s*")
 _TERMS_TOGETHER = re.compile(rf"^({TERM_MARK}[^\n]*)\n\n(?={TERM_MARK})", re.MULTILINE)
@@ -38,6 +39,9 @@ def remove(nodes: Iterable[Any]) -> None:
 
 
 def char_count(text: str) -> int:
+    """Return the number of characters that are no blanks."""
+    if text.isascii():  # a quarter of the time
+        return len(text.encode().translate(None, _ASCII_BLANKS))
     return len("".join(text.split()))
 
 
