@@ -7,8 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json
 
@@ -48,8 +47,7 @@ class ReportedError(Exception):
         self.body = body
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(NamedTuple):
     """The content of one answer, or of one chunk of a streamed answer. None and empty: not contained."""
 
     text: str = ""
@@ -110,15 +108,15 @@ def _delta(answer: dict[str, Any], name: str) -> Delta:
     counted = _usage(usage) if usage else {}
     if first is None:
         return Delta(**counted, others=others) if others or (usage and name == "delta") else EMPTY
-    return replace(_choice(first, name), **counted, others=others)
+    return _choice(first, name, others, **counted)
 
 
 def _is_number(index: object) -> bool:
     return type(index) is int and 0 < index < dtos.MAX_CHOICES
 
 
-def _choice(choice: dict[str, Any], name: str) -> Delta:
-    """Return one of the answers, without the usage."""
+def _choice(choice: dict[str, Any], name: str, others: tuple[Delta, ...] = (), **counted: int | None) -> Delta:
+    """Return one of the answers, with the `others` and the usage where it is the first."""
     message = choice.get(name)
     if not isinstance(message, dict):
         message = {"content": choice.get("text")}  # the legacy completions API
@@ -130,6 +128,8 @@ def _choice(choice: dict[str, Any], name: str) -> Delta:
         tool_calls=_tool_calls(message.get("tool_calls")),
         logprobs=_logprobs(choice.get("logprobs")),
         choice=choice.get("index") or 0,
+        others=others,
+        **counted,
     )
 
 
