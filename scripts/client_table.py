@@ -69,6 +69,7 @@ CLIENTS = (
     Client("with_langchain_tavily", "langchain-tavily", "common"),
     Client("with_langchain_community", "langchain-community", "common"),
     Client("with_langchain_agents", "langchain-anthropic", "langchain"),
+    Client("with_firecrawl_py", "firecrawl-py", "firecrawl"),
     Client("with_cohere", "cohere", "firecrawl"),
     Client("with_gpt_researcher", "gpt-researcher", "gpt-researcher"),
     Client("with_litellm", "litellm", "litellm"),
@@ -88,8 +89,10 @@ CLIENTS = (
     Client("with_perplexity_ai", "@perplexity-ai/perplexity_ai", NODE),
     Client("with_langchain_js", "@langchain/openai", NODE),
     Client("with_tavily_core", "@tavily/core", NODE),
+    Client("with_firecrawl_js", "@mendable/firecrawl-js", NODE),
     Client("with_mcp_searxng", "mcp-searxng", NODE),
     Client("with_http", "requests of Open WebUI and of a browser"),
+    Client("with_librechat", "requests of LibreChat"),
 )
 
 

@@ -67,6 +67,27 @@ def local_deep_research():
     assert ANSWER in text.partition('<p class="content">')[2]
 
 
+def fetch(path, **headers):
+    request = urllib.request.Request(f"{URL}{path}", None, {"Authorization": f"Bearer {KEY}", **headers})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return response.read().decode()
+
+
+@check("curl: Jina's reader")
+def jina_reader():
+    text = fetch(f"/jina/{PAGE_URL}?a=b")
+    assert text.startswith(f"Title: asyncio\n\nURL Source: {PAGE_URL}?a=b\n")
+    assert ANSWER in text.partition("Markdown Content:")[2]
+    assert json.loads(fetch(f"/jina/{PAGE_URL}", Accept="application/json"))["data"]["url"] == PAGE_URL
+    assert fetch(f"/jina/{PAGE_URL}", **{"X-Return-Format": "markdown"}).startswith("# asyncio")
+
+
+@check("curl: Jina's search")
+def jina_search():
+    found = json.loads(fetch("/jina/search?q=asyncio&count=2", Accept="application/json", **{"X-Respond-With": "no-content"}))
+    assert ANSWER in found["data"][0]["description"]
+
+
 @check("a browser: format=json")
 def browser():
     query = urllib.parse.urlencode({"q": QUESTION, "format": "json"})

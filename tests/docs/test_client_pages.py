@@ -20,7 +20,7 @@ PROGRAM_NAMES = {  # the word of the how-to's line, and the program that tries i
     "Perplexity(": "with_perplexityai", "OpenAI(": "with_openai", "Anthropic(": "with_anthropic",
     "TavilyClient(": "with_tavily_python",
     "TavilySearch(": "with_langchain_tavily", "SearxSearchWrapper(": "with_langchain_community",
-    "cohere.ClientV2(": "with_cohere",
+    "Firecrawl(": "with_firecrawl_py", "cohere.ClientV2(": "with_cohere",
     "litellm.search(": "with_litellm", "PERPLEXITY_BASE_URL": "with_langchain_perplexity",
     "SEARX_URL": "with_gpt_researcher",
 }

@@ -139,6 +139,7 @@ class Container(ProviderContainer):
     direct_parts = providers.Singleton(page_readers.build_direct_parts, settings, resources)
     direct_page_reader = providers.Singleton(page_readers.build_direct_page_reader, resources, direct_parts.provider)
     site_reader = providers.Singleton(page_readers.build_site_reader, settings, resources, direct_parts.provider)
+    site_crawl = providers.Singleton(SiteCrawlService, site_reader)
     page_reader = providers.Singleton(
         page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader
     )
@@ -251,7 +252,8 @@ class Container(ProviderContainer):
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = providers.Singleton(
-        research_jobs.build_research_jobs, settings, resources, research, research_job_store, webhooks, tracer
+        research_jobs.build_research_jobs, settings, resources, research, research_job_store, webhooks, tracer,
+        site_crawl,
     )
     store = providers.Singleton(
         StoreService, research_store, providers.Singleton(documents.build_stored_folder_indexes, settings)
@@ -297,7 +299,7 @@ class Container(ProviderContainer):
         research_jobs=research_job_service,
         pages=pages,
         result_pages=result_pages,
-        site_crawl=providers.Singleton(SiteCrawlService, site_reader),
+        site_crawl=site_crawl,
         store=store,
         verification=verification,
         embeddings=providers.Singleton(EmbeddingService, embedder),

@@ -5,6 +5,8 @@ from functools import partial
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
+from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import ITracer
@@ -39,6 +41,8 @@ def build_research_jobs(
     store: IResearchJobStore | None,
     webhooks: WebhookService | None,
     tracer: ITracer,
+    site_crawl: SiteCrawlService,
 ) -> ResearchJobService:
     options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES)
-    return resources.closing(ResearchJobService(research, store, webhooks, options, resources.metrics, tracer))
+    crawls = SiteCrawlJob(site_crawl)
+    return resources.closing(ResearchJobService(research, store, webhooks, options, resources.metrics, tracer, crawls))

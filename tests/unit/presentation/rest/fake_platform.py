@@ -32,6 +32,7 @@ from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.rerank_service import RerankService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
+from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
@@ -312,7 +313,8 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
     )
     webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
     options = JobOptions(lease_s=5.0, poll_s=0.05, flush_s=0.0)
-    return ResearchJobService(research, services.jobs, webhooks, options, services.metrics)
+    crawls = SiteCrawlJob(SiteCrawlService(services.site))
+    return ResearchJobService(research, services.jobs, webhooks, options, services.metrics, crawls=crawls)
 
 
 def platform_of(

@@ -11,13 +11,16 @@ from typing import Any, Final, TypeVar
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
 from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.site_crawl_job import CRAWL, SiteCrawlJob
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredSources
+from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
@@ -54,6 +57,7 @@ class ResearchJobService:
         options: JobOptions = JobOptions(),  # noqa: B008  frozen
         metrics: IMetrics = NO_METRICS,
         tracer: ITracer = NO_TRACER,
+        crawls: SiteCrawlJob | None = None,
     ) -> None:
         self._research = research
         self._store = store
@@ -61,7 +65,7 @@ class ResearchJobService:
         self._changes: dict[JobKey, asyncio.Event] = {}
         self._worker: ResearchJobWorker | None = None
         if store is not None and webhooks is not None:
-            self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, tracer)
+            self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, tracer, crawls)
 
     @property
     def is_available(self) -> bool:
@@ -108,6 +112,37 @@ class ResearchJobService:
         request = await self._with_turns(request, owner)  # they may expire while the research waits
         if webhook is not None:
             await self._webhooks.check(webhook)
+        return await self._queue(
+            request, owner, api, client_request or {}, webhook=webhook, research_id=research_id, thread_id=thread_id
+        )
+
+    async def submit_crawl(
+        self, crawl: SiteCrawlRequest, *, api: str, owner: str = "", client_request: Mapping[str, Any] | None = None
+    ) -> dtos.ResearchJobDetail:
+        """Queue a crawl durably: a background run whose sources are the pages, and which writes no answer.
+
+        Raises BackgroundError, ResearchQueueFullError, StoreError.
+        """
+        request = ResearchRequest(query=crawl.url[:MAX_QUERY_CHARS])
+        return await self._queue(request, owner, api, {**(client_request or {}), CRAWL: crawl.model_dump(mode="json")})
+
+    async def sources(self, research_id: str, *, owner: str = "") -> StoredSources:
+        """Return the stored texts of the sources, none before they are stored. Raises ResearchNotFoundError."""
+        return await self._store_of(research_id).sources(owner, research_id) or StoredSources(sources=())
+
+    async def _queue(
+        self,
+        request: ResearchRequest,
+        owner: str,
+        api: str,
+        client_request: Mapping[str, Any],
+        *,
+        webhook: str | None = None,
+        research_id: str | None = None,
+        thread_id: str | None = None,
+    ) -> dtos.ResearchJobDetail:
+        if self._store is None or self._worker is None:
+            raise exceptions.BackgroundError(NO_STORE)
         job = dtos.NewResearchJob(
             id=research_id or new_request_id(),
             request=_plain_request(request),
@@ -117,7 +152,7 @@ class ResearchJobService:
             traceparent=current_trace_headers().get("traceparent", ""),
             thread_id=thread_id,
             api=api,
-            client_request=client_request or {},
+            client_request=client_request,
         )
         queued = await self._store.add(job, MAX_QUEUED)
         if queued is None:

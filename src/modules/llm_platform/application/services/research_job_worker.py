@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.site_crawl_job import CRAWL, SiteCrawlJob
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
@@ -76,8 +77,10 @@ class ResearchJobWorker:
         changed: Callable[[JobKey], None],
         metrics: IMetrics = NO_METRICS,
         tracer: ITracer = NO_TRACER,
+        crawls: SiteCrawlJob | None = None,
     ) -> None:
         self._research = research
+        self._crawls = crawls
         self._store = store
         self._webhooks = webhooks
         self._options = options
@@ -172,7 +175,7 @@ class ResearchJobWorker:
         set_api_key_label(job.label)
         set_current_caller(job.owner)
         changed = partial(self._changed, (job.owner, job.id))
-        attempt = _Attempt(job, self._research, self._store, self._options, changed, self._metrics)
+        attempt = _Attempt(job, self._research, self._crawls, self._store, self._options, changed, self._metrics)
         log.info("background run started", extra={"research": job.id, "attempt": job.attempts})
         span = self._tracer.start(JOB_SPAN, JOB_SPAN.name, {"traceparent": job.traceparent}, link=True)
         span.set(REQUEST_ID, job.id)
@@ -201,6 +204,7 @@ class _Attempt:
         self,
         job: ClaimedJob,
         research: ResearchService,
+        crawls: SiteCrawlJob | None,
         store: IResearchJobStore,
         options: JobOptions,
         changed: Callable[[], None],
@@ -208,6 +212,7 @@ class _Attempt:
     ) -> None:
         self._job = job
         self._research = research
+        self._crawls = crawls
         self._store = store
         self._options = options
         self._changed = changed
@@ -254,11 +259,7 @@ class _Attempt:
             self._fail(ResearchInterruptedError())
             return
         try:
-            async with aclosing(
-                self._research.stream(
-                    job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources
-                )
-            ) as events:
+            async with aclosing(self._events()) as events:
                 async for event in events:
                     self._add(event)
         except AppException as error:
@@ -268,6 +269,12 @@ class _Attempt:
         except Exception as error:  # the outermost handler of a background run: a defect affects no other one
             log.error("unexpected error", exc_info=error)
             self._fail(AppException("Internal error: search the server log for the id of this research run."))
+
+    def _events(self) -> AsyncGenerator[research_events.ResearchEvent, None]:
+        job = self._job
+        if self._crawls is not None and CRAWL in job.client_request:
+            return self._crawls.stream(job, self._store_sources)
+        return self._research.stream(job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources)
 
     def _add(self, event: research_events.ResearchEvent) -> None:
         if isinstance(event, research_events.Started) and self._job.last_event:

@@ -39,6 +39,10 @@ class SiteCrawlService:
     def __init__(self, reader: ISiteReader) -> None:
         self._reader = reader
 
+    async def read_page(self, url: str) -> dtos.LinkedPage:
+        """Read one page with its links. Raises the page errors."""
+        return await self._reader.read(self._reader.address(url), lambda _: True)
+
     async def crawl(self, request: dtos.SiteCrawlRequest) -> dtos.SiteCrawl:
         """Read the first page and the pages up to `max_depth` links away.
 
@@ -190,7 +194,7 @@ class _Crawl:
             if isinstance(outcome, dtos.LinkedPage):
                 pages.append(outcome)
             elif isinstance(outcome, AppException):
-                failed.append(dtos.UnreadPage(url=url, error=outcome.message))
+                failed.append(dtos.UnreadPage(url=url, error=outcome.message, code=outcome.code))
             elif reads_all and url not in self._outcomes and self._stopped in NOT_READ:
                 failed.append(dtos.UnreadPage(url=url, error=NOT_READ[self._stopped]))
         return dtos.SiteCrawl(

@@ -165,7 +165,10 @@ class NewResearchJob:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A research run that this worker runs. `token` proves its lease; `last_event` is the number of the last stored event."""
+    """A research run that this worker runs. `token` proves its lease; `last_event` is the number of the last stored event.
+
+    `client_request`: see ResearchJobDetail.
+    """
 
     number: int
     token: str
@@ -176,6 +179,7 @@ class ClaimedJob:
     attempts: int
     last_event: int
     traceparent: str = ""
+    client_request: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,10 +73,11 @@ class SiteCrawlRequest(BaseModel, frozen=True):
 
 
 class UnreadPage(BaseModel, frozen=True):
-    """A page that could not be read, and why."""
+    """A page that could not be read, and why. `code` is that of the error, empty for one that was not opened."""
 
     url: str
     error: str
+    code: str = ""
 
 
 class SiteCrawl(BaseModel, frozen=True):

@@ -207,6 +207,7 @@ class Example:
     - `parameters`: name to value.
     - `events`: the response as an event stream.
     - `accepted`: that with 202.
+    - `text`: the response as plain text, of a route that also answers with JSON.
     """
 
     response: Any
@@ -214,6 +215,7 @@ class Example:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     events: str = ""
     accepted: Any = None
+    text: str = ""
 
 
 def _compatible_examples() -> dict[tuple[str, str], Example]:
@@ -276,6 +278,7 @@ ERRORS: Final[Mapping[int, AppException]] = {
     HTTPStatus.FORBIDDEN: problems.CrossSiteError(),
     HTTPStatus.NOT_FOUND: SourceNotHeldError(),
     HTTPStatus.METHOD_NOT_ALLOWED: problems.MethodNotAllowedError(),
+    HTTPStatus.CONFLICT: ResearchCancelledError(),
     HTTPStatus.REQUEST_TIMEOUT: problems.BodyTimeoutError(),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: problems.BodyTooLargeError(),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: problems.MediaTypeError(),
@@ -313,7 +316,7 @@ def _response(example: Example, media_type: str, status: int, path: str) -> Any:
         return _problem(status, path)
     if media_type == MEDIA_TYPE:
         return example.events
-    return example.response
+    return example.text if media_type == "text/plain" and example.text else example.response
 
 
 def _problem(status: int, path: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -80,7 +81,7 @@ WHERE number = (
         AND (CAST(:is_report AS boolean) IS NULL OR is_report = :is_report)
     ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
 )
-RETURNING number, id, owner, label, request, attempts, last_event, traceparent
+RETURNING number, id, owner, label, request, client_request, attempts, last_event, traceparent
 """  # noqa: S608  constants
 # First attempts come before retries: receivers that hang do not delay the others.
 _CLAIM_WEBHOOK: Final = f"""
@@ -287,8 +288,11 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s, "is_report": is_report})
         if not rows:
             return None
-        [(number, found_id, owner, label, request, *rest)] = rows
-        return dtos.ClaimedJob(number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), *rest)
+        [(number, found_id, owner, label, request, client_request, *rest)] = rows
+        claimed = dtos.ClaimedJob(
+            number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), *rest
+        )
+        return replace(claimed, client_request=json.loads(client_request)) if client_request else claimed
 
     @operation()
     def renew(self, job: dtos.ClaimedJob, lease_s: float) -> Operation[None]:

@@ -101,18 +101,11 @@ async def rerank(request: Request) -> Response:
     ),
 )
 async def rerank_v1(request: Request) -> Response:
-    request.scope[problems.ERROR_FORMAT] = _format_error  # that of other routes below /v1 is OpenAI's
+    request.scope[problems.ERROR_FORMAT] = _format_error  # other routes below /v1 have OpenAI's
     return await _reranked(request, await read_body(request, RerankV1Request), "1")
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     """Return the error as both read it: Cohere's `message` and Jina's `detail`."""
     message = dialect.message_of(problem)
-    return dialect.status_400(error), {"message": message, "detail": message, "id": problem["request_id"]}
-
-
-DIALECT: Final = dialect.Dialect(
-    prefix="/v2",
-    router=router,
-    format_error=_format_error,
-)
+    return dialect.status_400(error), {"message": message, "detail": message}

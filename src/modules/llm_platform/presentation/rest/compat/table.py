@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from modules.llm_platform.presentation.rest.compat import open_webui, rerank, searxng
+from modules.llm_platform.presentation.rest.compat import jina, open_webui, rerank, searxng
 from modules.llm_platform.presentation.rest.compat.anthropic import messages as anthropic
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
+from modules.llm_platform.presentation.rest.compat.firecrawl import api as firecrawl
 from modules.llm_platform.presentation.rest.compat.openai import chat as openai
 from modules.llm_platform.presentation.rest.compat.perplexity import agent, async_chat, chat, models  # noqa: F401  routes
 from modules.llm_platform.presentation.rest.compat.tavily import api as tavily
@@ -17,7 +18,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     searxng.DIALECT,
     open_webui.DIALECT,
     openai.DIALECT,
-    rerank.DIALECT,
+    firecrawl.DIALECT,
+    jina.DIALECT,
+    Dialect("/v2", rerank.router, firecrawl.format_error),
     anthropic.DIALECT,
 )
 DIALECT_OF_PREFIX: Final[Mapping[str, Dialect]] = {first_segment(dialect.prefix): dialect for dialect in DIALECTS}

@@ -21,9 +21,10 @@ UNLIMITED_PATHS = frozenset({"/openapi.json", "/searxng/healthz"})
 LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # not counted: clients ask before each call
 # POST requests that search, extract or count; with GET requests they are reads, which have a limit of their own.
 READ_PATHS = frozenset({
-    "/anthropic/v1/messages/count_tokens", "/llm-platform/web-search", "/open-webui/load", "/open-webui/search",
-    "/perplexity/search", "/search", "/searxng", "/searxng/", "/searxng/search", "/tavily/extract", "/tavily/search",
-    "/v1/embeddings", "/v1/rerank", "/v2/rerank",
+    "/anthropic/v1/messages/count_tokens", "/firecrawl/v1/scrape", "/firecrawl/v1/search", "/firecrawl/v2/scrape",
+    "/firecrawl/v2/search", "/jina", "/jina/", "/jina/search", "/jina/search/", "/llm-platform/web-search",
+    "/open-webui/load", "/open-webui/search", "/perplexity/search", "/search", "/searxng", "/searxng/", "/searxng/search",
+    "/tavily/extract", "/tavily/search", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/v2/scrape", "/v2/search",
 })
 COUNTED_BY_ROUTE = frozenset({"/mcp"})  # its route counts calls: a client sends six requests before the first one
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar

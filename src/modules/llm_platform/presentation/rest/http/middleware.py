@@ -38,7 +38,8 @@ COUNTED_AS = "llm_platform.counted_as"  # key in the ASGI scope: RUN or READ
 RUN, READ = "run", "read"
 READ_HEADERS = frozenset(
     b"accept access-control-request-method authorization content-encoding content-length content-type expect host "
-    b"idempotency-key last-event-id origin sec-fetch-mode sec-fetch-site x-api-key x-request-id".split()
+    b"idempotency-key last-event-id origin sec-fetch-mode sec-fetch-site x-api-key x-request-id x-respond-with "
+    b"x-return-format".split()
 )
 FORWARDED_HEADERS = frozenset((b"x-forwarded-for",))  # read only if there are trusted proxies
 LIST_HEADERS = frozenset((b"accept", b"x-forwarded-for", b"x-request-id"))  # may be sent more than once

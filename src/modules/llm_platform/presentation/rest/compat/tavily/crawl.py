@@ -149,7 +149,7 @@ async def _crawl_slot(request: Request) -> AsyncIterator[None]:
 def _head(found: dtos.SiteCrawl) -> dict[str, Any]:
     return {
         "base_url": found.base_url,
-        "failed_results": [page.model_dump() for page in found.failed],
+        "failed_results": [{"url": page.url, "error": page.error} for page in found.failed],
         "llm_platform": {"stopped": found.stopped},
     }
 

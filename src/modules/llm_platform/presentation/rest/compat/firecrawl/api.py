@@ -1,0 +1,36 @@
+"""The API of Firecrawl as a whole (docs/reference/compatible-apis.md)."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.compat.firecrawl import crawl, map, scrape, search  # noqa: A004, F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.firecrawl.shared import router
+from shared.exceptions import AppException
+
+
+def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    """Return the error as its clients read it; `message` and `detail` are for those of rerankers, which share `/v2`."""
+    message = dialect.message_of(problem)
+    content = {"success": False, "error": message, "code": problem["code"], "message": message, "detail": message}
+    return _status(error), content
+
+
+def _status(error: AppException) -> int:
+    """Return a status whose message the clients show. They repeat requests after a 502, without telling why."""
+    if isinstance(error, exceptions.PageBlockedError):
+        return HTTPStatus.FORBIDDEN
+    if isinstance(error, exceptions.PageTimeoutError):
+        return HTTPStatus.REQUEST_TIMEOUT
+    if isinstance(error, exceptions.PageError | exceptions.PageConnectionError):
+        return HTTPStatus.BAD_REQUEST
+    return dialect.status_400(error)
+
+
+DIALECT: Final = dialect.Dialect(
+    prefix="/firecrawl",
+    router=router,
+    format_error=format_error,
+)

@@ -1,0 +1,228 @@
+"""Firecrawl's API: the pages of a site, read in the background.
+
+Reference of the vendor: https://docs.firecrawl.dev/api-reference/endpoint/crawl-post
+"""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel, Field, StrictBool
+
+from modules.llm_platform.application.research.events import Read
+from modules.llm_platform.application.services.site_crawl_job import READ
+from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
+from modules.llm_platform.domain.exceptions import ResearchNotFoundError
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.compat.firecrawl.map import same_host
+from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
+    LINKS,
+    PREFIXES,
+    FirecrawlOptions,
+    add_post,
+    router,
+)
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
+
+API: Final = "firecrawl"
+STATUSES: Final = {"queued": "scraping", "running": "scraping", "done": "completed"}
+MAX_SENT_LIMIT: Final = 100_000  # the vendor's limit
+MAX_SENT_DEPTH: Final = 1000
+ENDED: Final = "The crawl has ended: there is nothing to cancel."
+PAGE_SIZE: Final = 100  # documents of one answer
+STORED_FOR: Final = timedelta(days=1)  # at least: STORE_TTL_DAYS, which counts from the end of the crawl
+MAX_PATH_CHARS: Final = 90  # of the patterns of a crawl, which have at most 200 characters
+BLOCKED: Final = "page_blocked"  # code of a page that robots.txt, or a wall, keeps
+
+
+class FirecrawlCrawlRequest(dialect.DialectBody, frozen=True):
+    """The first page and the bounds. Without `crawlEntireDomain` only pages below its path are read."""
+
+    url: dtos.StartUrl
+    includePaths: dtos.Patterns = ()  # noqa: N815  the vendor's names
+    excludePaths: dtos.Patterns = ()  # noqa: N815
+    maxDepth: int | None = Field(default=None, ge=0, le=MAX_SENT_DEPTH, strict=True)  # noqa: N815
+    maxDiscoveryDepth: int | None = Field(default=None, ge=0, le=MAX_SENT_DEPTH, strict=True)  # noqa: N815
+    limit: int | None = Field(default=None, ge=1, le=MAX_SENT_LIMIT, strict=True)
+    allowBackwardLinks: StrictBool | None = None  # noqa: N815
+    crawlEntireDomain: StrictBool | None = None  # noqa: N815
+    allowExternalLinks: StrictBool | None = None  # noqa: N815
+    allowSubdomains: StrictBool | None = None  # noqa: N815
+    scrapeOptions: FirecrawlOptions | None = None  # noqa: N815
+
+    @property
+    def depth(self) -> int:
+        depths = [depth for depth in (self.maxDepth, self.maxDiscoveryDepth) if depth is not None]
+        return min([dtos.MAX_CRAWL_DEPTH, *depths])
+
+    @property
+    def crawl(self) -> dtos.SiteCrawlRequest:
+        limit = min(self.limit or dtos.MAX_CRAWL_PAGES, dtos.MAX_CRAWL_PAGES) if self.depth else 1
+        is_whole = self.crawlEntireDomain or self.allowBackwardLinks or self.allowExternalLinks
+        return dtos.SiteCrawlRequest(
+            url=self.url,
+            max_depth=max(1, self.depth),
+            max_breadth=dtos.MAX_CRAWL_BREADTH,
+            limit=limit,
+            select_paths=self.includePaths or (() if is_whole else below_path(self.url)),
+            exclude_paths=self.excludePaths,
+            select_domains=() if self.allowSubdomains or self.allowExternalLinks else same_host(self.url),
+            allow_external=bool(self.allowExternalLinks),
+        )
+
+    @property
+    def partly_served(self) -> tuple[str, ...]:
+        options = self.scrapeOptions
+        names = [f"scrapeOptions.{name}" for name in options.partly_served] if options else []
+        if options and LINKS in options.wanted:
+            names.append("scrapeOptions.formats")
+        names += ["limit"] if self.limit and self.limit > dtos.MAX_CRAWL_PAGES else []
+        depths = ("maxDepth", "maxDiscoveryDepth")
+        names += [name for name in depths if (getattr(self, name) or 0) > dtos.MAX_CRAWL_DEPTH]
+        return tuple(dict.fromkeys(names))
+
+
+def below_path(url: str) -> tuple[str, ...]:
+    """Return the pattern of the paths below that of an address; none for the root."""
+    try:
+        path = urlsplit(url).path.rstrip("/")
+    except ValueError:
+        return ()  # the reader says what is wrong with it
+    return (f"^{re.escape(path)}(/|$)",) if path and len(path) <= MAX_PATH_CHARS else ()
+
+
+class FirecrawlCrawlTask(BaseModel):
+    """The id of a crawl, and the address of its status."""
+
+    success: bool
+    id: str
+    url: str
+
+
+class FirecrawlCrawlState(BaseModel):
+    """A crawl: `status` is `scraping`, `completed`, `failed` or `cancelled`. `next` is the address of more documents."""
+
+    success: bool
+    status: str
+    completed: int
+    total: int
+    creditsUsed: int  # noqa: N815
+    expiresAt: str  # noqa: N815
+    data: list[dict[str, Any]]
+    next: str | None = None
+    error: str | None = None
+
+
+class FirecrawlCrawlErrors(BaseModel):
+    """The pages that could not be read, and those among them that robots.txt or a wall keeps."""
+
+    errors: list[dict[str, str]]
+    robotsBlocked: list[str]  # noqa: N815
+
+
+async def start_crawl(request: Request) -> Response:
+    body = await read_body(request, FirecrawlCrawlRequest)
+    job = await services(request).research_jobs.submit_crawl(body.crawl, owner=caller_id(request), api=API)
+    answer = {"success": True, "id": job.id, "url": f"{_address(request)}/{job.id}"}
+    return dialect.json_answer(answer, body, *body.partly_served)
+
+
+async def get_crawl(
+    request: Request,
+    crawl_id: str,
+    skip: Annotated[int, Query(ge=0, le=dtos.MAX_CRAWL_PAGES, description="Documents that are left out")] = 0,
+    limit: Annotated[int, Query(ge=1, le=PAGE_SIZE, description="Documents of one answer")] = PAGE_SIZE,
+) -> Response:
+    job = await _crawl_job(request, crawl_id)
+    jobs, owner = services(request).research_jobs, caller_id(request)
+    sources = (await jobs.sources(crawl_id, owner=owner)).sources if job.status == "done" else ()
+    metadata = job.response.metadata if job.response else None
+    total = metadata.pages_read + metadata.pages_failed if metadata else 0
+    state: dict[str, Any] = {
+        "success": True,
+        "status": STATUSES.get(job.status, job.status),
+        "completed": len(sources),
+        "total": total,
+        "creditsUsed": 0,
+        "expiresAt": (job.created_at + STORED_FOR).isoformat(),
+        "data": [_document(source) for source in sources[skip : skip + limit]],
+    }
+    if skip + limit < len(sources):
+        state["next"] = f"{_address(request)}?skip={skip + limit}&limit={limit}"
+    if job.status == "failed" and job.problem:
+        state["error"] = job.problem["detail"]
+    return dialect.json_content(state)
+
+
+async def cancel_crawl(request: Request, crawl_id: str) -> Response:
+    await _crawl_job(request, crawl_id)
+    job = await services(request).research_jobs.cancel(crawl_id, owner=caller_id(request))
+    if job.status != "cancelled":
+        return dialect.json_content({"success": False, "error": ENDED}, HTTPStatus.CONFLICT)
+    return dialect.json_content({"success": True, "status": "cancelled", "message": "The crawl was cancelled."})
+
+
+async def get_crawl_errors(request: Request, crawl_id: str) -> Response:
+    await _crawl_job(request, crawl_id)
+    events = await services(request).research_jobs.stored_events(crawl_id, owner=caller_id(request))
+    pages = [Read.model_validate_json(event.data) for event in events if event.type == "read"]
+    unread = [page for page in pages if page.status != READ]
+    errors = [
+        {"id": str(number), "url": page.url, "code": page.status, "error": page.status}
+        for number, page in enumerate(unread, 1)
+    ]
+    blocked = [page.url for page in unread if page.status == BLOCKED]
+    return dialect.json_content({"errors": errors, "robotsBlocked": blocked})
+
+
+async def _crawl_job(request: Request, crawl_id: str) -> ResearchJobDetail:
+    """Return the crawl of the caller. Raises ResearchNotFoundError, also for a research run."""
+    job = await services(request).research_jobs.get(crawl_id, owner=caller_id(request))
+    if job.api != API:
+        raise ResearchNotFoundError
+    return job
+
+
+def _address(request: Request) -> str:
+    """Return the address of the request. Clients of version 1 need a whole one, and replace its host by theirs."""
+    return str(request.url.replace(query="", fragment=""))
+
+
+def _document(source: Source) -> dict[str, Any]:
+    metadata = {"title": source.title, "url": source.url, "sourceURL": source.url, "statusCode": 200}
+    return {"markdown": source.text, "metadata": metadata}
+
+
+class FirecrawlCancelled(BaseModel):
+    """The crawl has stopped."""
+
+    success: bool
+    status: str
+    message: str
+
+
+def _add(path: str, method: str, summary: str, answer: type[BaseModel], route: Callable[..., Any], *statuses: int) -> None:
+    for prefix in (prefix for prefixes in PREFIXES.values() for prefix in prefixes):
+        router.add_api_route(
+            f"{prefix}/crawl/{{crawl_id}}{path}",
+            route,
+            methods=[method],
+            summary=f"{summary}, for clients of Firecrawl",
+            response_model=answer,
+            responses=dialect.error_responses(400, 404, 422, *statuses),
+            include_in_schema=prefix != "/v2",
+        )
+
+
+_ROUTE: Any = (FirecrawlCrawlRequest, FirecrawlCrawlTask, start_crawl)
+add_post("/crawl", "Read the pages of a site, for clients of Firecrawl", {"v1": _ROUTE, "v2": _ROUTE})
+_add("", "GET", "A crawl", FirecrawlCrawlState, get_crawl)
+_add("/errors", "GET", "The pages that a crawl could not read", FirecrawlCrawlErrors, get_crawl_errors)
+_add("", "DELETE", "Stop a crawl", FirecrawlCancelled, cancel_crawl, 409)

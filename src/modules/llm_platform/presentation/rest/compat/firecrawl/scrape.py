@@ -1,0 +1,63 @@
+"""Firecrawl's API: one page.
+
+Reference of the vendor: https://docs.firecrawl.dev/api-reference/endpoint/scrape
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.site_crawl_dtos import PageLink, StartUrl
+from modules.llm_platform.domain.exceptions import PageRequestError
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
+    LINKS,
+    FirecrawlDocument,
+    FirecrawlOptions,
+    add_post,
+    document_of,
+    within,
+)
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
+from modules.llm_platform.presentation.rest.http.request_scope import services
+
+
+class FirecrawlScrapeRequest(FirecrawlOptions, frozen=True):
+    """The page to read; `formats` are `markdown` and `links`."""
+
+    url: StartUrl
+
+
+class FirecrawlScrapeResponse(BaseModel):
+    """The page."""
+
+    success: bool
+    data: FirecrawlDocument
+
+
+async def scrape(request: Request) -> Response:
+    body = await read_body(request, FirecrawlScrapeRequest)
+    try:
+        async with CancelOnDisconnect(request.receive):
+            page, links = await within(body.timeout, _read(request, body))
+    except PageRequestError as error:
+        raise InvalidRequestError.at(("body", "url"), error.message, error.code) from None
+    answer = {"success": True, "data": document_of(page, body, body.url, links)}
+    return dialect.json_answer(answer, body, *body.partly_served)
+
+
+async def _read(request: Request, body: FirecrawlScrapeRequest) -> tuple[Page, Sequence[PageLink]]:
+    platform = services(request)
+    if LINKS not in body.wanted:
+        return await platform.pages.read(body.url), ()
+    linked = await platform.site_crawl.read_page(body.url)
+    return linked.page, linked.links
+
+
+_ROUTE: Any = (FirecrawlScrapeRequest, FirecrawlScrapeResponse, scrape)
+add_post("/scrape", "Read a page, for clients of Firecrawl", {"v1": _ROUTE, "v2": _ROUTE})

@@ -1,0 +1,271 @@
+"""Jina's reader and search below a prefix: `/jina/https://…` for r.jina.ai, `/jina/search` for s.jina.ai.
+
+References of the vendor: https://jina.ai/reader and https://github.com/jina-ai/reader
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+from starlette.datastructures import QueryParams
+from starlette.responses import PlainTextResponse
+
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.dtos import web_search_dtos as dtos
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.site_crawl_dtos import StartUrl
+from modules.llm_platform.domain.research.long_message import LongQuery, question_of
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.body import read_body, validate
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
+from modules.llm_platform.presentation.rest.http.problems import UPSTREAM_STATUSES, InvalidRequestError, NotFoundError
+from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.search_routes import search_web
+from shared.exceptions import AppException
+
+router = APIRouter(prefix="/jina", tags=["compatible"])
+
+TEXT_FORMATS: Final = frozenset({"markdown", "text", "content"})  # the text alone, without title and address above it
+NO_CONTENT: Final = "no-content"  # of a search: the results without their pages
+NOT_SERVED: Final = "must be markdown, text, content or, of a search, no-content: pages are kept as text, without their HTML"
+LABELS: Final = {
+    "title": "Title", "url": "URL Source", "description": "Description", "date": "Date", "warning": "Warning",
+}
+MAX_RESULTS: Final = 20  # the vendor's limit
+MAX_DIGITS: Final = 4  # of a number in a query string
+MAX_FIELDS: Final = 50  # of a form
+
+_MERGED_SLASHES = re.compile(r"(https?):/+(?=[^/])", re.IGNORECASE)  # proxies make one of two
+
+
+class JinaReadRequest(dialect.DialectBody, frozen=True):
+    """The page to read. A fragment of its address changes nothing."""
+
+    url: StartUrl
+
+
+class JinaSearchRequest(dialect.DialectBody, frozen=True):
+    """A search. `num` is another name of `count`; `site` restricts it to sites."""
+
+    q: LongQuery
+    count: int | None = Field(default=None, ge=1, le=MAX_RESULTS, strict=True)
+    num: int | None = Field(default=None, ge=1, le=MAX_RESULTS, strict=True)
+    page: int = Field(default=1, ge=1, le=dtos.MAX_PAGE, strict=True)
+    site: dialect.Sites | None = None
+
+    @property
+    def search(self) -> dtos.WebSearchRequest:
+        count = self.count or self.num or 5
+        return dtos.WebSearchRequest(query=question_of(self.q), count=count, page=self.page, domains=self.site or ())
+
+
+class JinaPage(BaseModel):
+    """A page, for `Accept: application/json`."""
+
+    code: int
+    status: int
+    data: dict[str, Any]
+
+
+class JinaPages(BaseModel):
+    """The results of a search, best first, for `Accept: application/json`."""
+
+    code: int
+    status: int
+    data: list[dict[str, Any]]
+
+
+PLAIN: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+SEARCH: Final = query_of(
+    q=({"type": "string", "minLength": 1}, True, "The query."),
+    count=({"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": 5}, False, "Results; `num` is the same."),
+    page=({"type": "integer", "minimum": 1, "maximum": dtos.MAX_PAGE, "default": 1}, False, "Page of the results."),
+    site=({"type": "string"}, False, "Only this site; may be repeated."),
+)
+
+
+@router.get("/search/", include_in_schema=False)
+@router.get(
+    "/search",
+    summary="Search and read the pages, for clients of Jina",
+    response_model=JinaPages,
+    responses={**PLAIN, **dialect.error_responses(400, *UPSTREAM_STATUSES)},
+    openapi_extra=SEARCH,
+)
+async def search(request: Request) -> Response:
+    return await _search(request, validate(JinaSearchRequest, _from_query(request.query_params), "query"))
+
+
+@router.get("/search/{query:path}", include_in_schema=False)
+async def search_by_path(request: Request, query: str) -> Response:
+    """Search as `https://s.jina.ai/QUERY` does."""
+    values = {**_from_query(request.query_params), "q": query}
+    return await _search(request, validate(JinaSearchRequest, values, "query"))
+
+
+@router.post("/search/", include_in_schema=False)
+@router.post(
+    "/search",
+    summary="Search and read the pages, for clients of Jina",
+    response_model=JinaPages,
+    responses={**PLAIN, **dialect.error_responses(*dialect.ERROR_STATUSES_400)},
+    openapi_extra=body_of(JinaSearchRequest),
+)
+async def search_by_body(request: Request) -> Response:
+    return await _search(request, await read_body(request, JinaSearchRequest))
+
+
+@router.post("/", include_in_schema=False)
+@router.post(
+    "",
+    summary="Read a page, for clients of Jina",
+    response_model=JinaPage,
+    responses={**PLAIN, **dialect.error_responses(*dialect.ERROR_STATUSES_400, 422)},
+    openapi_extra=body_of(JinaReadRequest),
+)
+async def read_by_body(request: Request) -> Response:
+    """The address in a body can have a fragment, which none in a path has."""
+    return await _read(request, await read_body(request, JinaReadRequest, _from_form))
+
+
+@router.get(
+    "/{url:path}",
+    summary="Read a page, for clients of Jina",
+    response_model=JinaPage,
+    responses={**PLAIN, **dialect.error_responses(400, 404, 422, *UPSTREAM_STATUSES)},
+)
+async def read(request: Request, url: str) -> Response:
+    """Read the address below the prefix. Without a scheme its host needs a dot: other paths are no routes."""
+    sent = _sent_url(request)
+    if sent and "://" not in sent and "." not in sent.partition("/")[0]:
+        raise NotFoundError
+    return await _read(request, validate(JinaReadRequest, {"url": sent}, "path"))
+
+
+def _sent_url(request: Request) -> str:
+    """Return the address below the prefix as it was sent: with its query and its percent-encoded characters."""
+    path = request.scope.get("raw_path") or request.scope["path"].encode()
+    url: str = path.decode("latin-1").partition("/jina/")[2]
+    if not url.lower().startswith(("http:", "https:")) and url.lower().startswith(("http%3a", "https%3a")):
+        url = request.path_params["url"]  # the whole address was encoded
+    query = request.scope["query_string"].decode("latin-1")
+    return _MERGED_SLASHES.sub(r"\1://", f"{url}?{query}" if query else url, count=1)
+
+
+def _from_form(body: bytes) -> dict[str, Any]:
+    return dict(parse_qsl(body.decode(errors="replace"), max_num_fields=MAX_FIELDS))
+
+
+def _from_query(params: QueryParams) -> dict[str, Any]:
+    values: dict[str, Any] = {"q": params["q"]} if "q" in params else {}
+    for name in ("count", "num", "page"):
+        if name in params:
+            text = params[name]
+            values[name] = int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else text
+    if "site" in params:
+        values["site"] = params.getlist("site")
+    return values
+
+
+async def _read(request: Request, body: JinaReadRequest) -> Response:
+    wanted = _format(request)
+    try:
+        page = await _page(request, body.url)
+    except exceptions.PageRequestError as error:
+        raise InvalidRequestError.at(("body", "url"), error.message, error.code) from None
+    if _wants_json(request):
+        answer = {"code": 200, "status": 20000, "data": _data(page)}
+        return dialect.json_answer(answer, body)
+    return dialect.report_ignored(PlainTextResponse(page.text if wanted else _with_head(page)), body)
+
+
+async def _page(request: Request, url: str) -> Page:
+    async with CancelOnDisconnect(request.receive):
+        return await services(request).pages.read(url)
+
+
+async def _search(request: Request, body: JinaSearchRequest) -> Response:
+    wanted = _format(request, NO_CONTENT)
+    found = (await search_web(request, body.search)).results[: body.search.count]
+    results: list[dict[str, Any]] = [
+        {"title": item.title, "url": item.url, "description": item.text}
+        | ({"date": item.published_date} if item.published_date else {})
+        for item in found
+    ]
+    if wanted != NO_CONTENT:
+        read = await dialect.read_pages(request, [result["url"] for result in results])
+        for result in results:
+            page = read[result["url"]]
+            result |= {"content": "", "warning": page.message} if isinstance(page, AppException) else _content(page)
+    if _wants_json(request):
+        return dialect.json_answer({"code": 200, "status": 20000, "data": results}, body)
+    return dialect.report_ignored(PlainTextResponse(_as_text(results)), body)
+
+
+def _format(request: Request, *more: str) -> str:
+    """Return the format that the headers ask for, "" without one. Raises InvalidRequestError that names the header."""
+    headers = request.scope[HEADERS]
+    for name in (b"x-respond-with", b"x-return-format"):
+        wanted: str = headers.get(name, b"").decode("latin-1").strip().lower()
+        if wanted and wanted not in TEXT_FORMATS.union(more):
+            raise InvalidRequestError.at(("header", name.decode()), NOT_SERVED)
+        if wanted:
+            return wanted
+    return ""
+
+
+def _wants_json(request: Request) -> bool:
+    return dialect.JSON in request.scope[HEADERS].get(b"accept", b"").decode("latin-1").lower()
+
+
+def _content(page: Page) -> dict[str, Any]:
+    return {"content": page.text, "usage": {"tokens": count_tokens(page.text)}}
+
+
+def _data(page: Page) -> dict[str, Any]:
+    data = {"title": page.title, "description": "", "url": page.url, **_content(page)}
+    dates = {"publishedTime": page.published} if page.published else {}
+    return {**data, **dates, **({"warning": page.warning} if page.warning else {})}
+
+
+def _with_head(page: Page) -> str:
+    lines = [f"Title: {page.title}", f"URL Source: {page.url}"]
+    lines += [f"Published Time: {page.published}"] if page.published else []
+    lines += [f"Warning: {page.warning}"] if page.warning else []
+    return "\n\n".join([*lines, f"Markdown Content:\n{page.text}"])
+
+
+def _as_text(results: Sequence[Mapping[str, Any]]) -> str:
+    parts = []
+    for number, result in enumerate(results, 1):
+        lines = [f"[{number}] {label}: {result[name]}" for name, label in LABELS.items() if result.get(name)]
+        lines += [f"[{number}] Markdown Content:\n{result['content']}"] if result.get("content") else []
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    status, message = _status(error), dialect.message_of(problem)
+    content = {"data": None, "code": status, "name": problem["code"], "status": status * 100, "message": message}
+    return status, {**content, "readableMessage": message}
+
+
+def _status(error: AppException) -> int:
+    """Return 422 for a page that cannot be read, as the vendor does, and 400 for an invalid request."""
+    if isinstance(error, exceptions.PageError | exceptions.PageBlockedError):
+        return HTTPStatus.UNPROCESSABLE_ENTITY
+    return dialect.status_400(error)
+
+
+DIALECT: Final = dialect.Dialect(
+    prefix="/jina",
+    router=router,
+    format_error=_format_error,
+)
