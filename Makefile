@@ -12,11 +12,13 @@ DEBIAN_PYTHON := build/debian-python
 WORKERS ?= 5
 # These wait for brokers and browsers most of the time. One runs a Kafka of three brokers (2 GB of memory), the others need 1 GB each.
 SERVICE_WORKERS ?= 5
+# Folders without a test of `make test`: each worker would import them, and browsers and databases with them.
+ELSEWHERE := --ignore=tests/services --ignore=tests/image --ignore=tests/model
 FUZZ_SECONDS ?= 7200
 MINUTES ?= 20
 # A test beyond its limit ends its process, which is red and names the test. Others have the limit of pyproject.toml.
 LONGER := -o faulthandler_timeout
-FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
+FUZZ := tests/security tests/e2e/test_hostile_requests.py tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test suite coverage test-services test-debian-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
@@ -32,10 +34,10 @@ test: $(READY)  ## everything that CI checks
 	@$(MAKE) --no-print-directory --jobs=2 lint check-docs suite
 
 suite: $(READY)
-	$(BIN)/pytest -rf -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
+	$(BIN)/pytest -rf -n $(WORKERS) --dist=loadfile --no-loadscope-reorder $(ELSEWHERE)
 
 coverage: $(READY)  ## the same tests with their line coverage, at least 92 % (takes twice the time)
-	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term
+	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder $(ELSEWHERE) --cov --cov-report=term
 
 test-services: services-ready test-debian-python  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser, Debian's Python (needs Java 17, Maven, npm)
 	$(BIN)/pytest -rf -m services $(LONGER)=1200 -n $(SERVICE_WORKERS) --dist=loadfile --no-loadscope-reorder tests/services

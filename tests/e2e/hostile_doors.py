@@ -4,6 +4,7 @@ own, and /mcp, which that document cannot describe.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -15,6 +16,7 @@ from urllib.parse import quote, urlencode
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tests.e2e.hostile_requests import JSON, MARK, MIB, Case
+from tests.support import fuzz
 
 from modules.llm_platform.presentation.mcp.tools import TOOLS
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION
@@ -129,6 +131,12 @@ def _route(document: Mapping[str, Any], path: str, method: str, operation: Mappi
     return Route(method.upper(), path, (*statuses, 404), media and media.get("example", {}), fields, query)
 
 
+def values_of(position: int) -> tuple[Any, ...]:
+    """Return the wrong values of the field at this position: a third of them, each third in turn, and all in `make fuzz`."""
+    share = fuzz.chosen(3, 1)
+    return WRONG_VALUES[position % share :: share]
+
+
 def with_bodies() -> Iterator[Route]:
     return (route for route in routes() if route.body is not None)
 
@@ -144,10 +152,11 @@ def door_bodies() -> Iterator[Case]:
 
 
 def door_fields() -> Iterator[Case]:
-    """Each field with each wrong value, and fields that the route does not have."""
+    """Each field with wrong values, and fields that the route does not have."""
+    positions = itertools.count()
     for route in with_bodies():
         for field in route.fields:
-            for value in WRONG_VALUES:
+            for value in values_of(next(positions)):
                 yield route.case(f"{field}={value!r:.40}", {**(route.body or {}), field: value})
         for name in NAMES:
             yield route.case(f"name {name!r:.40}", {**(route.body or {}), name: MARK})
@@ -155,11 +164,12 @@ def door_fields() -> Iterator[Case]:
 
 
 def mcp_arguments() -> Iterator[Case]:
-    """Each argument of each tool with each wrong value; an error of a tool is a result."""
+    """Each argument of each tool with wrong values; an error of a tool is a result."""
+    positions = itertools.count()
     for tool in TOOLS:
         right = QUESTIONS.get(tool.name, ASKED)
         for name in (*tool.parameters, MARK):
-            for value in WRONG_VALUES:
+            for value in values_of(next(positions)):
                 route = _tool(tool.name, {**right, name: value})
                 yield route.refused(route.case(f"{tool.name} {name}={value!r:.40}", dict(route.body or {})), 200)
         for value in WRONG_VALUES:

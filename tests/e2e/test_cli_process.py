@@ -50,6 +50,12 @@ main()
 """
 
 
+@pytest.fixture(autouse=True)
+def keyword_search_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors change nothing of what a shell sees, and each process would load their model."""
+    monkeypatch.setenv("EMBEDDER", "none")
+
+
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     folder = tmp_path / "notes"
@@ -193,13 +199,16 @@ class TestLeaving:
             (["topics", "show", "no such topic"], 1, "llm-platform topics list"),
         ],
     )
-    def test_failure_is_one_line_and_an_exit_code(self, arguments: list[str], code: int, says: str) -> None:
+    def test_failure_is_one_line_and_an_exit_code(
+        self, arguments: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """What to change is named, nothing stands on standard output, and nothing looks like a traceback."""
-        ended = call(*arguments)
-        assert (ended.returncode, ended.stdout) == (code, "")
-        assert says in ended.stderr
-        assert "Traceback" not in ended.stderr
-        assert code == 2 or ended.stderr.count("\n") == 1
+        ended, out, err = call_here(*arguments)
+        err += capsys.readouterr().err  # what the parser of options prints
+        assert (ended, out) == (code, "")
+        assert says in err
+        assert "Traceback" not in err
+        assert code == 2 or err.count("\n") == 1
 
     def test_missing_network_names_the_settings(self) -> None:
         """Nothing configured, nobody to ask: exit code 1 and the remedy."""
@@ -232,10 +241,11 @@ class TestSecrets:
 
 
 class TestWeight:
-    def test_search_imports_only_what_it_needs(self, notes: Path) -> None:
+    def test_search_imports_only_what_it_needs(self, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """No web framework, no model library, nothing that draws or logs, no client of a server: a person waits for every
         import. (numpy is needed: the folder is searched by meaning.)
         """
+        monkeypatch.delenv("EMBEDDER")
         heavy = [
             "fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "qdrant_client", "ddgs", "werkzeug",
             "redis", "portalocker", "aiohttp", "httpcore2", "opentelemetry.exporter",

@@ -36,6 +36,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     folder = tmp_path_factory.mktemp("served")
     (folder / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
     settings = {"DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true", "LLM_PLATFORM_PORT": "0", **NO_LIMITS, **SECRET}
+    settings["EMBEDDER"] = "none"
     settings["LLM_PLATFORM_DATA_DIR"] = str(tmp_path_factory.mktemp("data"))
     log = (folder.parent / "served.log").open("w+")
     server = subprocess.Popen(

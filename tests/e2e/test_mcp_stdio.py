@@ -37,7 +37,7 @@ async def connected(mode: Any, *arguments: str, **env: str) -> AsyncIterator[Cli
 
 
 def environment(**values: str) -> dict[str, str]:
-    return {**os.environ, **values}
+    return {**os.environ, "EMBEDDER": "none", **values}
 
 
 @pytest.fixture

@@ -11,46 +11,50 @@ import pytest
 from tests.support.server_process import SERVERS, STREAM, TIMEOUT_S, Served, events_of, served, until
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_more_researches_than_allowed_are_refused(tmp_path: Path, stream: bool) -> None:
-    """With two slots two research runs run, two wait, and the others get 503; the probes answer meanwhile."""
-    headers = STREAM if stream else {}
+async def test_more_researches_than_allowed_are_refused(tmp_path: Path) -> None:
+    """With two slots two research runs run, two wait, and the others get 503; the probes answer meanwhile. The same holds
+    for streams.
+    """
     async with served("serve", tmp_path, MAX_CONCURRENT_RESEARCHES="2") as server:
-        running = [server.research(number, **headers) for number in range(2)]
-        await until(lambda: len(server.upstream.requests) == 2)
-        others = [server.research(number, **headers) for number in range(2, 12)]
-        await until(lambda: sum(task.done() for task in others) == 8)
-        for task in [task for task in others if task.done()]:
-            refused = task.result()
-            assert (refused.status_code, refused.json()["code"], refused.json()["retryable"]) == (
-                503,
-                "overloaded",
-                True,
-            )
-            assert int(refused.headers["retry-after"]) >= 1
-        assert (await server.client.get("/ready")).status_code == 200
-        assert (await server.client.get("/health")).status_code == 200
-        assert (
-            len([request for request in server.upstream.requests if request.path.startswith("/search")]) <= 3
-        )  # one by /health
-        server.search.gate.set()
-        answers = await asyncio.gather(*running, *others)
-        assert sorted(answer.status_code for answer in answers) == [200] * 4 + [503] * 8
-        if stream:
-            assert {events_of(answer)[-1]["type"] for answer in answers if answer.status_code == 200} == {"done"}
+        await fill_the_slots(server)
+        server.search.gate.clear()
+        server.upstream.requests.clear()
+        answers = await fill_the_slots(server, **STREAM)
+        assert {events_of(answer)[-1]["type"] for answer in answers if answer.status_code == 200} == {"done"}
+
+
+async def fill_the_slots(server: Served, **headers: str) -> list[httpx2.Response]:
+    """Return the answers to twelve requests of which two run, two wait and eight are refused."""
+    running = [server.research(number, **headers) for number in range(2)]
+    await until(lambda: len(server.upstream.requests) == 2)
+    others = [server.research(number, **headers) for number in range(2, 12)]
+    await until(lambda: sum(task.done() for task in others) == 8)
+    for task in [task for task in others if task.done()]:
+        refused = task.result()
+        assert (refused.status_code, refused.json()["code"], refused.json()["retryable"]) == (503, "overloaded", True)
+        assert int(refused.headers["retry-after"]) >= 1
+    assert (await server.client.get("/ready")).status_code == 200
+    assert (await server.client.get("/health")).status_code == 200
+    searches = [request for request in server.upstream.requests if request.path.startswith("/search")]
+    assert len(searches) <= 3  # /health makes one
+    server.search.gate.set()
+    answers = await asyncio.gather(*running, *others)
+    assert sorted(answer.status_code for answer in answers) == [200] * 4 + [503] * 8
+    return answers
 
 
 @pytest.mark.parametrize("kind", SERVERS)
-@pytest.mark.parametrize("stream", [False, True])
-async def test_client_that_leaves_stops_its_research(tmp_path: Path, kind: str, stream: bool) -> None:
-    """The upstream call ends, no other one follows, and the only slot is free for the next client."""
+async def test_client_that_leaves_stops_its_research(tmp_path: Path, kind: str) -> None:
+    """The upstream call ends, no other one follows, and the only slot is free for the next client, with and without a
+    stream.
+    """
     async with served(kind, tmp_path, MAX_CONCURRENT_RESEARCHES="1") as server:
-        for number in range(3):
-            leaving = server.research(number, **(STREAM if stream else {}))
+        for number in range(6):
+            leaving = server.research(number, **(STREAM if number % 2 else {}))
             await until(lambda: server.upstream.busy == 1)
             leaving.cancel()
             await until(lambda: server.upstream.busy == 0)
-        assert len(server.upstream.requests) == 3
+        assert len(server.upstream.requests) == 6
         server.search.gate.set()
         assert (await server.research(9)).status_code == 200
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -16,6 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from modules.llm_platform.__main__ import wiring
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.main import run
+
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 PATIENCE_S = 120.0  # how long a test waits for a process before it is called hanging
 PROMPT_S = 20.0  # Ctrl-C to exit, on a slow and busy machine
@@ -26,6 +31,12 @@ TAKE_THE_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
 CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+@pytest.fixture(autouse=True)
+def keyword_search_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors change nothing of a plan, and each process would load their model."""
+    monkeypatch.setenv("EMBEDDER", "none")
 
 
 @pytest.fixture
@@ -188,15 +199,16 @@ def test_plan_is_not_reviewed_with_yes_json_or_plan_only(options: tuple[str, ...
 def test_plan_file_round_trip(notes: Path, tmp_path: Path) -> None:
     """What --plan-only prints is what --plan takes, as lines and as JSON."""
     for options in ((), ("--json",)):
-        printed = subprocess.run(
-            [*PROGRAM, *report(notes, "--plan-only", *options)],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=True,
-        ).stdout
+        printed = printed_by(*report(notes, "--plan-only", *options))
         (tmp_path / "plan").write_text(printed, encoding="utf-8")
-        ended = subprocess.run(
-            [*PROGRAM, *report(notes, "--plan", str(tmp_path / "plan"), "--json")],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=True,
-        )
+        answer = json.loads(printed_by(*report(notes, "--plan", str(tmp_path / "plan"), "--json")))
         plan = json.loads(printed)["questions"] if options else printed.splitlines()
-        assert json.loads(ended.stdout)["metadata"]["plan"] == plan
+        assert answer["metadata"]["plan"] == plan
         assert len(plan) >= 1
+
+
+def printed_by(*arguments: str) -> str:
+    """Return the standard output of a command that ends with 0, run without a process of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    assert run(arguments, wiring(), Console(out, err, io.StringIO())) == 0, err.getvalue()
+    return out.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -12,11 +13,16 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.support.loopback_upstream import serving
 from tests.support.report_upstream import Upstream, environment
 from tests.support.report_world import SUB_QUESTIONS
 from tests.support.server_process import asleep
+
+from modules.llm_platform.__main__ import wiring
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.main import run
 
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 QUESTION = "How do heat pumps work in cold winters?"
@@ -37,6 +43,13 @@ async def ended(*arguments: str, env: Mapping[str, str]) -> tuple[int, str, str]
     process = await started(*arguments, env=env)
     out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     return process.returncode or 0, out.decode(), err.decode()
+
+
+def command(*arguments: str, env: Mapping[str, str]) -> None:
+    """Run a command that ends with 0, without a process of its own."""
+    err = io.StringIO()
+    with patch.dict(os.environ, env):
+        assert run(arguments, wiring(), Console(io.StringIO(), err, io.StringIO())) == 0, err.getvalue()
 
 
 async def report(env: Mapping[str, str], *more: str) -> dict[str, Any]:
@@ -109,11 +122,9 @@ async def test_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Path)
         assert later["citations"] == first["citations"]
         assert later["metadata"]["stored_at"]
         assert later["metadata"]["sent_to"] == []
-    code, _, err = await ended("cache", "export", str(tmp_path / "kept.zip"), env=env)
-    assert code == 0, err
+    await asyncio.to_thread(command, "cache", "export", str(tmp_path / "kept.zip"), env=env)
     there = {**env, "LLM_PLATFORM_DATA_DIR": str(tmp_path / "there")}
-    code, _, err = await ended("cache", "import", str(tmp_path / "kept.zip"), env=there)
-    assert code == 0, err
+    await asyncio.to_thread(command, "cache", "import", str(tmp_path / "kept.zip"), env=there)
     assert (await report(there, "--offline"))["synthesis"] == first["synthesis"]
 
 

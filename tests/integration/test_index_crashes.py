@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -165,6 +166,7 @@ async def test_searching_goes_on_meanwhile(tmp_path: Path, notes: Path, reader: 
         while process.poll() is None:
             found = await retrieval.search(RagSearch(query="thing0x1"))
             assert [hit.doc_id for hit in found.hits] == ["n00.md"]
+            await asyncio.sleep(0.01)  # leaves the processor to the process that indexes
     found = await retrieval.search(RagSearch(query=f"thing{DOCUMENTS - 1}x1"))
     assert [hit.doc_id for hit in found.hits] == [f"n{DOCUMENTS - 1}.md"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import patch
 from urllib.error import HTTPError
 
 import pytest
@@ -26,6 +28,10 @@ from tests.kafka.broker import Broker
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import TOPICS
 from tests.support.small_disk import in_a_mount_namespace
+
+from modules.llm_platform.__main__ import wiring
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0
@@ -145,8 +151,8 @@ def worker(variables: Mapping[str, str], folder: Path, command: Sequence[str] = 
 def index(variables: Mapping[str, str], folder: Path) -> None:
     (folder / "notes").mkdir()
     (folder / "notes" / "sessions.md").write_text(NOTE, "utf-8")
-    command = [sys.executable, "-m", "modules.llm_platform", "index", str(folder / "notes")]
-    subprocess.run(command, check=True, env=dict(variables), capture_output=True, timeout=PATIENCE_S)
+    with patch.dict(os.environ, variables):
+        assert run(["index", str(folder / "notes")], wiring(), Console(io.StringIO(), io.StringIO(), io.StringIO())) == 0
 
 
 def send(broker: Broker, stage: str, asked: Mapping[str, str], prefix: str) -> None:

@@ -371,7 +371,7 @@ async def app_client(
     """Yield a client of a running application with these settings. `limits_are_set`: `rate_limiter` is the operator's wish."""
     if rate_limiter is not None and limits_are_set:
         values.setdefault("RATE_LIMIT_PER_MINUTE", 30)
-    app = create_app(platform_of(services or FakeServices(), health, rate_limiter), Settings(_env_file=None, **values))
+    app = create_app(platform_of(services or FakeServices(), health, rate_limiter), Settings.without_environment(**values))
     transport = httpx2.ASGITransport(app=app, client=(peer, 50_000))
     async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url=base_url) as client:
         yield client

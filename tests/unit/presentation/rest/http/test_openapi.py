@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 import jsonschema_rs
 import pytest
@@ -28,7 +29,7 @@ from shared.config import Settings
 
 Node = dict[str, Any]
 
-CASES = fuzz.chosen(5, 2000)  # cases of an operation, in each of the tool's ways to make them
+CASES = fuzz.chosen(2, 2000)  # cases of an operation, in each of the tool's ways to make them
 MAX_REFUSAL_BYTES = 16_384
 # Routes with input that call no upstream: a plan is made without a model where the model cannot make one.
 BACKGROUND = ("/research/{request_id}", "/research/{request_id}/events", "/research/threads/{request_id}")
@@ -55,6 +56,8 @@ def test_responses_match_the_schema(case: schemathesis.Case) -> None:
     """Whatever the description allows or forbids: no server error; status, type, headers and shape are documented, and a
     refusal is short.
     """
+    if not is_chosen(case):
+        return
     # What JSON Schema cannot say (a query of blanks, a language that is none) is refused though the schema allows it.
     excluded = [positive_data_acceptance]
     # Blanks are taken away before a text is measured, and a string may stand for a number or for a list of sites: a schema
@@ -63,6 +66,14 @@ def test_responses_match_the_schema(case: schemathesis.Case) -> None:
         excluded.append(negative_data_rejection)
     answer = case.call_and_validate(excluded_checks=excluded)
     assert answer.status_code < 400 or len(answer.content) <= MAX_REFUSAL_BYTES
+
+
+def is_chosen(case: schemathesis.Case) -> bool:
+    """Return whether a case is tried in each run of the suite: a third of those that the tool derives from each field, since
+    tests/e2e/hostile_doors.py sends wrong values of each field, too. `make fuzz` tries all.
+    """
+    is_derived = case.meta is not None and case.meta.phase.name.value == "coverage"
+    return fuzz.IS_LONG or not is_derived or crc32(repr((case.query, case.headers, case.body)).encode()) % 3 == 0
 
 
 def has_blanks_around(value: Any) -> bool:
