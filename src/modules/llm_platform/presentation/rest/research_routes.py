@@ -162,11 +162,12 @@ async def research(request: Request) -> Response:
     body = await _read(request)
     if body.background:
         return await submit(request, body, body.webhook, body.thread_id)
-    record = partial(_record, services(request).research_jobs, caller_id(request), body) if body.store else None
+    owner = caller_id(request)
+    record = partial(_record, services(request).research_jobs, owner, body) if body.store else None
     if sse.accepts_event_stream(request, body.stream):
-        return await sse.stream_research(request, body, record=record)
+        return await sse.stream_research(request, body, record=record, owner=owner)
     events: list[ResearchEvent] = []
-    response = await run_research(request, body, events.append, is_stored=body.store)
+    response = await run_research(request, body, events.append, owner=owner, is_stored=body.store)
     if record is not None:
         done = Done(request_id=request_id(request), response=response)
         if not_stored := await record([*events, done]):

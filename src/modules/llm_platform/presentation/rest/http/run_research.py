@@ -22,17 +22,20 @@ async def run_research(
     question: ResearchRequest,
     on_event: Callable[[ResearchEvent], None] | None = None,
     *,
+    owner: str | None = None,
     is_stored: bool = False,
 ) -> ResearchResponse:
     """Return the answer. The research occupies a slot and stops if the client disconnects.
 
-    `on_event` receives the events before the last. `is_stored`: the answer will be stored.
+    `on_event` receives the events before the last. `owner`: the caller, by default that of the request. `is_stored`: the
+    answer will be stored.
     """
+    owner = caller_id(request) if owner is None else owner
     state = server_state(request)
     over_files = state.runs_over_files.slot() if question.files else nullcontext()
     async with CancelOnDisconnect(request.receive), over_files, state.researches.slot():
         response = await services(request).research.research(
-            question, request_id=request_id(request), owner=caller_id(request), on_event=on_event, is_stored=is_stored
+            question, request_id=request_id(request), owner=owner, on_event=on_event, is_stored=is_stored
         )
     request.scope[ANSWER] = response
     return response

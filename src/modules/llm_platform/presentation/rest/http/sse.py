@@ -208,16 +208,17 @@ async def stream_research(
     question: ResearchRequest,
     encoder: EventEncoder[ResearchEvent] | None = None,
     record: RecordRun | None = None,
+    owner: str | None = None,
 ) -> EventStream:
     """Return the events of a research run as they happen. The research occupies a slot and stops if the client disconnects.
 
     `record` gets all events of a run that has an answer, before the last one is sent: a client may fetch it at once. What it
-    returns is sent in the `degraded` of the answer.
+    returns is sent in the `degraded` of the answer. `owner`: the caller, by default that of the request.
     """
     events = services(request).research.stream(
         question,
         request_id=request_id(request),
-        owner=caller_id(request),
+        owner=caller_id(request) if owner is None else owner,
         is_stored=record is not None,
     )
     if record is not None:
