@@ -110,10 +110,12 @@ from modules.llm_platform.domain.dtos.store_dtos import StoredEntry as StoredEnt
 from modules.llm_platform.domain.dtos.store_dtos import StoredTopic as StoredTopic
 from modules.llm_platform.domain.dtos.store_dtos import Topic as Topic
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile as UploadedFile
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationChange as VerificationChange
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationCounts as VerificationCounts
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationMetadata as VerificationMetadata
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest as VerificationRequest
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationSource as VerificationSource
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain as VerifiedAgain
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence as VerifiedSentence
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSource as VerifiedSource
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText as VerifiedText

@@ -14,6 +14,14 @@ from modules.llm_platform.application.services.verification_service import Verif
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS, MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
+    ResearchMetadata,
+    ResearchRequest,
+    ResearchResponse,
+    SourceRef,
+)
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest, VerificationSource, VerifiedText
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import (
@@ -28,7 +36,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.testing.page_reader import FakePageReader, PageOutcome, sample_page
+from modules.llm_platform.testing.page_reader import READ_AT, FakePageReader, PageOutcome, sample_page
 from modules.llm_platform.testing.web_search import FakeWebSearch
 
 TOWER = (
@@ -214,3 +222,41 @@ class _CountingReader(FakePageReader):
         await asyncio.sleep(0.001)
         self._running -= 1
         return sample_page(url, TOWER)
+
+
+def _stored(text: str, citations: tuple[Citation, ...]) -> ResearchJobDetail:
+    response = ResearchResponse(
+        query="How tall is it?", depth="shallow", synthesis=text, citations=citations,
+        sources=(SourceRef(index=1, title="Tower", url=URL),), metadata=ResearchMetadata(latency_ms=1),
+    )
+    return ResearchJobDetail(
+        id="abc", status="done", query="How tall is it?", depth="shallow", created_at=READ_AT, finished_at=READ_AT,
+        request=ResearchRequest(query="How tall is it?"), response=response,
+    )
+
+
+async def test_a_stored_answer_is_compared_with_the_pages_of_today() -> None:
+    """What the page says otherwise now is told with both quotes; what it still says is not."""
+    text = "The Eiffel Tower is 330 metres tall [1]. It was completed in 1889 [1]."
+    before = (await service({URL: TOWER}).verify(f"{text}\n\n[1] {URL}")).sentences
+    citations = tuple(citation for sentence in before for citation in sentence.citations)
+    again = await service({URL: TOWER.replace("330", "324")}).verify_again(_stored(text, citations))
+    [change] = again.changed
+    assert (text[change.sentence.start : change.sentence.end], again.no_longer_hold) == (
+        "The Eiffel Tower is 330 metres tall", 1,
+    )
+    assert change.now is not None
+    assert (change.was.quote, change.now.quote) == (
+        "The Eiffel Tower is 330 metres tall.", "The Eiffel Tower is 324 metres tall.",
+    )
+    assert (again.answered_at, again.query) == (READ_AT, "How tall is it?")
+    same = await service({URL: TOWER}).verify_again(_stored(text, citations))
+    assert (same.changed, same.no_longer_hold) == ((), 0)
+    gone = await service({URL: PageNotFoundError()}).verify_again(_stored(text, citations))
+    assert (len(gone.changed), gone.no_longer_hold) == (2, 2)
+
+
+async def test_a_run_without_an_answer_cannot_be_verified() -> None:
+    """It has failed, or is not done yet."""
+    with pytest.raises(VerificationError, match="no answer"):
+        await service({}).verify_again(_stored("", ()).model_copy(update={"response": None}))

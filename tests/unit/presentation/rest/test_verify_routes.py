@@ -65,3 +65,14 @@ async def test_a_text_with_thousands_of_links_is_refused(client: httpx2.AsyncCli
     for headers in ({}, {"Accept": "text/event-stream"}):
         answer = await client.post("/verify", json={"text": text}, headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (422, "verification")
+
+
+async def test_a_stored_answer_is_verified_again(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """It is compared with its pages, and each verdict that is another one now is named; an unknown id is 404."""
+    stored = (await client.post("/research", json={"query": "What runs tasks?", "store": True})).json()
+    again = await client.post(f"/research/{stored['metadata']['request_id']}/verify")
+    assert again.status_code == 200
+    assert again.json()["query"] == "What runs tasks?"
+    assert again.json()["research_id"] == stored["metadata"]["request_id"]
+    assert [change["was"]["source_index"] for change in again.json()["changed"]] == [1]
+    assert (await client.post("/research/unknown/verify")).status_code == 404

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from modules.llm_platform.application.research.events import Failed, Read, Started
@@ -21,7 +22,8 @@ from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import SourceRef, StoredSources
+from modules.llm_platform.domain.dtos.research_dtos import Citation, SourceRef, StoredSources, TextSpan
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import VerificationError
 from modules.llm_platform.domain.ports.cache import ICache
@@ -41,6 +43,7 @@ MAX_CONCURRENT_SEARCHES: Final = 3
 RESULTS_PER_SEARCH: Final = 3  # pages that are read for each of them
 MAX_HELD_CHARS: Final = 500_000  # of the sources of one text, whose texts can be requested
 HELD_S: Final = 3600.0
+NO_ANSWER: Final = "The research run has no answer to verify: wait until it is done"
 TOO_MANY_SOURCES: Final = "The text names {count} sources, and at most {most} are read: divide it"
 TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
 
@@ -71,12 +74,14 @@ class VerificationService:
         judge: ICitationJudge | None = None,
         options: VerificationOptions | None = None,
         held_sources: ICache[StoredSources] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._reader = reader
         self._search = search
         self._judge = judge
         self._options = options or VerificationOptions()
         self._held_sources = held_sources
+        self._now = now
 
     async def verify(
         self,
@@ -103,15 +108,51 @@ class VerificationService:
         request_id: str | None = None,
         owner: str = "",
         on_event: EmitEvent | None = None,
+        given: Sequence[GivenSource] = (),
     ) -> dtos.VerifiedText:
-        """Return the verified text; `on_event` gets each event before the last. Raises VerificationError."""
-        async with aclosing(self._events(request, request_id or new_request_id(), owner)) as steps:
+        """Return the verified text; `on_event` gets each event before the last. Raises VerificationError.
+
+        `given` are further sources, which may be documents of the operator.
+        """
+        async with aclosing(self._events(request, request_id or new_request_id(), owner, given)) as steps:
             async for event in steps:
                 if isinstance(event, events.TextVerified):
                     return event.response
                 if on_event is not None:
                     on_event(event)
         raise AssertionError("a verification ends with TextVerified or an error")
+
+    async def verify_again(
+        self,
+        research: ResearchJobDetail,
+        *,
+        request_id: str | None = None,
+        owner: str = "",
+        on_event: EmitEvent | None = None,
+    ) -> dtos.VerifiedAgain:
+        """Compare a stored answer with what its sources say now.
+
+        Raises VerificationError for a research run without an answer.
+        """
+        answer = research.response
+        if answer is None:
+            raise VerificationError(NO_ANSWER)
+        request = dtos.VerificationRequest.model_construct(
+            text=answer.synthesis, sources=(), find_sources=False, language=answer.metadata.language
+        )
+        given = [GivenSource(source.index, source.url, source.title) for source in answer.sources]
+        verified = await self.run(request, request_id=request_id, owner=owner, on_event=on_event, given=given)
+        changed = changes_of(answer.citations, verified.sentences)
+        lost = {change.sentence for change in changed if holds(change.was) and not holds(change.now)}
+        return dtos.VerifiedAgain(
+            **dict(verified),
+            research_id=research.id,
+            query=research.query,
+            changed=changed,
+            no_longer_hold=len(lost),
+            answered_at=research.finished_at,
+            verified_at=self._now(),
+        )
 
     async def stream(
         self, request: dtos.VerificationRequest, *, request_id: str | None = None, owner: str = ""
@@ -134,7 +175,7 @@ class VerificationService:
                 yield Failed(request_id=request_id, problem=problem)
 
     async def _events(
-        self, request: dtos.VerificationRequest, request_id: str, owner: str
+        self, request: dtos.VerificationRequest, request_id: str, owner: str, given: Sequence[GivenSource] = ()
     ) -> AsyncGenerator[events.VerificationEvent, None]:
         ready: asyncio.Queue[events.VerificationEvent | None] = asyncio.Queue()
 
@@ -142,7 +183,8 @@ class VerificationService:
             try:
                 with open_egress_log() as egress_log:
                     verification = _TextVerification(
-                        request, request_id, self._reader, self._search, self._judge, self._options, ready.put_nowait
+                        request, request_id, self._reader, self._search, self._judge, self._options, ready.put_nowait,
+                        given,
                     )
                     response = await verification.run(egress_log)
                     await self._hold(owner, request_id, verification.read)
@@ -182,7 +224,9 @@ class _TextVerification:
         judge: ICitationJudge | None,
         options: VerificationOptions,
         emit: EmitEvent,
+        given: Sequence[GivenSource] = (),
     ) -> None:
+        self._given = given
         self._request, self._request_id = request, request_id
         self._reader, self._search, self._judge, self._options = reader, search, judge, options
         self._emit = emit
@@ -205,7 +249,7 @@ class _TextVerification:
 
         What takes long is done in threads: a long text takes seconds, and other requests go on.
         """
-        cited = await asyncio.to_thread(_read_text, self._request)
+        cited = await asyncio.to_thread(_read_text, self._request, self._given)
         check = await asyncio.to_thread(_open_check, cited, self._language)
         self._emit(Started(request_id=self._request_id))
         named = tuple(SourceRef(index=source.index, title=source.title, url=source.url) for source in cited.sources)
@@ -323,9 +367,29 @@ class _TextVerification:
         return self._began + share * self._seconds
 
 
-def _read_text(request: dtos.VerificationRequest) -> CitedText:
-    given = [GivenSource(source.index, source.url or "", source.title, source.text or "") for source in request.sources]
-    cited = read_citations(request.text, given)
+def changes_of(
+    before: Sequence[Citation], sentences: Sequence[dtos.VerifiedSentence]
+) -> tuple[dtos.VerificationChange, ...]:
+    """Return the citations of a stored answer whose verdict is another one now, in the order of the text."""
+    now_of = {(found.start, found.end): found for found in sentences}
+    changes = []
+    for was in before:
+        sentence = now_of.get((was.start, was.end))
+        citations = sentence.citations if sentence else ()
+        now = next((citation for citation in citations if citation.source_index == was.source_index), None)
+        if now is None or now.verdict != was.verdict:
+            place = TextSpan(start=was.start, end=was.end)
+            changes.append(dtos.VerificationChange(sentence=place, was=was, now=now))
+    return tuple(changes)
+
+
+def holds(citation: Citation | None) -> bool:
+    return citation is not None and citation.verdict in ("supported", "partial")
+
+
+def _read_text(request: dtos.VerificationRequest, further: Sequence[GivenSource]) -> CitedText:
+    sent = (GivenSource(source.index, source.url or "", source.title, source.text or "") for source in request.sources)
+    cited = read_citations(request.text, [*sent, *further])
     if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
         raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
     return cited

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, GivenUrl, TextKind, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, GivenUrl, TextKind, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import Language
 
@@ -162,3 +163,29 @@ class VerifiedText(BaseModel, frozen=True):
     counts: VerificationCounts
     degraded: tuple[Degraded, ...] = ()
     metadata: VerificationMetadata
+
+
+class VerificationChange(BaseModel, frozen=True):
+    """A citation of a stored answer on which the page says otherwise now than then.
+
+    `sentence` is its place in the answer. `now` is None where the source bears out nothing of the sentence any more.
+    """
+
+    sentence: TextSpan
+    was: Citation
+    now: Citation | None = None
+
+
+class VerifiedAgain(VerifiedText, frozen=True):
+    """A stored answer compared with today's pages.
+
+    - `changed` are the citations with another verdict than at `answered_at`.
+    - `no_longer_hold` counts the sentences among them that were supported, at least in part, and are not any more.
+    """
+
+    research_id: str
+    query: str
+    changed: tuple[VerificationChange, ...] = ()
+    no_longer_hold: int = 0
+    answered_at: datetime | None = None
+    verified_at: datetime

@@ -191,6 +191,13 @@ VERIFIED_TEXT: Final = verification_dtos.VerifiedText(
     counts=verification_dtos.VerificationCounts(sentences=1, supported=1, sources=1, read=1),
     metadata=verification_dtos.VerificationMetadata(latency_ms=420, request_id=REQUEST_ID),
 )
+VERIFIED_AGAIN: Final = verification_dtos.VerifiedAgain(
+    **dict(VERIFIED_TEXT),
+    research_id=REQUEST_ID,
+    query=QUESTION,
+    answered_at=datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC),
+    verified_at=datetime(2026, 11, 21, 6, tzinfo=UTC),
+)
 VERIFICATION_EVENTS: Final = _events(
     Started(request_id=REQUEST_ID),
     SourcesNamed(request_id=REQUEST_ID, sources=RESEARCH_RESPONSE.sources, sentences=1),
@@ -252,6 +259,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ("post", "/verify"): Example(
         _dump(VERIFIED_TEXT), {"text": f"{QUOTE.removesuffix('.')} ([{TITLE}]({URL}))."}, events=VERIFICATION_EVENTS
     ),
+    ("post", "/research/{request_id}/verify"): Example(_dump(VERIFIED_AGAIN), parameters={"request_id": REQUEST_ID}),
     ("post", "/llm-platform/web-search"): Example(
         {
             **_dump(SEARCH_RESPONSE, include={"query", "total_matches", "provider", "degraded"}),

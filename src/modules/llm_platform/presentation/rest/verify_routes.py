@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from modules.llm_platform.application.verification.events import VERIFICATION_EVENT_TYPES
-from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest, VerifiedText
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest, VerifiedAgain, VerifiedText
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
@@ -17,9 +17,10 @@ from modules.llm_platform.presentation.rest.http.request_scope import (
     server_state,
     services,
 )
-from modules.llm_platform.presentation.rest.http.responses import json_response
+from modules.llm_platform.presentation.rest.http.responses import json_response, know_questions
+from modules.llm_platform.presentation.rest.research_job_routes import ResearchId
 
-router = APIRouter(prefix="/verify", tags=["verify"])
+router = APIRouter(tags=["verify"])
 
 
 class VerificationApiRequest(VerificationRequest):
@@ -32,7 +33,7 @@ class VerificationApiRequest(VerificationRequest):
 
 
 @router.post(
-    "",
+    "/verify",
     summary="Check the sentences of a text against the sources that it cites",
     response_model=VerifiedText,
     responses={
@@ -49,5 +50,21 @@ async def verify(request: Request) -> Response:
         return await sse.EventStream.start(request, slots.admitted(verification.stream(body, request_id=number, owner=owner)))
     async with CancelOnDisconnect(request.receive), slots.slot():
         verified = await verification.run(body, request_id=number, owner=owner)
+    request.scope[ANSWER] = verified
+    return json_response(verified)
+
+
+@router.post(
+    "/research/{request_id:research_id}/verify",
+    summary="Compare a stored answer with what its sources say now",
+    response_model=VerifiedAgain,
+    responses=problem_responses(404, 405, 422, *UPSTREAM_STATUSES),
+)
+async def verify_again(request: Request, research_id: ResearchId) -> Response:
+    platform, owner = services(request), caller_id(request)
+    research = await platform.research_jobs.get(research_id, owner=owner)
+    know_questions(request, research)
+    async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
+        verified = await platform.verification.verify_again(research, request_id=request_id(request), owner=owner)
     request.scope[ANSWER] = verified
     return json_response(verified)

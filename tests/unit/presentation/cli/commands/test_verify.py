@@ -12,8 +12,17 @@ from tests.unit.presentation.cli.fakes import PlatformPart, part_wiring
 
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
+    ResearchMetadata,
+    ResearchRequest,
+    ResearchResponse,
+    SourceRef,
+)
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.testing import FakePageReader, FakeWebSearch
+from modules.llm_platform.testing.page_reader import READ_AT
 
 URL = "https://a.example/tower"
 PAGES = {
@@ -35,6 +44,7 @@ class Platform(PlatformPart):
     def __init__(self, pages: Mapping[str, str]) -> None:
         reader = FakePageReader(pages)
         self.result_pages = PageService(reader)
+        self.research_jobs: object = None
         self.verification = VerificationService(reader, FakeWebSearch())
 
 
@@ -115,3 +125,46 @@ def test_texts_that_cannot_be_verified_are_wrong_use(verify: Callable[..., Ended
     ended = verify(text=text)
     assert ended.code == 2
     assert "FILE" in ended.err or "--text" in ended.err
+
+
+def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many sentences no longer hold, both quotes with their dates, and exit code 1 with --strict."""
+    text = "It was completed in 1899 [1]."
+    quote = "It was completed in 1899."
+    was = Citation(start=0, end=24, source_index=1, quote=quote, quote_end=len(quote), verdict="supported", score=1.0)
+    response = ResearchResponse(
+        query="When?", depth="shallow", synthesis=text, citations=(was,),
+        sources=(SourceRef(index=1, title="Tower", url=URL),), metadata=ResearchMetadata(latency_ms=1),
+    )
+    job = ResearchJobDetail(
+        id="abc", status="done", query="When?", depth="shallow", created_at=READ_AT, finished_at=READ_AT,
+        request=ResearchRequest(query="When?"), response=response,
+    )
+    platform = Platform(PAGES)
+    platform.research_jobs = _Jobs(job)
+    code = run(["verify", "--research", "abc", "--strict"], part_wiring(platform, []))
+    printed = capsys.readouterr()
+    assert (code, printed.err) == (1, "llm-platform: 1 of 1 sentences no longer hold\n")
+    lines = printed.out.splitlines()
+    assert lines[0] == "1 of 1 sentences no longer hold"
+    assert lines[3] == f"  was supported of {READ_AT:%Y-%m-%d}: “It was completed in 1899.”"
+    assert lines[4].startswith("  is not supported on ")
+    assert lines[4].endswith("“It was completed in 1889.”")
+
+
+@pytest.mark.parametrize("arguments", [[], ["a.md", "--research", "abc"]])
+def test_either_a_file_or_a_stored_answer(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    """Both or none is wrong use."""
+    assert run(["verify", *arguments], part_wiring(Platform(PAGES), [])) == 2
+    assert "--research ID" in capsys.readouterr().err
+
+
+class _Jobs:
+    """Has one stored research run."""
+
+    def __init__(self, job: ResearchJobDetail) -> None:
+        self._job = job
+
+    async def get(self, research_id: str, *, owner: str = "") -> ResearchJobDetail:
+        assert research_id == self._job.id
+        return self._job

@@ -19,6 +19,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     MAX_VERIFIED_SOURCES,
     VerificationRequest,
     VerificationSource,
+    VerifiedAgain,
     VerifiedText,
 )
 from modules.llm_platform.presentation.cli import options, setup
@@ -37,9 +38,16 @@ STDIN: Final = Path("-")
 MAX_TEXT_BYTES: Final = 4 * MAX_VERIFIED_CHARS  # UTF-8 takes up to four bytes a character
 MAX_CONCURRENT_FILES: Final = 4
 NOT_SUPPORTED: Final = "{count} of {all} sentences are not supported by their sources"
+NO_LONGER: Final = "{count} of {all} sentences no longer hold"
 TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The text, Markdown or plain; - reads standard input.")]
+File = Annotated[
+    Path | None, typer.Argument(metavar="FILE", help="The text, Markdown or plain; - reads standard input.")
+]
+ResearchId = Annotated[
+    str | None,
+    typer.Option("--research", metavar="ID", help="Compare this stored answer with today's pages, in place of FILE."),
+]
 SourcesFolder = Annotated[
     Path | None,
     typer.Option(
@@ -56,7 +64,8 @@ Github = Annotated[bool, typer.Option("--github", help="Print annotations for Gi
 
 def verify(
     ctx: typer.Context,
-    file: File,
+    file: File = None,
+    research: ResearchId = None,
     sources: SourcesFolder = None,
     find_sources: FindSources = False,
     language: options.Language = None,
@@ -69,9 +78,13 @@ def verify(
 ) -> None:
     """Check the sentences of a text against the sources that it cites."""
     console, wiring = setup.command_context(ctx)
-    text = _read_text(console, file)
-    values = {"text": text, "find_sources": find_sources, "language": language}
-    request = build_request(VerificationRequest, values, argument="FILE")
+    if (file is None) == (research is None):
+        reject("FILE", "name a file, or a stored answer with --research ID")
+    text = "" if file is None else _read_text(console, file)
+    request = None
+    if research is None:
+        values = {"text": text, "find_sources": find_sources, "language": language}
+        request = build_request(VerificationRequest, values, argument="FILE")
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
     output_options.check(console)
     paths = _files_of(sources) if sources else []
@@ -80,13 +93,17 @@ def verify(
         setup.warn_about_keyless_search(console, wiring, settings)
     console.print_progress("reading the sources …")
 
-    async def run(platform: LLMPlatform) -> VerifiedText:
-        given = await _documents_of(platform, paths)
-        complete = request.model_copy(update={"sources": given})
-        return await platform.verification.run(complete, on_event=_Progress(console).note)
+    async def run(platform: LLMPlatform) -> tuple[str, VerifiedText]:
+        note = _Progress(console).note
+        if request is None:
+            job = await platform.research_jobs.get(research or "")
+            again = await platform.verification.verify_again(job, on_event=note)
+            return job.response.synthesis if job.response else "", again
+        complete = request.model_copy(update={"sources": await _documents_of(platform, paths)})
+        return text, await platform.verification.run(complete, on_event=note)
 
-    verified = setup.run_with_platform(wiring, settings, run)
-    name = "" if file == STDIN else str(file)
+    text, verified = setup.run_with_platform(wiring, settings, run)
+    name = research or ("" if file in (None, STDIN) else str(file))
     formats = AnswerFormats(
         partial(model_json, verified),
         partial(render.verification_markdown, text, verified, name),
@@ -94,11 +111,17 @@ def verify(
     )
 
     def print_answer() -> None:
+        if isinstance(verified, VerifiedAgain):
+            console.print_lines(render.change_lines(text, verified))
+            return
         lines = render.github_annotations if github else render.verification_lines
         console.print_lines(lines(text, verified, name))
 
     output_options.deliver(console, formats, print_answer)
-    if strict and verified.counts.unsupported:
+    if strict and isinstance(verified, VerifiedAgain):
+        if verified.no_longer_hold:
+            raise CommandError(NO_LONGER.format(count=verified.no_longer_hold, all=verified.counts.sentences))
+    elif strict and verified.counts.unsupported:
         raise CommandError(NOT_SUPPORTED.format(count=verified.counts.unsupported, all=verified.counts.sentences))
 
 

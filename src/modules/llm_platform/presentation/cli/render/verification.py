@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from modules.llm_platform.domain.dtos.research_dtos import Verdict
-from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence, VerifiedText
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain, VerifiedSentence, VerifiedText
 from modules.llm_platform.domain.markdown.escaping import escape_line
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.render import terminal
 from modules.llm_platform.presentation.cli.render.document import html_page, link, section
 from modules.llm_platform.presentation.verification_text import (
+    VERDICTS,
     counts_line,
     decisive,
     doubted,
@@ -50,6 +51,21 @@ def _unread_lines(verified: VerifiedText) -> Iterator[Line]:
         yield Line(f"[{source.index}] {source.url or source.title or 'no address'}: {source_problem(source)}")
     for note in terminal.degradation_notes(verified.degraded, None):
         yield Line(note, "dim")
+
+
+def change_lines(text: str, verified: VerifiedAgain) -> Iterator[Line]:
+    """Yield which sentences of a stored answer no longer hold, with both quotes and dates, and what else changed."""
+    then = f" of {verified.answered_at:%Y-%m-%d}" if verified.answered_at else ""
+    yield Line(f"{verified.no_longer_hold} of {verified.counts.sentences} sentences no longer hold", "bold")
+    for change in verified.changed:
+        verdict = change.now.verdict if change.now else "unsupported"
+        mark, style = terminal.MARKS[verdict]
+        yield Line()
+        yield Line(f"{mark} {shortened(text[change.sentence.start : change.sentence.end])} [{change.was.source_index}]", style)
+        yield Line(f"  was {VERDICTS[change.was.verdict]}{then}: “{shortened(change.was.quote)}”")
+        quote = shortened(change.now.quote) if change.now else ""
+        yield Line(f"  is {VERDICTS[verdict]} on {verified.verified_at:%Y-%m-%d}" + (f": “{quote}”" if quote else ""))
+    yield from _unread_lines(verified)
 
 
 def github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
