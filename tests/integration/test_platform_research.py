@@ -227,9 +227,9 @@ async def test_a_deep_question_is_paid_for_once() -> None:
     """Asked again, questions, searches and text come from the cache: no call of the model, no search, the same answer."""
     chat = ChatServer(kimi(QUESTIONS), kimi())
     async with platform(chat) as (wired, upstream):
-        first = await wired.research.research(research_request(depth="deep"))
-        second = await wired.research.research(research_request(depth="deep"))
-        events = [event async for event in wired.research.stream(research_request(depth="deep"))]
+        first = await wired.research.research(research_request(depth="deep", rounds=0))
+        second = await wired.research.research(research_request(depth="deep", rounds=0))
+        events = [event async for event in wired.research.stream(research_request(depth="deep", rounds=0))]
     third = events[-1]
     assert third.type == "done"
     for again in (second, third.response):
@@ -355,7 +355,7 @@ async def test_a_failing_suggestion_is_told() -> None:
 
     chat = ChatServer(kimi("Question: event loop\nQuestion: nothing here\nQuestion: callbacks"), kimi())
     async with platform(chat, search=sparse) as (wired, _):
-        response = await wired.research.research(research_request(depth="deep"))
+        response = await wired.research.research(research_request(depth="deep", rounds=0))
     assert response.synthesis == WRITTEN
     assert [entry.component for entry in response.degraded] == ["search/suggested"]
     assert response.metadata.searches == 4

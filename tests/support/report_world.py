@@ -246,7 +246,8 @@ class World:
         return Reporter(tools)
 
     async def events(self, query: str = QUESTION, **request: object) -> list[ResearchEvent]:
-        asked = ResearchRequest.model_validate({"query": query, "depth": "report", **request})
+        """Return the events of a report, of one search unless `rounds` says otherwise."""
+        asked = ResearchRequest.model_validate({"query": query, "depth": "report", "rounds": 0, **request})
         return [event async for event in self.service().stream(asked)]
 
     def calls(self) -> Counter[str]:

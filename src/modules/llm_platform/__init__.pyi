@@ -15,6 +15,7 @@ from modules.llm_platform.application.research.events import RankedResult as Ran
 from modules.llm_platform.application.research.events import Read as Read
 from modules.llm_platform.application.research.events import ResearchEvent as ResearchEvent
 from modules.llm_platform.application.research.events import Reset as Reset
+from modules.llm_platform.application.research.events import RoundStarted as RoundStarted
 from modules.llm_platform.application.research.events import Searched as Searched
 from modules.llm_platform.application.research.events import SourcesNumbered as SourcesNumbered
 from modules.llm_platform.application.research.events import Started as Started

@@ -124,6 +124,7 @@ MODULE_OF: Final = {
     "ResearchTimeoutError": "modules.llm_platform.domain.exceptions",
     "Reset": "modules.llm_platform.application.research.events",
     "RetrievalService": "modules.llm_platform.application.rag.retrieval",
+    "RoundStarted": "modules.llm_platform.application.research.events",
     "SchemaRegistryError": "modules.llm_platform.domain.exceptions",
     "Searched": "modules.llm_platform.application.research.events",
     "Sent": "modules.llm_platform.domain.dtos.sent",

@@ -276,7 +276,7 @@ class TestResearch:
         """Every option of a research run is a field of its request; in a pipe the model is not asked to stream."""
         platform = FakePlatform()
         options = "--depth deep --sources web,news --time-range week --freshness 2026-03-31"
-        options += " --domains a.org --language de --omit-raw"
+        options += " --domains a.org --language de --omit-raw --rounds 3"
         assert command("research", "What is it?", *options.split(), platform=platform).code == 0
         (request,) = platform.research.requests
         assert request.model_dump() == {
@@ -288,6 +288,7 @@ class TestResearch:
             "domains": ("a.org",),
             "language": "de",
             "pages": None,
+            "rounds": 3,
             "omit_raw": True,
             "instructions": None,
             "context": None,

@@ -72,7 +72,7 @@ async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, serv
     """Every field reaches the service."""
     values = {
         "query": "solar sails", "depth": "deep", "sources": ["web", "documents"], "language": "en_US", "omit_raw": True,
-        "time_range": "year", "domains": ["python.org", "-pinterest.com"], "pages": 2,
+        "time_range": "year", "domains": ["python.org", "-pinterest.com"], "pages": 2, "rounds": 3,
         "freshness": None, "model": "fake/fake-1", "files": [{"name": "x/a.md", "content": "QSBmaWxl"}],
         "context": "For a talk.", "previous_id": "held", "history": [{"question": "What is asyncio?", "answer": "A library."}],
         "output_schema": {"type": "object", "properties": {"speed": {"type": "number"}}},

@@ -132,6 +132,21 @@ class ModelProgressed(_Event, frozen=True):
         return f"{self.model} writes: {self.completion_tokens:,} tokens{speed}"
 
 
+class RoundStarted(_Event, frozen=True):
+    """A further round of search begins: the questions that are open, its queries, and in `why` the words without a quote."""
+
+    type: Literal["round"] = "round"
+    number: int
+    open: tuple[str, ...]
+    queries: tuple[str, ...]
+    why: str = ""
+
+    def describe(self) -> str:
+        """Return one line for a person who waits."""
+        missing = f" (no quote yet has: {self.why})" if self.why else ""
+        return f"round {self.number} searches for what is open{missing}: {' · '.join(self.queries)}"
+
+
 class SourcesNumbered(_Event, frozen=True):
     """The source numbers that the answer cites; they never change. `excerpts`: the beginning of each text that is held."""
 
@@ -192,6 +207,7 @@ ResearchEvent = (
     | Read
     | Summarized
     | ModelProgressed
+    | RoundStarted
     | SourcesNumbered
     | Token
     | Reset
@@ -200,7 +216,7 @@ ResearchEvent = (
     | Failed
 )
 # Only the interfaces of this platform show these; formats of other vendors have nothing for them.
-PlatformEvent = Started | Ranked | Summarized | ModelProgressed | Verified
+PlatformEvent = Started | Ranked | Summarized | ModelProgressed | RoundStarted | Verified
 LastEvent = Done | Failed
 
 EVENT_TYPES: Final[Mapping[str, type[ResearchEvent]]] = {

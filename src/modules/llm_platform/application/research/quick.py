@@ -16,12 +16,21 @@ from modules.llm_platform.application.research.read_pages import (
     PageReads,
     ReadOptions,
     SourcesBeingRead,
+    with_pages,
 )
 from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
-from modules.llm_platform.application.research.search import fuse_results, number_sources, raw_of, run_searches
+from modules.llm_platform.application.research.rounds import FurtherRounds, ledger_questions, limits_of
+from modules.llm_platform.application.research.search import (
+    fuse_results,
+    number_sources,
+    raw_of,
+    run_searches,
+    search_further,
+)
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write_events
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, Source
 from modules.llm_platform.domain.ports.cache import ICache
@@ -34,6 +43,7 @@ from modules.llm_platform.domain.research.follow_up import has_content_words
 
 log = logging.getLogger(__name__)
 
+MAX_FUSED = 200  # results of all rounds among which the sources are chosen
 MAX_SOURCES = 20  # up to 30 are found; the last ones cost tokens and are seldom cited
 RESERVE_SHARE = 0.1  # share of the time that is kept for the extractive answer near the deadline
 RESERVE_MAX_S = 3.0
@@ -109,17 +119,34 @@ class QuickResearch:
         source_limit = options.results_per_search if request.depth == "shallow" else MAX_SOURCES
         async with PageReads(self._reader, context, pages, seconds) as reads:
             planned = await self._planner.plan(context)
+            limits = limits_of(context)
+            rounds = FurtherRounds(context, limits, context.deadline)
             results = await run_searches(context, planned.questions, self._search, options.results_per_search, reads)
             found, raw = number_sources(fuse_results(results.answers, source_limit), known=results.earlier)
             sources, excerpts = await reads.read_sources(found)
+            rows = ledger_questions(request.query, planned.questions, context.language)
+            await rounds.read(rows, excerpts)
+            is_refused = False
+            while queries := rounds.next_queries(planned.questions, is_refused=is_refused):
+                further, is_refused = await search_further(context, queries, self._search, options.results_per_search)
+                results = results + further
+                fused = fuse_results(results.answers, MAX_FUSED)
+                _, known = with_pages(number_sources(fused, known=results.earlier)[0], reads.read())
+                await rounds.read(rows, known)
+                found, raw = number_sources(rounds.best_first(fused, source_limit), known=results.earlier)
+                reads.allow(limits.pages)
+                sources, excerpts = await reads.read_sources(found)
+                await rounds.read(rows, excerpts)
             ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
             context.emit(events.Ranked(request_id=context.request_id, query=request.query, kept=ranked))
             context.emit(events.SourcesNumbered.of(context.request_id, sources))
             await context.store_sources(sources)
-            written = await self._write_and_check(context, sources, excerpts, reads)
+            written = await self._write_and_check(context, sources, excerpts, reads, rounds.evidence())
             sources = written.sources if written else sources
             response = build_response(
-                ResearchResult(context, planned, results, sources, raw_of(sources, raw), written, reads=reads.end()),
+                ResearchResult(
+                    context, planned, results, sources, raw_of(sources, raw), written, reads=reads.end(), ledger=rounds.ledger
+                ),
                 fallback=self._fallback.name,
                 egress_log=context.egress_log,
             )
@@ -128,7 +155,12 @@ class QuickResearch:
             context.emit(events.Done(request_id=context.request_id, response=response))
 
     async def _write_and_check(
-        self, context: ResearchContext, sources: tuple[Source, ...], excerpts: tuple[Source, ...], reads: PageReads
+        self,
+        context: ResearchContext,
+        sources: tuple[Source, ...],
+        excerpts: tuple[Source, ...],
+        reads: PageReads,
+        evidence: tuple[EvidenceRow, ...],
     ) -> WrittenAnswer | None:
         request, follow_up, by_model = context.request, context.follow_up, self._planner.llm is not None
         if not sources:
@@ -161,6 +193,7 @@ class QuickResearch:
             context=request.context,
             verification=verification,
             excerpts=excerpts,
+            evidence=evidence,
             reading=SourcesBeingRead(sources, reads, context.store_sources),
         )
         return await write_events(context, writing)

@@ -106,6 +106,12 @@ class PageReads:
         """Begin to read the first `count` of these addresses, as far as the limit of the research allows."""
         self._start([url for url in urls if is_web_url(url)][: max(0, count)], self.limit)
 
+    def allow(self, pages: int) -> None:
+        """Allow this many further pages, and wait for them for LATE_SHARE of the time."""
+        if self.limit:
+            self.limit += pages
+            self._left = max(self._left, self._seconds * LATE_SHARE)
+
     async def collect(self, urls: Sequence[str]) -> Mapping[str, ReadPage]:
         """Return the pages that are read in time, by canonical address. The next best replaces one that cannot be read; a
         late one is read on.

@@ -12,6 +12,7 @@ from modules.llm_platform.application.research.search import SearchResults, prov
 from modules.llm_platform.application.research.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import EMPTY_LEDGER, Ledger
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
 from modules.llm_platform.domain.exceptions import OutputError
@@ -37,6 +38,7 @@ class ResearchResult:
     written: WrittenAnswer | None
     spent: Spending | None = None  # spending of all stages, if a budget counted them
     reads: ReadCounts = NOTHING_READ
+    ledger: Ledger = EMPTY_LEDGER
 
 
 def build_response(
@@ -84,6 +86,9 @@ def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: Egr
         pages_cited=_cited_pages(result.written) if result.written else 0,
         pages_failed=result.reads.failed,
         pages_late=result.reads.late,
+        rounds=result.ledger.rounds,
+        open_questions=result.ledger.open_questions if result.ledger.stopped else (),
+        stopped=result.ledger.stopped,
         correction=correction,
         related_questions=related_questions(_suggestions(result), context.language, context.asked, correction or ""),
         request_id=context.request_id,

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source, TextKind
-from modules.llm_platform.domain.exceptions import ResearchTimeoutError
+from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.tracing import stage
@@ -34,6 +34,7 @@ MAX_TITLE_CHARS = 300  # longest title of a result
 MAX_RESULT_CHARS = 20_000  # longest snippet or summary
 MAX_REUSED = 5
 MIN_REUSED_SCORE = 3.0  # keyword score out of 10
+CONCURRENT_FURTHER = 2  # queries of a further round at once: one provider answers them all
 INLINE_CHARS = 30_000  # all sources together; longer ones are searched in a thread
 
 _WANTS_LATEST = re.compile(
@@ -121,8 +122,26 @@ async def _search_and_replace(
         return found + SearchResults((), (Degraded.of("search/suggested", error),), len(replacements))
 
 
+async def search_further(
+    context: ResearchContext, queries: Sequence[str], provider: IWebSearchProvider, count: int
+) -> tuple[SearchResults, bool]:
+    """Search for the queries of a further round, and return whether a provider refused one. A failure does not fail the run:
+    after a refusal, the queries that wait are left out.
+    """
+    found = SearchResults((), (), 0)
+    for start in range(0, len(queries), CONCURRENT_FURTHER):
+        asked = queries[start : start + CONCURRENT_FURTHER]
+        try:
+            found = found + await _search_all(context, asked, provider, count, None)
+        except WebSearchBlockedError as error:
+            return found + SearchResults((), (Degraded.of("search/further", error),), len(asked)), True
+        except AppException as error:
+            found = found + SearchResults((), (Degraded.of("search/further", error),), len(asked))
+    return found, False
+
+
 async def _search_all(
-    context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
+    context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads | None
 ) -> SearchResults:
     research = context.request
     requests = [
@@ -149,8 +168,9 @@ async def _search_all(
                 results=tuple(map(FoundResult.of, answer.results)),
             )
         )
-        urls = (item.url for item in answer.results if item.source != dtos.DOCUMENTS)
-        reads.start(urls, ceil(reads.limit / len(questions)))
+        if reads is not None:
+            urls = (item.url for item in answer.results if item.source != dtos.DOCUMENTS)
+            reads.start(urls, ceil(reads.limit / len(questions)))
 
     return await search_questions(requests, provider, context.deadline, on_answer)
 

@@ -25,6 +25,7 @@ from modules.llm_platform.application.research.verification import (
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, Synthesis, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
@@ -61,6 +62,7 @@ class WritingRequest:
     - `questions` are the sub-questions of a report.
     - `offer_deep`: an answer without citations suggests a deep research run.
     - `verification` judges the citations after the comparison of words; None skips it.
+    - `evidence`: the rows of the ledger whose answer takes sentences of several sources.
     - `excerpts` is what the writer reads of the sources, where that is less than what its citations are checked
       against.
     - `reading` has the sources whose pages are read while the text is written.
@@ -81,6 +83,7 @@ class WritingRequest:
     verification: Verification | None = None
     excerpts: tuple[Source, ...] | None = None
     reading: SourcesBeingRead | None = None
+    evidence: tuple[EvidenceRow, ...] = ()
 
     @property
     def synthesis(self) -> SynthesisRequest:
@@ -92,6 +95,7 @@ class WritingRequest:
             instructions=(self.instructions or "").strip() or None,
             context=self.context or None,
             questions=self.questions,
+            evidence=self.evidence,
         )
 
 

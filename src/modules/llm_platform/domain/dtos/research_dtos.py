@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from modules.llm_platform.domain.callers.request_id import REQUEST_ID_PATTERN
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.dtos.freshness import parse_freshness
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent
@@ -54,6 +55,7 @@ MAX_TURN_CHARS = 20_000  # longest earlier answer in a request
 MAX_STORED_TURNS = 3
 MAX_STORED_ANSWER_CHARS = 1000
 MAX_PAGES = 10  # read before a quick or deep answer
+MAX_ROUNDS = 4  # further rounds of search
 READ_IN_PART = 0.25  # Share of a page's visible text; menus and teasers alone are often a half of it.
 OF_A_REPORT = ("plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
 
@@ -131,6 +133,9 @@ class ResearchRequest(BaseModel):
     `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 5; 0 reads none. Up to
     twice as many more are read while a model writes.
 
+    `rounds` is how many further rounds search for what the first search leaves open, by default 1 of a deep run and 2 of a
+    report; 0 makes none. A shallow run never makes one.
+
     `output_schema` is the JSON Schema of an object that a model fills from the finished text: `output` of the answer.
 
     The fields from `plan` on belong to a report. `plan`
@@ -154,6 +159,7 @@ class ResearchRequest(BaseModel):
     model: ModelName | None = None
     files: Annotated[tuple[UploadedFile, ...], AfterValidator(with_clean_names)] = Field(default=(), max_length=MAX_FILES)
     pages: int | None = Field(default=None, ge=0, le=MAX_PAGES, strict=True)
+    rounds: int | None = Field(default=None, ge=0, le=MAX_ROUNDS, strict=True)
     previous_id: PreviousId | None = None
     history: tuple[Turn, ...] = Field(default=(), max_length=MAX_TURNS)
     output_schema: OutputSchema | None = None
@@ -386,6 +392,8 @@ class ResearchMetadata(BaseModel, frozen=True):
     - `uncited` are the statements of the text that cite no source, counted by `uncited_sentences`.
     - `related_questions` are up to five that engines suggest or that the plan searched, and that were not asked.
     - `files` are the names of the files of the request, which are not stored.
+    - `rounds` counts the further rounds of search, `open_questions` are those that no quote answers, and `stopped` says why no
+      further round was made; None for a run without rounds.
 
     Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
     was finished where it came from there.
@@ -415,6 +423,9 @@ class ResearchMetadata(BaseModel, frozen=True):
     pages_cited: int = 0
     pages_failed: int = 0
     pages_late: int = 0
+    rounds: int = 0
+    open_questions: tuple[str, ...] = ()
+    stopped: StopReason | None = None
     sent_to: tuple[Sent, ...] = ()
     cached_sent_to: tuple[Sent, ...] = ()
     plan: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -47,6 +47,9 @@ class SelectedPassages:
     def add(self, chosen: Sequence[Candidate]) -> None:
         self._texts.update(one.sentence.text for one in chosen)
         self._chosen += [(one, frozenset(one.words)) for one in chosen]
+
+    def add_texts(self, texts: Iterable[str]) -> None:
+        self._texts.update(texts)
 
     def contains(self, one: Candidate) -> bool:
         return one.sentence.text in self._texts
@@ -211,8 +214,12 @@ def write_report(
     language: str,
     messages: Messages,
     max_tokens: int,
+    evidence: Passage = (),
 ) -> str:
-    """Return an introduction, a section for each answered question, the unanswered ones; empty when none is answered."""
+    """Return an introduction, a section for each answered question, the unanswered ones; empty when none is answered.
+
+    `evidence` are the quotes that together answer the question; they are the introduction.
+    """
     texts = [blocks_of(source.text) for source in sources]
     latin = _is_in_latin_letters(sources)
 
@@ -221,14 +228,14 @@ def write_report(
         return PassageSelector(_latin_terms_only(read) if latin else read, sources, texts)
 
     whole, parts = search(question), [search(question) for question in questions]
-    opening, sections = _answers(whole, parts)
-    if not any(sections):
+    opening, sections = _answers(whole, parts, evidence)
+    if not evidence and not any(sections):
         return ""
     return _render_report(opening, list(zip(map(one_line, questions), sections, strict=True)), messages, max_tokens)
 
 
 def _answers(
-    whole: PassageSelector, parts: Sequence[PassageSelector]
+    whole: PassageSelector, parts: Sequence[PassageSelector], evidence: Passage
 ) -> tuple[SectionAnswer, list[SectionAnswer | None]]:
     """Return the opening of the report, and the answer to each question, None without one.
 
@@ -236,6 +243,7 @@ def _answers(
     question whose passages are in another section has an answer without passages.
     """
     selected = SelectedPassages()
+    selected.add_texts(quote.sentence.text for quote in evidence)
     answerable = [part for part in parts if part.is_answered()]
     conflicts = {id(part): part.conflict(selected) for part in answerable}
     waiting = {id(part): part.passages(selected) for part in answerable}
@@ -244,10 +252,11 @@ def _answers(
     for turn in range(MAX_PASSAGES):
         for part in answerable:
             chosen[id(part)] += itertools.islice(waiting[id(part)], 1)
-        if not turn and whole.is_answered():
+        if not turn and not evidence and whole.is_answered():
             opening += whole.passages(selected, most=OPENING_PASSAGES, sentences=OPENING_SENTENCES, opening=True)
     answers = {key: SectionAnswer(part.quoted(chosen[key]), conflicts[key]) for part in answerable if (key := id(part))}
-    return SectionAnswer(whole.quoted(opening), None), [answers.get(id(part)) for part in parts]
+    introduction = (evidence,) if evidence else whole.quoted(opening)
+    return SectionAnswer(introduction, None), [answers.get(id(part)) for part in parts]
 
 
 def _is_in_latin_letters(sources: Sequence[Source]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
 
@@ -21,6 +22,7 @@ class SynthesisRequest:
     - `language` is the BCP 47 tag of the answer.
     - `instructions` are the person's own wishes for the text.
     - `context` is what the person wrote beyond the question: untrusted data, no source.
+    - `evidence`: the rows of the ledger whose answer takes sentences of several sources, quoted from `sources`.
 
     With `questions` the text is a report: an introduction, one `##` section for each of them, where the sources disagree, and
     what could not be found. Only a writer with `writes_reports` gets them.
@@ -33,6 +35,7 @@ class SynthesisRequest:
     instructions: str | None = None
     questions: Sequence[str] = ()
     context: str | None = None
+    evidence: Sequence[EvidenceRow] = ()
 
     def stream_with(self, writer: ISynthesizer) -> AsyncIterator[SynthesisPart]:
         """Return the text of `writer` for this request; of one that writes no reports, one answer to the whole question."""

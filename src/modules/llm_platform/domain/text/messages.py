@@ -28,6 +28,7 @@ class Messages:
     left_out: str  # holds {what}: calls by stage
     fallback_scores: str  # holds {count}
     late: str
+    still_open: str  # holds {questions} and {queries}
     cut_off: str  # shown below a text that was cut off
 
     def readings_of(self, subject: str) -> str:

@@ -134,7 +134,7 @@ def progress_text(event: events.ResearchEvent) -> str | None:
             line = f"read: {event.url} ({f'{event.chars} characters' if event.chars else event.status})"
         case events.Summarized():
             line = f"summarized: {event.url}"
-        case events.ModelProgressed():
+        case events.ModelProgressed() | events.RoundStarted():
             line = event.describe()
         case events.SourcesNumbered():
             line = f"writing the answer from {len(event.sources)} sources"

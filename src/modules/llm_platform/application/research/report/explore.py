@@ -21,6 +21,7 @@ from modules.llm_platform.application.research.report.queries import (
 from modules.llm_platform.application.research.report.rank import BATCH, RankScheduler, SearchState
 from modules.llm_platform.application.research.report.run import ReportRun
 from modules.llm_platform.application.research.search import (
+    CONCURRENT_FURTHER,
     earlier_results,
     providers_of,
     reusable_sources,
@@ -32,7 +33,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, ResearchPlan, Score, SearchQueries
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import ResearchTimeoutError
+from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
@@ -88,6 +89,33 @@ class Explorer:
             raise _first_error(group) from group
         self._expected.clear()
         self._report_failed_searches()
+        return self._exploration()
+
+    @property
+    def searches(self) -> bool:
+        """Whether the request lets a report search."""
+        return bool(self._source_kinds)
+
+    async def search_further(self, question: str, queries: Sequence[str]) -> tuple[Exploration, bool]:
+        """Search for the queries of a further round, CONCURRENT_FURTHER at once, and score their results by keywords.
+
+        Returns everything found so far, and whether a provider refused a query: those behind it are left out.
+        """
+        state, run = self._state, self._run
+        defaulted, is_refused = state.fallback_scores, False
+        for start in range(0, len(queries), CONCURRENT_FURTHER):
+            asked, failed = queries[start : start + CONCURRENT_FURTHER], len(state.failures)
+            wanted = [(query, kinds) for query in asked for kinds in self._source_kinds]
+            answers = await asyncio.gather(*(self._search(query, kinds) for query, kinds in wanted))
+            for (query, _), answer in zip(wanted, answers, strict=True):
+                state.add_results(answer.results if answer else (), question, query)
+            if is_refused := any(isinstance(error, WebSearchBlockedError) for error in state.failures[failed:]):
+                break
+        state.score_remaining(run.request.query, run.language)
+        state.fallback_scores = defaulted  # no model was asked for these scores
+        return self._exploration(), is_refused
+
+    def _exploration(self) -> Exploration:
         state = self._state
         return Exploration(
             tuple(state.questions), tuple(self._ranked()), tuple(state.answers), state.searches, state.fallback_scores

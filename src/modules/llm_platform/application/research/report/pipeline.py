@@ -9,6 +9,7 @@ from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.read_pages import ReadCounts
 from modules.llm_platform.application.research.report.explore import Exploration, Explorer
+from modules.llm_platform.application.research.report.further import Found, search_open_questions
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
 from modules.llm_platform.application.research.report.run import ReportRun, Shortfall, is_timed_out
@@ -19,6 +20,7 @@ from modules.llm_platform.application.research.report.sources import (
     raw_results,
 )
 from modules.llm_platform.application.research.response import ResearchResult, build_response
+from modules.llm_platform.application.research.rounds import FurtherRounds, limits_of
 from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
 from modules.llm_platform.application.research.writing import (
@@ -29,6 +31,7 @@ from modules.llm_platform.application.research.writing import (
     write_events,
 )
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis, RankedCandidate, RankedSummaries, Summary
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source, StoredVerdicts
@@ -66,10 +69,15 @@ async def make_report(run: ReportRun) -> FinishedReport:
         given = [PageRequest(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
         for page_request in given:
             reader.start(page_request)
-        explored = await Explorer(run).explore()
+        rounds = FurtherRounds(run.context, limits_of(run.context), run.budget.phase_end("search"))
+        explorer = Explorer(run)
+        explored = await explorer.explore()
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
         pages = await reader.collect([*given, *_page_requests(run, best, given)], max(run.options.pages, len(given)))
-        pages = await _rank_by_summary(run, reader, pages, max(FINAL_PAGES, len(given)))
+        page_limit = max(FINAL_PAGES, len(given))
+        found = Found(explored, best, await _rank_by_summary(run, reader, pages, page_limit))
+        found = await search_open_questions(run, rounds, explorer, reader, found, page_limit)
+        explored, best, pages = found.explored, found.best, found.pages
         report_sources = from_pages(pages) if pages else from_results(best, run.options.pages)
         if not report_sources.sources and not explored.answers:
             raise reader.failure  # no search, and none of the requested pages could be read
@@ -81,9 +89,9 @@ async def make_report(run: ReportRun) -> FinishedReport:
         run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
         run.emit(events.SourcesNumbered.of(run.request_id, report_sources.sources))
         await run.context.store_sources(report_sources.sources)
-        answer = await _write(run, explored, report_sources.sources)
+        answer = await _write(run, explored, report_sources.sources, rounds.evidence())
         summaries = await _remaining_summaries(run, reader, pages)
-    return _finish(run, explored, best, report_sources, answer, summaries)
+    return _finish(run, explored, best, report_sources, answer, summaries, rounds)
 
 
 def _page_requests(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[PageRequest]) -> list[PageRequest]:
@@ -121,7 +129,9 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
     return [*(page for page, _ in order), *late][:count]
 
 
-async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, ...]) -> WrittenAnswer | None:
+async def _write(
+    run: ReportRun, explored: Exploration, sources: tuple[Source, ...], evidence: tuple[EvidenceRow, ...]
+) -> WrittenAnswer | None:
     if not sources:
         run.emit(events.Token(request_id=run.request_id, text=messages_for(run.language).nothing_found))
         return None
@@ -134,7 +144,7 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
     )
     stored = await run.checkpoints.get("answers", key, KeptSynthesis)
     text_writer = StoredTextWriter(stored.synthesis) if stored else writer
-    answer = await write_events(run.context, _writing_request(run, explored, sources, text_writer, max_tokens))
+    answer = await write_events(run.context, _writing_request(run, explored, sources, text_writer, max_tokens, evidence))
     # An extractive text costs nothing to make again, and a text that was cut off is none to keep.
     is_whole = answer.synthesis.finish_reason not in UNFINISHED
     if run.tools.llms and not stored and is_whole and _is_by_expected_writer(run, answer):
@@ -144,7 +154,12 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
 
 
 def _writing_request(
-    run: ReportRun, explored: Exploration, sources: tuple[Source, ...], writer: ISynthesizer, max_tokens: int
+    run: ReportRun,
+    explored: Exploration,
+    sources: tuple[Source, ...],
+    writer: ISynthesizer,
+    max_tokens: int,
+    evidence: tuple[EvidenceRow, ...],
 ) -> WritingRequest:
     return WritingRequest(
         question=run.request.query,
@@ -159,6 +174,7 @@ def _writing_request(
         instructions=run.request.instructions,
         context=run.request.context,
         verification=_verification(run),
+        evidence=evidence,
     )
 
 
@@ -204,10 +220,11 @@ def _finish(
     report_sources: ReportSources,
     answer: WrittenAnswer | None,
     summaries: Sequence[Summary],
+    rounds: FurtherRounds,
 ) -> FinishedReport:
     short = _shortfall(run, explored, answer)
     _record_degraded(run, report_sources, short, summaries)
-    if answer and (more := short.message(run.language)):
+    if answer and (more := rounds.message(run.language) + short.message(run.language)):
         run.emit(events.Token(request_id=run.request_id, text=more))
         answer = replace(answer, text=answer.text + more)
     response = build_response(
@@ -220,6 +237,7 @@ def _finish(
             written=answer,
             spent=run.budget.spent,
             reads=ReadCounts(**run.reads),
+            ledger=rounds.ledger,
         ),
         fallback=run.tools.fallback.name,
     )

@@ -117,6 +117,10 @@ def _event(
             return _shortened(event).model_copy(update={"kept": kept})
         case research_events.Read() | research_events.Summarized():
             return event if is_openable(event.url) or event.url in request.urls else None
+        case research_events.RoundStarted():
+            return _shortened(event).model_copy(
+                update={"open": _questions(event.open, request), "queries": _questions(event.queries, request)}
+            )
         case research_events.SourcesNumbered():
             return research_events.SourcesNumbered.of(event.request_id, sources)
         case research_events.Token():
@@ -149,6 +153,7 @@ def _answer(
         uncited_sentences = len(uncited)
     checked_metadata = {
         "plan": _questions(meta.plan, request),
+        "open_questions": _questions(meta.open_questions, request),
         "files": (),
         "related_questions": related_questions(meta.related_questions, language, (request.query,)),
         "uncited": uncited,

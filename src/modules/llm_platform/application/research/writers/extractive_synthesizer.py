@@ -3,15 +3,16 @@
 import asyncio
 
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis
+from modules.llm_platform.domain.evidence.ledger import evidence_quotes
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.rendering import render_answer
+from modules.llm_platform.domain.extractive.rendering import render_answer, render_passage
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
 
-RULES_VERSION = "6"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "7"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 INLINE_CHARS = 30_000  # all sources together, about 5 ms of work; longer sources are processed in a thread
 
 
@@ -35,10 +36,13 @@ class ExtractiveSynthesizer(ISynthesizer):
 
     def _extract(self, request: SynthesisRequest) -> Synthesis:
         language, messages = request.language, messages_for(request.language)
+        evidence = evidence_quotes(request.evidence, request.sources)
         if request.questions:
             text = write_report(
-                request.question, request.questions, request.sources, language, messages, request.max_tokens
+                request.question, request.questions, request.sources, language, messages, request.max_tokens, evidence
             )
+        elif evidence:
+            text = "\n\n".join(render_passage(evidence))
         else:
             question = read_question(request.question, detect(request.question) or language)
             text = render_answer(question, select_quotes(question, request.sources), messages, request.max_tokens)

@@ -82,6 +82,10 @@ Pages = Annotated[
     int | None,
     typer.Option("--pages", metavar="N", help="Web pages to read before a shallow or deep answer, 0 to 10; default: 3 or 5."),
 ]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--rounds", metavar="N", help="Further rounds of search for what is open, 0 to 4; default: deep 1, report 2."),
+]
 SchemaFile = Annotated[
     Path | None,
     typer.Option(
@@ -120,6 +124,7 @@ def research(
     model: Model = None,
     file: Files = None,
     pages: Pages = None,
+    rounds: Rounds = None,
     schema: SchemaFile = None,
     max_llm_calls: MaxCalls = None,
     max_cost_usd: MaxCost = None,
@@ -148,7 +153,7 @@ def research(
         "domains": options.split_list(domains),
         "plan": read_plan(plan) if plan else None,
         "urls": tuple(url or ()),
-        "instructions": instructions, "model": model, "pages": pages, "files": read_files(file or ()),
+        "instructions": instructions, "model": model, "pages": pages, "rounds": rounds, "files": read_files(file or ()),
         "output_schema": read_schema(schema) if schema else None,
         "max_llm_calls": max_llm_calls, "max_cost_usd": max_cost_usd, "max_seconds": max_seconds,
         "fresh": fresh,

@@ -135,7 +135,7 @@ def _step_text(event: events.ResearchEvent) -> str | None:
             return _read_text(event)
         case events.Summarized():
             return f"summarized {shorten(display_url(event.url), MAX_TITLE_CHARS)}"
-        case events.ModelProgressed():
+        case events.ModelProgressed() | events.RoundStarted():
             return event.describe()
         case events.SourcesNumbered():
             return f"writing from {plural(len(event.sources), 'source')} …" if event.sources else None

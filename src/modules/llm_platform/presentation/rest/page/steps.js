@@ -12,6 +12,7 @@ const HEADINGS = {
   ranked: (n) => t("Results chosen: {n}", { n }),
   read: (n) => t("Pages read: {n}", { n }),
   summarized: (n) => t("Pages summarised: {n}", { n }),
+  round: (n) => t("Further rounds: {n}", { n }),
   writing: () => t("Writing the answer"),
   verified: () => t("A language model checks the citations"),
 };
@@ -61,6 +62,7 @@ export class Steps {
       case "ranked": return this.#group("ranked").set(event.kept.map((each) => sourceLink(each.url, each.title || shortAddress(each.url))));
       case "read": return this.#group("read").push(readEntry(event), event.status === "read" || event.status === "stored");
       case "summarized": return this.#group("summarized").push(el("span", { dir: "auto" }, shortAddress(event.url)));
+      case "round": return this.#group("round").push(el("span", { dir: "auto" }, event.queries.join(" · ")));
       case "sources": return this.#group("writing").set([]);
       case "verified": return event.pending ? this.#group("verified").set([]) : undefined;
       case "reset": return event.reason === "interrupted" ? this.#clear() : undefined;

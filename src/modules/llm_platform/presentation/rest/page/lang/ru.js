@@ -102,6 +102,7 @@ export default {
   "Searches: {n}": "Поисков: {n}",
   "Results chosen: {n}": "Выбрано результатов: {n}",
   "Pages read: {n}": "Прочитано страниц: {n}",
+  "Further rounds: {n}": "Дополнительных раундов поиска: {n}",
   "Pages summarised: {n}": "Страниц в сводке: {n}",
   "Writing the answer": "Пишется ответ",
   "A language model checks the citations": "Языковая модель проверяет ссылки",

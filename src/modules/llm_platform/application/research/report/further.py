@@ -1,0 +1,93 @@
+"""The further rounds of a report: search for what the pages leave open, and read the pages that answer it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modules.llm_platform.application.research.report.explore import Exploration, Explorer
+from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
+from modules.llm_platform.application.research.report.run import ReportRun
+from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
+from modules.llm_platform.application.research.rounds import (
+    KEPT_OF_FIRST_ROUND,
+    MAX_ROWS,
+    FurtherRounds,
+    ledger_questions,
+)
+from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.retrieval.ranking import pick_top
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
+
+
+@dataclass(slots=True)
+class Found:
+    """What a report has found: all results, the best ones first, and the pages that were read."""
+
+    explored: Exploration
+    best: list[RankedCandidate]
+    pages: list[ReadPage]
+
+
+async def search_open_questions(
+    run: ReportRun, rounds: FurtherRounds, explorer: Explorer, reader: ReadScheduler, found: Found, page_limit: int
+) -> Found:
+    """Make the further rounds, and return what is found then; at most `page_limit` pages, those with quotes first."""
+    if not explorer.searches or not rounds.limits.rounds:
+        return found
+    query = run.request.query
+    # The questions of a plan that a person gave are what is asked; the topic above them seldom has an answer of its own.
+    rows = (run.request.plan or ledger_questions(query, found.explored.questions, run.language))[:MAX_ROWS]
+    await rounds.read(rows, _texts(found))
+    is_refused = False
+    while queries := rounds.next_queries((), is_refused=is_refused):
+        explored, is_refused = await explorer.search_further(query, queries)
+        best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
+        found = Found(explored, list(best), found.pages)
+        await rounds.read(rows, _texts(found))
+        if pages := await _read_quoted(run, reader, rounds, found):
+            found.pages += pages
+            await rounds.read(rows, _texts(found))
+    found.pages = _quoted_first(rounds, found.pages)[:page_limit]
+    return found
+
+
+async def _read_quoted(run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, found: Found) -> list[ReadPage]:
+    """Read the pages of the results that bear on open rows, as many as a round may read."""
+    limit = min(rounds.limits.pages, run.options.pages)
+    known = {canonical_url(page.request.url) for page in found.pages}
+    digests = {page.page.sha256 for page in found.pages}
+    results = {canonical_url(ranked.candidate.item.url): ranked for ranked in found.best}
+    quoted = map(canonical_url, rounds.quoted_addresses())
+    wanted = [results[address] for address in quoted if address in results and address not in known]
+    requests = [
+        PageRequest(item.url, item.title, ranked.candidate.question, ranked.score.value)
+        for ranked in wanted[:limit]
+        for item in (ranked.candidate.item,)
+    ]
+    pages = await reader.collect(requests, limit) if requests else []
+    return [page for page in pages if page.page.sha256 not in digests]
+
+
+def _quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[ReadPage]:
+    """Return the pages with quotes in their order, then the others; the best two of the first round are before further ones."""
+    quoted = [canonical_url(url) for url in rounds.quoted_addresses()]
+    best = pages[:KEPT_OF_FIRST_ROUND]
+
+    def order(page: ReadPage) -> tuple[int, int]:
+        address = canonical_url(page.request.url)
+        if address in quoted:
+            return 0, quoted.index(address)
+        return (1 if page in best else 2), 0
+
+    return sorted(pages, key=order) if rounds.ledger.rounds else list(pages)
+
+
+def _texts(found: Found) -> list[Source]:
+    """Return the pages, then the texts of the results that were not read, as sources."""
+    read = {canonical_url(page.request.url) for page in found.pages}
+    texts = [
+        (page.request.url, page.page.title or page.request.title, page.page.text[:MAX_SOURCE_CHARS]) for page in found.pages
+    ]
+    items = (ranked.candidate.item for ranked in found.best)
+    texts += [(item.url, item.title, item.text) for item in items if canonical_url(item.url) not in read]
+    return [Source(index=number, url=url, title=title, text=text) for number, (url, title, text) in enumerate(texts, 1)]

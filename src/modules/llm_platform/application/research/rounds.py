@@ -1,0 +1,178 @@
+"""The further rounds of a research run: what the first search leaves open is searched for with what it revealed.
+
+The loop is code, its state is a ledger of quotes (docs/explanation/rounds.md). After each search a run asks `FurtherRounds`
+for the next queries, and ends when there are none.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from modules.llm_platform.application.research.context import ResearchContext
+from modules.llm_platform.application.research.events import RoundStarted
+from modules.llm_platform.application.research.plan import aspect_questions, decompose_question, is_query
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.evidence.ledger import ReadRow, pick_queries, read_row, words_left
+from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.tokens import normalize
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
+
+ROUNDS_VERSION = "1"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
+MAX_ROWS = 6  # questions of one ledger
+KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
+TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left
+INLINE_CHARS = 30_000  # longer sources are read in a thread
+SPARE_QUERIES = 4  # queries beyond the limit, in place of those that may not be searched for
+MIN_GAIN = 0.01  # growth of a row's coverage that counts
+
+
+@dataclass(frozen=True, slots=True)
+class RoundLimits:
+    """How many further rounds a run may make, and the searches and pages of each."""
+
+    rounds: int
+    searches: int = 4
+    pages: int = 2
+
+
+NO_ROUNDS = RoundLimits(0, 0, 0)
+DEEP = RoundLimits(1)
+REPORT = RoundLimits(2, pages=3)
+
+
+def limits_of(context: ResearchContext) -> RoundLimits:
+    """Return the limits of this run: those of its depth, with the number of rounds that the request asks for."""
+    default = {"deep": DEEP, "report": REPORT}.get(context.request.depth, NO_ROUNDS)
+    wish = context.request.rounds
+    return default if wish is None or default is NO_ROUNDS else RoundLimits(wish, default.searches, default.pages)
+
+
+def ledger_questions(question: str, planned: Iterable[str], language: str) -> tuple[str, ...]:
+    """Return the questions that get a row: those of the reader and of a model, not the aspects that rules add to a topic."""
+    clauses = aspect_questions(question, language)
+    own = [clause for clause in clauses if clause.rstrip("?？").casefold() in question.casefold()]
+    by_rules = {*clauses, *decompose_question(question, language)}
+    return tuple(dict.fromkeys((*(own or [question]), *(other for other in planned if other not in by_rules))))[:MAX_ROWS]
+
+
+class FurtherRounds:
+    """Keeps the ledger of a run, and decides after each search what is searched for next.
+
+    `deadline` is the event loop time before which the last round must end.
+    """
+
+    def __init__(self, context: ResearchContext, limits: RoundLimits, deadline: float) -> None:
+        self.limits = limits
+        self.queries: list[str] = []  # of all further rounds
+        self._context = context
+        self._deadline = deadline
+        self._began = asyncio.get_running_loop().time()
+        self._rows: tuple[ReadRow, ...] = ()
+        self._rows_before: tuple[ReadRow, ...] = ()  # when the last round began
+        self._rounds_of: dict[str, int] = {}  # canonical address -> the round that found it
+        self._number = 0
+        self._is_refused = False
+        self._stopped: StopReason | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(rows=tuple(read.row for read in self._rows), rounds=self._number, stopped=self._stopped)
+
+    async def read(self, questions: Sequence[str], sources: Sequence[Source]) -> None:
+        """Fill the rows of these questions from all sources that are known."""
+        if not self.limits.rounds:
+            return
+        for source in sources:
+            self._rounds_of.setdefault(canonical_url(source.url), self._number)
+
+        def rows() -> tuple[ReadRow, ...]:
+            return tuple(read_row(question, self._context.language, sources, self._rounds_of) for question in questions)
+
+        is_long = sum(len(source.text) for source in sources) * len(questions) > INLINE_CHARS
+        self._rows = await asyncio.to_thread(rows) if is_long else rows()
+
+    def next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
+        """Return the queries of the next round, whose event is emitted; none when the run stops.
+
+        `searched` are the queries of the first search; `is_refused`: a provider refused one of the last round.
+        """
+        if not self.limits.rounds or not self._rows:
+            return []
+        asked = {normalize(query) for query in (*searched, *self.queries)}
+        queries = self._next(asked, is_refused=is_refused)
+        if queries:
+            self._number += 1
+            self._rows_before, self._began = self._rows, asyncio.get_running_loop().time()
+            self.queries += queries
+            self._context.emit(
+                RoundStarted(
+                    request_id=self._context.request_id, number=self._number, open=self.ledger.open_questions,
+                    queries=tuple(queries), why=words_left(self._rows),
+                )
+            )
+        return queries
+
+    def _next(self, asked: Collection[str], *, is_refused: bool) -> list[str]:
+        """Return the queries of the next round, or note why there is none."""
+        now = asyncio.get_running_loop().time()
+        picked = pick_queries(self._rows, asked, self.limits.searches + SPARE_QUERIES)
+        texts = [query.text for query in picked if is_query(query.text, self._context.asked)][: self.limits.searches]
+        found_new = self._number in self._rounds_of.values()
+        reasons: tuple[tuple[bool, StopReason], ...] = (
+            (not self.ledger.open_questions, "answered"),
+            (is_refused, "refused"),
+            (not texts or not found_new, "nothing_new"),
+            (self._number > 0 and not _has_gained(self._rows_before, self._rows), "no_gain"),
+            (self._number >= self.limits.rounds, "rounds"),
+            (self._deadline - now < TIME_FACTOR * (now - self._began), "time"),
+        )
+        self._stopped = next((reason for holds, reason in reasons if holds), None)
+        return [] if self._stopped else texts
+
+    def message(self, language: str) -> str:
+        """Return a paragraph for the end of a report: the questions without a quote, and where they were looked for."""
+        missing = [row.question for row in self.ledger.rows if row.state in ("open", "disagree")]
+        if not self._number or not missing:
+            return ""
+        note = messages_for(language).still_open.replace("{questions}", " · ".join(missing))
+        return f"\n\n{neutralised(one_line(note.replace('{queries}', ' · '.join(self.queries))))}"
+
+    def best_first(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
+        """Return the results by what they bear on the ledger: quoted ones, the best of the first search, then as they are."""
+        if not self._number:
+            return list(items[:limit])
+        quoted = [canonical_url(url) for url in self.quoted_addresses()]
+        first = [item for item in items if not self._rounds_of.get(canonical_url(item.url), self._number)]
+        kept = {canonical_url(item.url) for item in first[:KEPT_OF_FIRST_ROUND]}
+
+        def order(item: WebSearchResultItem) -> tuple[int, int]:
+            address = canonical_url(item.url)
+            return (0, quoted.index(address)) if address in quoted else (1 if address in kept else 2, 0)
+
+        return sorted(items, key=order)[:limit]
+
+    def quoted_addresses(self) -> list[str]:
+        """Return the addresses of the passages that bear on the rows, those of quotes first."""
+        quotes = [quote.url for read in self._rows for quote in read.row.quotes]
+        return list(dict.fromkeys((*quotes, *(address for read in self._rows for address in read.addresses))))
+
+    def evidence(self) -> tuple[EvidenceRow, ...]:
+        """Return the rows with quotes where a further round ran and the answer takes sentences of several sources; else none:
+        the writer selects.
+        """
+        rows = [row for row in self.ledger.rows if row.state != "open"]
+        is_chain = self._number and any(row.is_chain for row in rows)
+        if not is_chain or any(row.state == "disagree" for row in rows):
+            return ()
+        return tuple(rows)
+
+
+def _has_gained(before: Sequence[ReadRow], after: Sequence[ReadRow]) -> bool:
+    """Return whether the last round closed a word of a row."""
+    return any(
+        new.row.coverage >= old.row.coverage + MIN_GAIN or new.words_met - old.words_met
+        for old, new in zip(before, after, strict=False)
+    )

@@ -1,0 +1,60 @@
+"""The ledger of a research run: what each question needs, the quotes that answer it, and what is still open."""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+RowState = Literal["answered", "partly", "open", "disagree"]
+StopReason = Literal["answered", "nothing_new", "no_gain", "rounds", "time", "budget", "refused"]
+Need = Literal["number", "date", "person", "place", "cause"]
+
+
+class EvidenceQuote(BaseModel, frozen=True):
+    """A sentence of a source, verbatim, and the round that found the source; the first search is round 0.
+
+    `start` and `end` delimit it in the text of the source, in code points; both are 0 where the sentence is shown without the
+    markup that the text has.
+    """
+
+    url: str
+    title: str
+    text: str
+    start: int = 0
+    end: int = 0
+    round: int = 0
+
+
+class EvidenceRow(BaseModel, frozen=True):
+    """One question: the words that an answer must have, its best quotes, and the share of the words that they cover (0 to 1).
+
+    Several quotes are a chain: each but the first has a name that the one before it brings in. Two sources that disagree stand
+    side by side.
+    """
+
+    question: str
+    words: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+    quotes: tuple[EvidenceQuote, ...] = ()
+    coverage: float = 0.0
+    state: RowState = "open"
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether the answer takes sentences of several sources."""
+        return len({quote.url for quote in self.quotes}) > 1
+
+
+class Ledger(BaseModel, frozen=True):
+    """The rows of a research run, its further rounds, and why it stopped; None while it goes on."""
+
+    rows: tuple[EvidenceRow, ...] = ()
+    rounds: int = 0
+    stopped: StopReason | None = None
+
+    @property
+    def open_questions(self) -> tuple[str, ...]:
+        """The questions that the quotes do not answer."""
+        return tuple(row.question for row in self.rows if row.state != "answered")
+
+
+EMPTY_LEDGER = Ledger()

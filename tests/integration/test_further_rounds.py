@@ -1,0 +1,142 @@
+"""Deep answers and reports search again for what their sources leave open, through the platform as the container wires it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from modules.llm_platform import (
+    ResearchRequest,
+    ResearchResponse,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
+from modules.llm_platform.application.research.events import Done, ResearchEvent, RoundStarted
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from shared.config import Settings
+
+QUESTION = "Which waterfall is in the country where the Bubye River is found?"
+RIVER = WebSearchResultItem(title="Bubye River", url="doc:river", snippet="The Bubye River is found in Zimbabwe.")
+FALLS = WebSearchResultItem(
+    title="Victoria Falls", url="doc:falls", snippet="Victoria Falls is a waterfall in the country Zimbabwe."
+)
+
+
+class World(IWebSearchProvider):
+    """Finds the river for every query, and the waterfall for one that names the country. `refused`: in refused queries."""
+
+    name = "documents"
+
+    def __init__(self, *items: WebSearchResultItem, refused: Iterable[str] = ()) -> None:
+        self._items = items or (RIVER,)
+        self._refused = tuple(refused)
+        self.queries: list[str] = []
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.queries.append(request.query)
+        if any(word in request.query for word in self._refused):
+            raise WebSearchBlockedError("quota")
+        results = (*self._items, *([FALLS] if "Zimbabwe" in request.query else []))
+        return WebSearchResponse(query=request.query, results=results, provider="documents")
+
+
+async def asked(world: World, query: str = QUESTION, **fields: Any) -> tuple[ResearchResponse, list[ResearchEvent]]:
+    settings = Settings(_env_file=None)
+    async with build_platform(settings, {IWebSearchProvider: world}) as platform:
+        request = ResearchRequest(query=query, language="en", **({"depth": "deep"} | fields))
+        events = [event async for event in platform.research.stream(request)]
+    done = events[-1]
+    assert isinstance(done, Done)
+    return done.response, events
+
+
+@pytest.mark.parametrize("depth", ["deep", "report"])
+async def test_what_the_first_search_reveals_is_searched_for(depth: str) -> None:
+    """The answer quotes the bridge and what it leads to; the event and the metadata tell the round."""
+    answer, events = await asked(World(), depth=depth)
+    supported = [answer.synthesis[found.start : found.end] for found in answer.citations if found.verdict == "supported"]
+    assert any("Zimbabwe" in sentence and "Bubye" in sentence for sentence in supported)
+    assert any("Victoria Falls" in sentence for sentence in supported)
+    [begun] = [event for event in events if isinstance(event, RoundStarted)]
+    assert (begun.number, begun.open) == (1, (QUESTION,))
+    assert any("Zimbabwe" in query for query in begun.queries)
+    assert "waterfall" in begun.why
+    metadata = answer.metadata
+    assert (metadata.rounds, metadata.open_questions, metadata.stopped) == (1, (), "answered")
+
+
+@pytest.mark.parametrize(("depth", "rounds"), [("shallow", None), ("deep", 0), ("report", 0)])
+async def test_a_shallow_run_and_one_without_rounds_search_once(depth: str, rounds: int | None) -> None:
+    """No round, no event, no reason."""
+    answer, events = await asked(World(), depth=depth, rounds=rounds)
+    assert (answer.metadata.rounds, answer.metadata.stopped, answer.metadata.open_questions) == (0, None, ())
+    assert not any(isinstance(event, RoundStarted) for event in events)
+
+
+async def test_a_question_that_is_answered_at_first_pays_nothing() -> None:
+    """The searches are those of a run without rounds."""
+    question = "In which country is the Bubye River found?"
+    text = "The Bubye River is found in the country Zimbabwe."
+    first, further = World(RIVER.model_copy(update={"snippet": text})), World(RIVER.model_copy(update={"snippet": text}))
+    await asked(first, question, rounds=0)
+    answer, _ = await asked(further, question)
+    assert sorted(further.queries) == sorted(first.queries)
+    assert (answer.metadata.rounds, answer.metadata.stopped) == (0, "answered")
+
+
+async def test_at_most_four_searches_a_round() -> None:
+    """A passage with many names does not make many searches."""
+    names = ", ".join(f"{name} District" for name in ("Alba", "Berra", "Corda", "Delma", "Estra", "Fenra", "Galto"))
+    world = World(RIVER.model_copy(update={"snippet": f"The Bubye River is found near {names}."}))
+    _, events = await asked(world)
+    [begun] = [event for event in events if isinstance(event, RoundStarted)]
+    assert len(begun.queries) == 4
+    assert world.queries[-4:] == list(begun.queries)
+
+
+async def test_a_run_ends_when_nothing_new_can_be_asked_for() -> None:
+    """A passage without a name that the question lacks leads nowhere."""
+    answer, _ = await asked(World(RIVER.model_copy(update={"snippet": "The Bubye River is found in a country."})))
+    assert (answer.metadata.rounds, answer.metadata.stopped) == (0, "nothing_new")
+    assert answer.metadata.open_questions == (QUESTION,)
+
+
+async def test_a_report_stops_when_a_round_closes_no_word() -> None:
+    """The names of what a further round finds are not followed when it brought nothing."""
+    named = RIVER.model_copy(update={"snippet": "The Bubye River is found in Alba, Berra, Corda, Delma, Estra and Fenra."})
+    answer, _ = await asked(World(named), depth="report", rounds=4)
+    assert answer.metadata.rounds == 1
+    assert answer.metadata.stopped in ("nothing_new", "no_gain")
+
+
+@pytest.mark.parametrize("depth", ["deep", "report"])
+async def test_a_refusal_ends_the_rounds(depth: str) -> None:
+    """At most two queries are under way when a provider refuses; those behind them are not sent, and the answer is made."""
+    names = "Alba District, Berra District, Corda District and Delma District"
+    world = World(RIVER.model_copy(update={"snippet": f"The Bubye River is found in {names}."}), refused=("District",))
+    answer, _ = await asked(world, depth=depth)
+    assert sum("District" in query for query in world.queries) <= 2
+    assert (answer.metadata.rounds, answer.metadata.stopped) == (1, "refused")
+    assert answer.synthesis
+
+
+HOSTILE = (
+    "The Bubye River is found in Zimbabwe.evil.com and !Guardian and Site:evil.example and Http://evil.example/Steal?d=1.",
+    "The Bubye River is found -Zimbabwe !!g Inurl:evil and ads\u202eEvil\x07 @Evil.example.com.",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_no_address_operator_or_control_character_of_a_page_reaches_a_query(text: str) -> None:
+    """A page chooses names that are searched for, but neither where nor how."""
+    world = World(RIVER.model_copy(update={"snippet": text}))
+    await asked(world)
+    for query in world.queries:
+        assert not any(sign in query for sign in ("://", "!", ":", "@", "\u202e", "\x07", "evil.", "Evil.", ".evil"))
+        assert not any(word.startswith("-") for word in query.split())
+        assert len(query) <= 200

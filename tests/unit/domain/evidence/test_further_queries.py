@@ -1,0 +1,70 @@
+"""What a further round searches for, and which sentences answer a question together."""
+
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.evidence.ledger import ReadRow, evidence_quotes, pick_queries, read_row, words_left
+from modules.llm_platform.domain.evidence.statements import names_of
+
+QUESTION = "Which waterfall is in the country where the Bubye River is found?"
+RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text="The Bubye River is found in Zimbabwe.")
+OTHER = Source(index=2, title="Salz", url="https://salz.example/", text="The Salz is a river of Hesse, a state of Germany.")
+FALLS = Source(
+    index=3, title="Victoria Falls", url="https://falls.example/", text="Victoria Falls is a waterfall in the country Zimbabwe."
+)
+
+
+def row_of(question: str, *sources: Source) -> ReadRow:
+    return read_row(question, "en", sources, {})
+
+
+def test_a_query_follows_a_name_that_the_question_lacks_with_the_words_that_its_passage_leaves_open() -> None:
+    """The bridge is asked for first, without the words that its passage has already."""
+    read = row_of(QUESTION, RIVER, OTHER)
+    first = pick_queries([read], (), 4)[0]
+    assert first.text.startswith("Zimbabwe")
+    assert "waterfall" in first.text
+    assert "bubye" not in first.text.casefold()
+    assert "waterfall" in words_left([read])
+
+
+def test_a_query_that_was_asked_is_not_asked_again() -> None:
+    """Queries are equal when their words are, whatever their case and signs."""
+    read = row_of(QUESTION, RIVER)
+    first = pick_queries([read], (), 1)[0]
+    assert first.key not in {query.key for query in pick_queries([read], {first.key}, 10)}
+
+
+def test_an_answer_takes_the_sentence_of_the_bridge_and_then_the_one_that_it_leads_to() -> None:
+    """Both are verbatim, at their offsets, in this order."""
+    read = row_of(QUESTION, OTHER, RIVER, FALLS)
+    quotes = read.row.quotes[:2]
+    assert [quote.text for quote in quotes] == [RIVER.text, FALLS.text]
+    assert [(quote.start, quote.end) for quote in quotes] == [(0, len(RIVER.text)), (0, len(FALLS.text))]
+    assert read.row.is_chain
+    assert (read.row.state, read.row.coverage) == ("answered", 1.0)
+    assert [quote.source.index for quote in evidence_quotes([read.row], [FALLS, RIVER])][:2] == [1, 3]
+
+
+def test_an_answered_row_has_no_queries() -> None:
+    """A single sentence with all words of the question answers it."""
+    read = row_of("How many litres does the Meridian pump move?", RIVER.model_copy(
+        update={"text": "The Meridian pump can move 48 litres each minute."}
+    ))
+    assert (read.row.state, read.queries, read.row.needs) == ("answered", (), ("number",))
+
+
+def test_two_sources_with_different_figures_disagree_and_the_fact_is_asked_without_either() -> None:
+    """Neither figure is in the query, so that none is preferred."""
+    texts = ("The Meridian bridge is 480 metres long in total.", "The Meridian bridge is 512 metres long in total.")
+    sources = [Source(index=n, title="Bridge", url=f"https://{n}.example/", text=text) for n, text in enumerate(texts, 1)]
+    read = row_of("How long is the Meridian bridge?", *sources)
+    assert read.row.state == "disagree"
+    assert {quote.url for quote in read.row.quotes[:2]} == {source.url for source in sources}
+    query = pick_queries([read], (), 1)[0].text
+    assert "Meridian bridge" in query
+    assert not any(char.isdigit() for char in query)
+
+
+def test_names_are_capitalised_words_and_identifiers_without_function_words() -> None:
+    """A name that begins a sentence loses its article."""
+    names = names_of("The University of Oslo and Ada Moor use the valve XR-200, built in the Harz.")
+    assert names == ["University of Oslo and Ada Moor", "XR-200", "Harz"]
