@@ -133,18 +133,15 @@ def build_doctor(
     from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
     index = IndexCheck(retrieval, exists=has_index(settings), paid=settings.EMBEDDER not in LOCAL_EMBEDDERS)
+    fallback = uses_fallback(settings)
+    checks = [_search_check(name, adapter, settings, fallback=fallback) for name, adapter in search.items()]
     searches = [
         check
-        for check in _search_checks(settings, search)
+        for check in checks
         # The indexed collection is checked by IndexCheck.
         if not (index.exists and isinstance(check.provider, DocumentWebSearch) and check.provider.folder is None)
     ]
     return DoctorService(searches, tuple(llms.values()), index=index, stores=probes, judge=judge)
-
-
-def _search_checks(settings: Settings, adapters: SearchAdapters) -> list[SearchProviderCheck]:
-    fallback = uses_fallback(settings)
-    return [_search_check(name, adapter, settings, fallback=fallback) for name, adapter in adapters.items()]
 
 
 def _search_check(name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool) -> SearchProviderCheck:

@@ -118,8 +118,13 @@ class DocumentIntake:
                 self._progress.count_failed(dtos.LeftOut(resolved.where, DUPLICATE_ID.format(resolved.doc_id)))
                 continue
             self._progress.seen[resolved.doc_id] = resolved.origin
-            there = known.get(resolved.doc_id)
-            if (there is not None and _is_same(resolved, there)) or (resolved.unchanged and not is_new):
+            stored = known.get(resolved.doc_id)
+            is_same = (
+                stored is not None
+                and stored.sha256 == fingerprint(resolved.digest)
+                and stored.origin == resolved.origin
+            )
+            if is_same or (resolved.unchanged and not is_new):
                 self._progress.unchanged += 1
             else:
                 pending.append(resolved)
@@ -143,10 +148,6 @@ class DocumentIntake:
             if is_taken or found.doc_id in known or qualified.doc_id in known:
                 return qualified
         return found
-
-
-def _is_same(found: dtos.FoundDocument, there: IndexedDocument) -> bool:
-    return there.sha256 == fingerprint(found.digest) and there.origin == found.origin
 
 
 def _take(rest: Iterator[dtos.FoundDocument | dtos.LeftOut], position: int) -> list[dtos.FoundDocument | dtos.LeftOut]:

@@ -104,7 +104,11 @@ def from_query(params: QueryParams) -> dict[str, Any]:
     for name in ("engines", "categories"):
         if name in params:
             values[name] = ",".join(params.getlist(name))
-    if checked := [name.removeprefix(CATEGORY_CHECKBOX) for name, value in params.items() if _is_checked(name, value)]:
+    if checked := [
+        name.removeprefix(CATEGORY_CHECKBOX)
+        for name, value in params.items()
+        if name.startswith(CATEGORY_CHECKBOX) and value != "off"
+    ]:
         values["categories"] = ",".join([*filter(None, [values.get("categories")]), *checked])
     for name in ("page", "pageno", "safesearch"):
         if name in params:
@@ -119,10 +123,6 @@ def from_form(body: bytes) -> dict[str, Any]:
     return from_query(
         QueryParams(parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     )
-
-
-def _is_checked(name: str, value: str) -> bool:
-    return name.startswith(CATEGORY_CHECKBOX) and value != "off"
 
 
 def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:

@@ -94,8 +94,8 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
         try:
             return self._execute(self._connection, make, is_read=is_read)
         except (sqlite3.Error, OSError) as error:
-            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
-                self._close_file()
+            if self._file != MEMORY and getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
+                self._close()
             raise
 
     def _run_reading(self, make: Callable[[], Operation[Result]]) -> Result:
@@ -139,10 +139,6 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
                     connection.execute(f"PRAGMA user_version = {FORMAT}")
             undo.pop_all()
         return connection
-
-    def _close_file(self) -> None:
-        if self._file != MEMORY:
-            self._close()
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None

@@ -261,11 +261,11 @@ def _filters(value: Any) -> Filters:
         raise RequestError("filters", "wrong_type")
     if len(value) > MAX_FILTERS:
         raise RequestError("filters", "too_many")
-    return {_text(key, "filters"): _filter_values(values) for key, values in value.items() if values not in (None, [])}
-
-
-def _filter_values(values: Any) -> tuple[str, ...]:
-    return tuple(_text(value, "filters") for value in _list(values, "filters", MAX_FILTER_VALUES))
+    return {
+        _text(key, "filters"): tuple(_text(text, "filters") for text in _list(values, "filters", MAX_FILTER_VALUES))
+        for key, values in value.items()
+        if values not in (None, [])
+    }
 
 
 def parse_context(value: Any) -> tuple[ContextItem, ...]:

@@ -310,7 +310,10 @@ class _Sender:
         head, self._delayed_head = self._delayed_head, None
         if head is not None:
             if len(redacted) != len(body):
-                head["headers"] = [_with_length(header, len(redacted)) for header in head["headers"]]
+                length = str(len(redacted)).encode()
+                head["headers"] = [
+                    (name, length if name.lower() == b"content-length" else value) for name, value in head["headers"]
+                ]
             self.has_started = True
             await self._send(head)
         message["body"] = redacted
@@ -331,7 +334,3 @@ class _Sender:
                 (b"vary", b"Origin"),
             ]
         message["headers"] = headers
-
-
-def _with_length(header: tuple[bytes, bytes], length: int) -> tuple[bytes, bytes]:
-    return (header[0], str(length).encode()) if header[0].lower() == b"content-length" else header

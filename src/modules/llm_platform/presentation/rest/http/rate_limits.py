@@ -5,7 +5,7 @@ The fields RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-rateli
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
@@ -55,7 +55,9 @@ class ClientAddresses:
         if not forwarded:
             return counted_address(peer)
         client = peer
-        for entry in _entries_from_right(forwarded):
+        # From the right: the last proxies are ours.
+        for part in reversed(forwarded.rsplit(b",", MAX_FORWARDED)[-MAX_FORWARDED:]):
+            entry = _without_port(part.decode("latin-1").strip())
             if not self._is_trusted(client) or parse_address(entry) is None:
                 break
             client = entry
@@ -107,11 +109,6 @@ def counted_address(text: str) -> str:
     if address is None:
         return UNKNOWN_ADDRESS
     return str(address) if isinstance(address, IPv4Address) else f"{int(address) >> IPV6_HOST_BITS:x}/{IPV6_HOST_BITS}"
-
-
-def _entries_from_right(forwarded: bytes) -> Iterator[str]:
-    for entry in reversed(forwarded.rsplit(b",", MAX_FORWARDED)[-MAX_FORWARDED:]):
-        yield _without_port(entry.decode("latin-1").strip())
 
 
 def _without_port(entry: str) -> str:
