@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import ssl
 from importlib import metadata
 
 import httpx2
@@ -12,7 +13,7 @@ from tests.support.cases import for_each
 from tests.support.loopback_upstream import json_reply, serving
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
-from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
+from modules.llm_platform.infrastructure.http.client import Upstream, default_tls, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import (
     STATUS_RULES,
     TRANSPORT_ERRORS,
@@ -50,6 +51,23 @@ async def test_an_upstream_without_a_client_creates_one() -> None:
         assert (await upstream.post_form("/x", {"q": "é &="}, sent_kind=None)).status == 200
         await upstream._client.aclose()
     assert (server.requests[0].json, server.requests[1].form) == ({"q": "é"}, {"q": "é &="})
+
+
+async def test_certificate_authorities_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many services are called over TLS: loading them takes longer than a search costs otherwise."""
+    made: list[ssl.SSLContext] = []
+
+    def create(**options: object) -> ssl.SSLContext:
+        made.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return made[-1]
+
+    monkeypatch.setattr(httpx2, "create_ssl_context", create)
+    default_tls.cache_clear()
+    try:
+        async with make_client("https://a.invalid"), make_client("https://b.invalid"):
+            assert len(made) == 1
+    finally:
+        default_tls.cache_clear()
 
 
 async def test_json_is_sent_as_compact_utf8() -> None:

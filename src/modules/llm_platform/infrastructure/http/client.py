@@ -84,7 +84,7 @@ def make_client(
     (connect, read, write); None leaves it to the deadline of the request, as `Upstream` does.
     """
     limits = limits or httpx2.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEPALIVE_S)
-    verify = _no_tls() if base_url.startswith("http://") and not proxy else httpx2.create_ssl_context(trust_env=False)
+    verify = _no_tls() if base_url.startswith("http://") and not proxy else default_tls()
     return UpstreamClient(
         via=proxy_host(proxy),
         base_url=_parsed(base_url) or "",
@@ -100,8 +100,14 @@ def make_client(
     )
 
 
+@cache
+def default_tls() -> ssl.SSLContext:
+    """Return the context of all connections with TLS. Its certificate authorities take 16 ms to load."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 def _no_tls() -> ssl.SSLContext:
-    """Return a context for an upstream without TLS: certificate authorities take 16 ms to load."""
+    """Return a context for an upstream without TLS, which needs no certificate authorities."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

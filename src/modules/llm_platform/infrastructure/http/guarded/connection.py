@@ -10,6 +10,7 @@ import httpx2
 
 from modules.llm_platform.domain.exceptions import PageConnectionError
 from modules.llm_platform.domain.privacy.egress_log import log_not_sent, log_sent
+from modules.llm_platform.infrastructure.http.client import default_tls
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
 
@@ -56,14 +57,9 @@ class PinnedConnections:
     def _connection(self, address: PageAddress, ip: str) -> httpcore2.AsyncHTTPConnection:
         return httpcore2.AsyncHTTPConnection(
             origin=_origin(address),
-            ssl_context=self._tls_context() if address.scheme == "https" else None,
+            ssl_context=(self._tls or default_tls()) if address.scheme == "https" else None,
             network_backend=_Pinned(self._backend, ip),
         )
-
-    def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:  # loading the authorities takes 16 ms
-            self._tls = httpx2.create_ssl_context(trust_env=False)
-        return self._tls
 
 
 class _Pinned(httpcore2.AsyncNetworkBackend):
