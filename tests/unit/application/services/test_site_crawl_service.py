@@ -48,7 +48,7 @@ async def test_depth_counts_links_and_a_page_is_read_once() -> None:
     found, reader = await crawled()
     assert paths(found) == ["/", "/a"]
     assert [page.model_dump() for page in found.failed] == [
-        {"url": "https://example.org/b", "error": "There is no such page (404)"}
+        {"url": "https://example.org/b", "error": "There is no such page (404)", "code": "page_error"}
     ]
     assert sorted(reader.urls) == [ROOT, "https://example.org/a", "https://example.org/b"]
     assert found.stopped is None
