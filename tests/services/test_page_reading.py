@@ -189,10 +189,10 @@ class TestVerdictsInTheText:
             assert await visit.page.evaluate(LINES, "sentence-unsupported") == ["They never hunt"]
 
     async def test_a_marker_and_its_full_stop_are_never_alone_on_a_line(self, browser: Browser, base: str) -> None:
-        """At any width the word before a marker, the marker and the full stop after it stand on one line."""
+        """At any width the word before a marker, the full stop, which comes before it, and the marker stand on one line."""
         text = " ".join("Statements of every length about owls end with a marker [1]." for _ in range(12))
-        lines = """[...document.querySelectorAll('.kept')].every(each => each.getClientRects().length === 1
-            && /^\\w+1\\.$/.test(each.textContent))"""
+        lines = """[...document.querySelectorAll('.kept')].every(kept => kept.getClientRects().length === 1
+            && /^\\w+\\. \\[1\\]$/.test(kept.textContent))"""
         async with visiting(browser, base, 390) as visit:
             await visit.play(response(text))
             await visit.ask()
@@ -201,6 +201,64 @@ class TestVerdictsInTheText:
             for width in range(320, 640, 16):
                 await visit.page.set_viewport_size({"width": width, "height": 800})
                 assert await visit.page.evaluate(lines), width
+
+    @pytest.mark.parametrize(
+        "sentence",
+        [
+            "热泵在寒冷的冬天仍然可以工作并且其提供的大部分热量来自室外空气而不是来自电力",
+            "ヒートポンプは寒い冬でも動作し続け供給する熱の大部分は外気から取り入れられます",
+            "ปั๊มความร้อนยังคงทำงานในฤดูหนาวที่หนาวเย็นและความร้อนส่วนใหญ่มาจากอากาศภายนอก",
+        ],
+        ids=["han", "kana", "thai"],
+    )
+    async def test_scripts_without_spaces_break_before_a_marker(self, browser: Browser, base: str, sentence: str) -> None:
+        """On a phone no sentence and no marker of Han, Kana or Thai runs off the screen."""
+        text = "".join(f"{sentence}[1]。{sentence}[1][2]。" for _ in range(4))
+        ends = "[...document.querySelectorAll('.cite')].map(marker => marker.getBoundingClientRect().right)"
+        async with visiting(browser, base, 390) as visit:
+            await visit.play(response(text, sources=TWO_SOURCES))
+            await visit.ask()
+            await visit.answered()
+            assert await visit.page.locator(".cite").count() == 12
+            for width in range(320, 640, 32):
+                await visit.page.set_viewport_size({"width": width, "height": 800})
+                assert await visit.overflow() <= 0, width
+                assert max(await visit.page.evaluate(ends)) <= width, width
+
+    async def test_a_selection_has_the_markers_as_text(self, browser: Browser, base: str) -> None:
+        """A number and the marker behind it stay apart where text is copied, and in `innerText`, which readers and translators
+        use: "2.74 [1]" and not "2.741". What is copied names no class of the page, whose styles hide the text.
+        """
+        text = "The index rose to 2.74 [1] and fell [2]."
+        copy = """() => {
+            getSelection().selectAllChildren(document.querySelector('.answer'));
+            const found = {};
+            const heard = event => { for (const type of event.clipboardData.types) found[type] = event.clipboardData.getData(type); };
+            window.addEventListener('copy', heard, {once: true});
+            document.execCommand('copy');
+            return found;
+        }"""
+        async with visiting(browser, base) as visit:
+            await visit.play(response(text, sources=TWO_SOURCES))
+            await visit.ask()
+            await visit.answered()
+            shown = "The index rose to 2.74 [1] and fell. [2]"
+            assert (await visit.page.evaluate("document.querySelector('.answer').innerText")).strip() == shown
+            copied = await visit.page.evaluate(copy)
+            assert copied["text/plain"].strip() == shown
+            assert copied["text/html"].strip() == f"<p>{shown}</p>"
+
+    async def test_a_doubted_sentence_has_one_line_of_the_worst_verdict(self, browser: Browser, base: str) -> None:
+        """Two sources that support a sentence in part and not at all draw one line under it."""
+        made = self.answer()
+        (partly,) = [citation for citation in made["citations"] if citation["verdict"] == "partial"]
+        made["citations"].append({**partly, "verdict": "unsupported", "source_index": 2})
+        async with visiting(browser, base) as visit:
+            await visit.play(made, {"type": "token", "text": self.TEXT})
+            await visit.ask()
+            await visit.answered()
+            assert await visit.page.evaluate(LINES, "sentence-unsupported") == ["Owls sleep by day", "They never hunt"]
+            assert await visit.page.evaluate(LINES, "sentence-partial") == []
 
     async def test_the_signs_of_neighbours_stand_apart(self, browser: Browser, base: str) -> None:
         """Of several markers behind one sentence no sign of doubt covers the number that follows."""
@@ -662,6 +720,36 @@ class TestActions:
             await expect(page.locator("#status")).to_have_text("Copied")
             copied = await page.evaluate("navigator.clipboard.readText()")
             assert copied == "Owls sleep by day [1].\n\n[1] A source https://example.org/a"
+
+    async def test_verdicts_travel_with_a_copied_answer(self, browser: Browser, base: str) -> None:
+        """Text and HTML begin with how many sentences hold, and a marker that its source does not bear out says so."""
+        text = "Owls `[1]` sleep by day [1]. They hunt at noon [1]. They see red [1]. Nobody knows why."
+        start = text.index("Nobody")
+        made = response(text, metadata={"uncited": [{"start": start, "end": len(text)}], "uncited_sentences": 1})
+        content = made["raw_results"][0]["content"]
+        made["citations"] = [
+            citation(text, statement, content, "The owl", verdict)
+            for statement, verdict in (
+                ("Owls `[1]` sleep by day", "supported"), ("They hunt at noon", "unsupported"), ("They see red", "partial"),
+            )
+        ]
+        read = """async type => {
+            const [item] = await navigator.clipboard.read();
+            return (await item.getType(type)).text();
+        }"""
+        async with visiting(browser, base, permissions=["clipboard-read", "clipboard-write"]) as visit:
+            page = visit.page
+            await visit.play(made)
+            await visit.ask()
+            await visit.answered()
+            await page.locator(".actions").get_by_role("button", name="Copy", exact=True).click()
+            await expect(page.locator("#status")).to_have_text("Copied")
+            plain, rich = await page.evaluate(read, "text/plain"), await page.evaluate(read, "text/html")
+        assert plain.startswith("1 of 4 sentences hold\n\nOwls `[1]` sleep by day [1]. They hunt at noon [1 ✕]. They see red [1 ◐].")
+        assert "1 of 4 sentences hold" in rich
+        assert "They hunt at noon. [1 ✕]" in rich
+        assert "<code>[1]</code>" in rich
+        assert "class=" not in rich
 
     async def test_the_question_is_asked_again_in_other_ways(self, browser: Browser, base: str) -> None:
         """Written again with a wish, deeper, or as the engine understood it: each sends the request with that field changed."""

@@ -1,6 +1,7 @@
 // What a reader does next with an answer.
 
 import { options } from "./api.js";
+import { copied, markedAnswer } from "./clipboard.js";
 import { announce, el } from "./dom.js";
 import { dateTime, t } from "./texts.js";
 
@@ -45,7 +46,7 @@ export function askDeeper(view, response) {
 export function actionsRow(view, response) {
   const isDeeper = response.depth === "shallow" && response.citations.length > 0 && view.isRepeatable;
   return el("div", { class: "actions", role: "group", "aria-label": t("What to do with this answer") },
-    copyButton(t("Copy"), () => withSources(response)),
+    copyButton(t("Copy"), () => markedAnswer(response)),
     savedAddress(response) && copyButton(t("Copy the link"), () => savedAddress(response)),
     view.isRepeatable && rewriteMenu(view, response),
     isDeeper && askButton({}, t("Ask deeper"), () => askAgain(view, { depth: "deep" })));
@@ -96,40 +97,15 @@ export function menu(label, items) {
   return made;
 }
 
-function withSources(response) {
-  const sources = response.sources.map((each) => `[${each.index}] ${each.title} ${each.url}`);
-  return [response.synthesis.trim(), sources.join("\n")].filter(Boolean).join("\n\n");
-}
-
-/** A button that copies the text that `text()` gives, and says so. */
-export function copyButton(label, text) {
+/** A button that copies what `content()` gives, and says so: a text, or {text, html}. */
+export function copyButton(label, content) {
   const button = el("button", { type: "button", class: "copy" }, label);
   button.addEventListener("click", async () => {
-    const isCopied = await copied(text());
+    const given = content();
+    const isCopied = await copied(typeof given === "string" ? { text: given } : given);
     button.textContent = isCopied ? t("Copied") : t("The browser does not allow copying");
     announce(button.textContent);
     setTimeout(() => { button.textContent = label; }, COPIED_MS);
   });
   return button;
-}
-
-async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return copiedBySelection(text); // over plain HTTP a browser has no clipboard
-  }
-}
-
-function copiedBySelection(text) {
-  const field = el("textarea", { class: "sr", "aria-hidden": "true", tabindex: "-1" });
-  const focused = document.activeElement;
-  field.value = text;
-  document.body.append(field);
-  field.select();
-  const isCopied = document.execCommand("copy");
-  field.remove();
-  focused?.focus();
-  return isCopied;
 }

@@ -2,8 +2,9 @@
 
 import { copyButton } from "./actions.js";
 import { attachCard } from "./citation_card.js";
-import { el, icon, pause, Step, unitOffsets } from "./dom.js";
+import { el, icon, pause, Step } from "./dom.js";
 import { blocksOf } from "./markdown.js";
+import { citationFinder, doubtedOf, placedSpans, sentencesOf } from "./sentences.js";
 import { t } from "./texts.js";
 import { placedCharacters, Underlines } from "./underlines.js";
 import { cellVerdicts, isDoubt, ofCell, quotedPassage, verdictWord } from "./verdicts.js";
@@ -71,23 +72,19 @@ export class AnswerText {
   }
 
   async #finish(text, citations, uncited) {
-    const unit = unitOffsets(text); // offsets count code points
-    const inUnits = (spans) => (spans ?? []).map((each) => ({ ...each, start: unit(each.start), end: unit(each.end), sent: each }));
-    const placed = inUnits(citations).map((each) => ({ ...each, cells: inUnits(each.cells) }));
+    const placed = placedSpans(text, citations);
     this.#begin(text);
-    this.judge = finder(placed, citations);
+    this.judge = citationFinder(placed);
     if (!(await this.#draw())) return;
     await pause();
-    if (this.text === text && !this.isLeft) this.#markPlaces(placed, inUnits(uncited));
+    if (this.text === text && !this.isLeft) this.#markPlaces(placed, placedSpans(text, uncited));
   }
 
   /** Lines under what is doubted or cites nothing, and a sign at each cell of a table that its sources do not support. */
   #markPlaces(citations, uncited) {
     const cells = cellVerdicts(citations);
-    const placeOf = ({ start, end }) => `${start} ${end}`;
-    const supported = new Set(citations.filter((each) => each.verdict === "supported").map(placeOf)); // by one of its sources
-    const sentences = citations.filter((each) => !each.cells.length && !supported.has(placeOf(each)));
-    const doubted = [...sentences, ...cells].filter((each) => isDoubt(each.verdict));
+    const sentences = sentencesOf(citations, uncited).filter(({ isRow }) => !isRow);
+    const doubted = [...doubtedOf(sentences), ...cells.filter(({ verdict }) => isDoubt(verdict))];
     const places = cells.length + doubted.length + uncited.length ? placedCharacters(this.element, this.text) : [];
     this.lines.draw(places, doubted, uncited);
     for (const old of this.element.querySelectorAll(".cite.cell")) old.remove();
@@ -156,7 +153,7 @@ export class AnswerText {
     const markers = [];
     const fragment = block.fragment((index, place) => {
       markers.push({ place, ...this.#marker(index) });
-      return markers.at(-1).button;
+      return [markerText(index), markers.at(-1).button];
     });
     for (const code of fragment.querySelectorAll("pre")) dress(code);
     const made = { key: block.key, start: block.start, markers, nodes: [...fragment.childNodes] };
@@ -186,7 +183,7 @@ export class AnswerText {
       const word = isByCell ? t("compared cell by cell") : verdictWord(citation, about.text);
       button.className = `cite ${isByCell ? "by-cell" : verdict}`;
       button.setAttribute("aria-label", t("Source {n}, {verdict}: show the quote", { n: about.index, verdict: word }));
-      button.replaceChildren(String(about.index), ...(isByCell || QUIET.includes(verdict) ? [] : [icon(verdict)]));
+      button.replaceChildren(...(isByCell || QUIET.includes(verdict) ? [] : [icon(verdict)]));
     }
   }
 
@@ -194,12 +191,15 @@ export class AnswerText {
     const about = { index, source: this.sources.get(index), citation: null, isWriting: true };
     about.open = () => this.openQuote(index, about.citation, about.isWriting);
     const button = el("button", {
-      type: "button", class: "cite pending", "aria-label": t("Source {n}, not checked yet", { n: index }), "aria-haspopup": "dialog",
-    }, String(index));
+      type: "button", class: "cite pending", "data-number": index, "aria-label": t("Source {n}, not checked yet", { n: index }), "aria-haspopup": "dialog",
+    });
     attachCard(button, about);
     return { button, about };
   }
 }
+
+/** The marker as text, for a selection, a reader view and a translator: the style sheet shows the number on the button instead. */
+const markerText = (index) => el("span", { class: "marker-text" }, ` [${index}]`);
 
 function remove(block) {
   for (const node of block.nodes) node.remove();
@@ -212,13 +212,4 @@ function dress(block) {
   frame.append(copyButton(t("Copy"), () => block.textContent), block);
   const code = block.querySelector("code") ?? block;
   if (block.dataset.language) import("./highlight.js").then(({ highlight }) => highlight(code, block.dataset.language));
-}
-
-/** For a marker, the citation of the statement that it stands behind or in; `placed` are the same with offsets in units. */
-function finder(placed, citations) {
-  const bySource = Map.groupBy(placed.map((each, place) => ({ ...each, citation: citations[place] })), (each) => each.source_index);
-  return (index, position) => {
-    const before = (bySource.get(index) ?? []).filter((each) => each.start <= position);
-    return before.reduce((best, each) => (best && each.start < best.start ? best : each), null)?.citation ?? null;
-  };
 }

@@ -61,7 +61,7 @@ function htmlFile(response) {
   file.body.append(
     el("h1", {}, response.query),
     el("p", {}, origin(response)),
-    rendered(response.synthesis, numbers, (index) => el("a", { href: `#source-${index}` }, `[${index}]`)),
+    rendered(response.synthesis, numbers, (index) => [" ", el("a", { href: `#source-${index}` }, `[${index}]`)]),
     ...section(t("Sources"), response.sources.map((each) => el("span", { id: `source-${each.index}` }, `[${each.index}] `, link(each.url, each.title)))),
     ...section(t("Citations"), response.citations.map((each) =>
       [`[${each.source_index}] `, el("strong", {}, verdictOf(each)), `: ${statementOf(response, each)}`, each.quote && el("blockquote", {}, each.quote)])),

@@ -11,8 +11,12 @@ const MARKER = /\[(\d{1,4})\]/g;
 // Private-use characters stand for a marker while the Markdown is rendered; elsewhere they are removed.
 const [OPEN, CLOSE] = ["\ue000", "\ue001"];
 const PLACE = /\ue000(\d+)\ue001/g;
-const LAST_WORD = /[^\s]{1,24}$/; // a longer one may be broken
-const STOP = /^[.,;:!?)\]»”…。，；：！？）]+/;
+const RUN = /\ue000\d+\ue001(?:[ \t]*\ue000\d+\ue001)*/g; // markers behind one statement
+// The word that a marker stays with. A longer one may be broken; scripts without spaces break between characters.
+const UNSPACED = String.raw`\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Bopo}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\u30fc`;
+const LAST_WORD = new RegExp(String.raw`(?:[${UNSPACED}]\p{M}*)?(?:[^\s${UNSPACED}]){0,24}$`, "u");
+const STOP = /^[.,;:!?…。，、；：！？]+/; // set before a marker
+const CLOSING = /^[)\]»”’）」』]+[.,;:!?…。，、；：！？]*/; // stays behind it
 const CLEAN = {
   ALLOWED_TAGS: ["p", "br", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
     "s", "hr", "a", "table", "thead", "tbody", "tr", "th", "td", "#text"],
@@ -68,10 +72,10 @@ export function blocksOf(text, numbers, env = {}) {
   });
 }
 
-/** The whole text as elements: `marker(number)` makes the element of a marker. */
+/** The whole text as elements: `marker(number, place)` makes the element of a marker, or several; `place` is where it stands. */
 export function rendered(text, numbers, marker) {
   const fragment = document.createDocumentFragment();
-  fragment.append(...blocksOf(text, numbers).map((block) => block.fragment(marker)));
+  fragment.append(...blocksOf(text, numbers).map((block) => block.fragment((number, place) => marker(number, block.start + place))));
   return fragment;
 }
 
@@ -99,7 +103,7 @@ function topLevel(tokens) {
   return groups;
 }
 
-/** The elements of a block; `marker(number, place)` is called with where in the block the marker stands. */
+/** The elements of a block; `marker(number, place)` gives the element of a marker, or several, by where in the block it stands. */
 function fragmentOf(tokens, env, matches, start, marker) {
   const { renderer, options } = markdown();
   env.languages = [];
@@ -133,23 +137,28 @@ function placeMarkers(fragment, matches, marker) {
     }
     const parts = [];
     let position = 0;
-    for (const place of node.data.matchAll(PLACE)) {
-      // The marker stays with its word; the style sheet makes the gap.
-      parts.push(node.data.slice(position, place.index).trimEnd(), marker(matches[Number(place[1])]));
-      position = place.index + place[0].length;
+    for (const run of node.data.matchAll(RUN)) {
+      parts.push(node.data.slice(position, run.index), [...run[0].matchAll(PLACE)].map(([, number]) => marker(matches[Number(number)])));
+      position = run.index + run[0].length;
     }
     node.replaceWith(...unbroken([...parts, node.data.slice(position)]));
   }
 }
 
-/** Texts and markers in turn, with the first marker bound to the word before it, and the last one to the full stop after it. */
+/** Texts and runs of markers in turn: a full stop comes before the run, and no line breaks between a word and its marker. */
 function unbroken(parts) {
   const bound = [];
   for (let place = 0; place + 1 < parts.length; place += 2) {
-    const word = LAST_WORD.exec(parts[place])?.[0] ?? "";
-    const stop = STOP.exec(parts[place + 2])?.[0] ?? "";
-    parts[place + 2] = parts[place + 2].slice(stop.length);
-    bound.push(parts[place].slice(0, parts[place].length - word.length), el("span", { class: word ? "kept" : "kept next" }, word, parts[place + 1], stop));
+    const after = parts[place + 2];
+    const stop = STOP.exec(after)?.[0] ?? "";
+    const closing = stop ? "" : CLOSING.exec(after)?.[0] ?? "";
+    parts[place + 2] = after.slice(stop.length + closing.length);
+    const text = parts[place].trimEnd() + stop;
+    const word = LAST_WORD.exec(text)[0];
+    bound.push(text.slice(0, text.length - word.length));
+    parts[place + 1].forEach((marker, index, all) => {
+      bound.push(el("span", { class: "kept" }, index ? "" : word, marker, index + 1 === all.length && closing));
+    });
   }
   return [...bound, parts.at(-1)];
 }

@@ -11,7 +11,7 @@ export const VERDICTS = {
 };
 export const isDoubt = (verdict) => verdict === "unsupported" || verdict === "partial";
 
-const WORST_FIRST = ["unsupported", "partial", "unchecked", "supported"];
+export const WORST_FIRST = ["unsupported", "partial", "unchecked", "supported"];
 
 /** The cells of rows of tables, each with the best verdict that a source gives it, and that source's citation; none of a row
 that a source supports as a whole. */

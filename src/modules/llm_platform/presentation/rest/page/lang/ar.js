@@ -330,4 +330,5 @@ export default {
   "the language model reads, {time} so far": "النموذج اللغوي يقرأ، منذ {time}",
   "Cancelling…": "جارٍ الإلغاء…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "لم يؤكد الخادم سؤالك. اطرحه مرة أخرى إن لم يكن بين محادثاتك.",
+  "{n} of {all} sentences hold": "جمل مدعومة: {n} من {all}",
 };

@@ -330,4 +330,5 @@ export default {
   "the language model reads, {time} so far": "das Sprachmodell liest, bisher {time}",
   "Cancelling…": "Wird abgebrochen…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "Der Server hat Ihre Frage nicht bestätigt. Stellen Sie sie noch einmal, wenn sie nicht unter Ihren Gesprächen ist.",
+  "{n} of {all} sentences hold": "{n} von {all} Sätzen sind belegt",
 };

@@ -330,4 +330,5 @@ export default {
   "the language model reads, {time} so far": "מודל השפה קורא, עד כה {time}",
   "Cancelling…": "מתבטל…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "השרת לא אישר את השאלה. שאלו שוב אם היא אינה בין השיחות שלכם.",
+  "{n} of {all} sentences hold": "משפטים מבוססים: {n} מתוך {all}",
 };

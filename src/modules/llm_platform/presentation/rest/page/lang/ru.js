@@ -330,4 +330,5 @@ export default {
   "the language model reads, {time} so far": "языковая модель читает, уже {time}",
   "Cancelling…": "Отменяется…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "Сервер не подтвердил ваш вопрос. Задайте его ещё раз, если его нет среди ваших бесед.",
+  "{n} of {all} sentences hold": "Подтверждено предложений: {n} из {all}",
 };

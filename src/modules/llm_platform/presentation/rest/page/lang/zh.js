@@ -330,4 +330,5 @@ export default {
   "the language model reads, {time} so far": "语言模型正在阅读，已用 {time}",
   "Cancelling…": "正在取消…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "服务器没有确认您的问题。如果它不在您的对话中，请再问一次。",
+  "{n} of {all} sentences hold": "{all} 句中有 {n} 句有依据",
 };
