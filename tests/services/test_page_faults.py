@@ -196,7 +196,7 @@ async def play_thread(visit: Visit, turns: int = TURNS, **changes: Any) -> None:
         made = response(f"Answer {number}.", metadata={"request_id": f"r{number}", **changes})
         await route.fulfill(json={"id": f"r{number}", "query": f"Question {number}?", "depth": "deep", "response": made})
 
-    runs = [{"id": f"r{number}"} for number in range(1, turns + 1)]
+    runs = [{"id": f"r{number}", "query": f"Question {number}?", "depth": "deep"} for number in range(1, turns + 1)]
     await visit.page.route(re.compile(r"/research/r\d+$"), answer)
     thread = {**LISTED, "researches": runs}
     await visit.page.route(re.compile(r"/research/threads/r\d+$"), lambda route: route.fulfill(json=thread))
@@ -239,6 +239,54 @@ class TestLongThreads:
             await expect(titles).to_have_text([f"Question {number}?" for number in range(1, TURNS + 1)])
             await expect(more).to_have_count(0)
             await expect(titles.first).to_be_focused()
+
+
+class TestStoredThread:
+    async def test_a_refused_run_is_waited_for_and_keeps_its_question(self, browser: Browser, base: str) -> None:
+        """The questions of a thread are there at once; of its nine answers few are asked for together, and one that a rate
+        limit refuses is asked for again and again, at different times. One that is gone keeps its question.
+        """
+        count, under_way, most = 9, 0, 0
+        refusals = {number: 4 for number in range(count)}
+        jobs = [{"id": f"r{number}", "query": f"Question {number}?", "depth": "deep"} for number in range(count)]
+
+        async def run(route: Route) -> None:
+            nonlocal under_way, most
+            number = int(route.request.url.rpartition("/r")[2])
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            if number == count - 1:
+                await route.fulfill(status=404, json={"code": "research_not_found"})
+            elif refusals[number]:
+                refusals[number] -= 1
+                await route.fulfill(status=429, headers={"Retry-After": "1"}, json={"code": "rate_limited"})
+            else:
+                await route.fulfill(json={**jobs[number], "status": "done", "response": response("Owls sleep.")})
+
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.clock.install()
+            thread = {"id": "r0", "title": "Question 0?", "researches": jobs}
+            await page.route("**/research/threads/r0", lambda route: route.fulfill(json=thread))
+            await page.route(re.compile(r"/research/r\d$"), run)
+            await page.goto(f"{base}/#research/r0")
+            await expect(page.locator(".turn-title")).to_have_text([f"Question {number}?" for number in range(count)])
+            await forward_until(page, page.locator(".turn:nth-child(8) .actions"), 1000)
+            await expect(page.locator(".actions")).to_have_count(count - 1)
+            await expect(page.locator(".turn-title").last).to_have_text(f"Question {count - 1}?")
+            await expect(page.locator("#follow-up")).to_have_value(f"Question {count - 1}?")
+            assert most <= 3
+
+    async def test_a_long_thread_has_a_heading(self, browser: Browser, base: str) -> None:
+        """Its title, as long as the first question is not shown."""
+        async with visiting(browser, base) as visit:
+            await play_thread(visit)
+            await visit.page.goto(f"{base}/#research/r{TURNS}")
+            await expect(visit.page.locator(".turn-title")).to_have_count(10)
+            await expect(visit.page.get_by_role("heading", level=1)).to_have_count(1)
+            assert await visit.violations() == []
 
 
 SIZES = "['partial', 'unsupported', 'uncited'].map(each => CSS.highlights.get(`sentence-${each}`).size)"
@@ -327,6 +375,54 @@ class TestServerAway:
                 await expect(page.locator(".threads [role=status]")).to_contain_text("cannot be reached")
             await page.clock.fast_forward(0)
             assert len(await page.evaluate("said")) == 1
+
+    async def test_a_server_that_comes_back_is_found(self, browser: Browser, base: str) -> None:
+        """However long it was away, the page asks it again and shows the answer; the network that is back is noticed at once."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.clock.install()
+            await visit.play(response("Owls sleep."))
+            await page.route("**/events", lambda route: route.abort())
+            await visit.ask()
+            for times in range(1, 12):
+                await until(lambda n=times: visit.seen.count("GET /research/r/events") >= n)
+                await expect(page.locator("#result").get_by_role("alert")).to_contain_text("Trying again")
+                await page.clock.fast_forward(10_000)
+            await page.unroute("**/events")
+            await page.evaluate("dispatchEvent(new Event('online'))")
+            await visit.answered()
+            await expect(page.locator(".answer")).to_have_text("Owls sleep.")
+
+    async def test_a_thread_comes_with_its_server(self, browser: Browser, base: str) -> None:
+        """Nobody need ask for it again: the window that gets the focus does."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play_stored(response("Owls sleep."))
+            await page.route("**/research/threads/abc", lambda route: route.abort())
+            await page.goto(f"{base}/#research/abc")
+            await expect(page.get_by_role("button", name="Try again")).to_be_visible()
+            thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
+            await page.unroute("**/research/threads/abc")
+            await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
+            await page.evaluate("dispatchEvent(new Event('focus'))")
+            await visit.answered()
+
+    async def test_a_first_question_that_fails_stays_in_a_box(self, browser: Browser, base: str) -> None:
+        """It can be changed there and asked again, with its files."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/research", lambda route: route.abort())
+            file = {"name": "owls.txt", "mimeType": "text/plain", "buffer": b"Owls sleep."}
+            await page.set_input_files("#form input[type=file]", file)
+            await page.fill("#query", QUESTION)
+            await page.press("#query", "Enter")
+            await expect(page.locator("#follow-up")).to_have_value(QUESTION)
+            await expect(page.locator(".thread-next .files")).to_contain_text("owls.txt")
+            await page.fill("#follow-up", "Do owls sleep?")
+            async with page.expect_request("**/research") as sent:
+                await page.press("#follow-up", "Enter")
+            body = (await sent.value).post_data_json
+            assert (body["query"], [each["name"] for each in body["files"]]) == ("Do owls sleep?", ["owls.txt"])
 
     async def test_a_thread_is_looked_for_again(self, browser: Browser, base: str) -> None:
         """The button keeps the focus and says that it works; then the thread is there."""

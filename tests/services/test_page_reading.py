@@ -126,6 +126,32 @@ class TestSourceCards:
             assert (body["depth"], body["sources"]) == ("deep", ["documents"])
 
 
+    async def test_a_stored_report_has_full_cards(self, browser: Browser, base: str) -> None:
+        """After a reload each card has the passage that the answer cites and the day of the page; what the run did stays, too."""
+        text = "Owls hunt at night [1]. They see red [2]."
+        made = response(text, depth="report", sources=TWO_SOURCES, metadata={"searches": 3, "pages_read": 2})
+        passage = "It hunts at night."
+        found = citation(text, "Owls hunt at night", made["raw_results"][0]["content"], passage, "supported")
+        made["citations"] = [found]
+        made["raw_results"] = [
+            {"title": "Another", "url": TWO_SOURCES[1]["url"], "content": "Owls see.", "published": "2024-05-02"},
+            {"title": "A source", "url": TWO_SOURCES[0]["url"], "content": "Menu Home Login", "published": None},
+        ]
+        async with visiting(browser, base) as visit:
+            await visit.play_stored(made)
+            times = {"created_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:01:00Z"}
+            job = {"query": "q", "depth": "report", "response": made, **times}
+            await visit.page.route("**/research/abc", lambda route: route.fulfill(json=job))
+            await visit.page.goto(f"{base}/#research/abc")
+            await visit.answered()
+            cards = visit.page.locator(".source-card")
+            await expect(cards.nth(0)).to_contain_text(passage)
+            await expect(cards.nth(0)).not_to_contain_text("Menu")
+            await expect(cards.nth(1)).to_contain_text("Owls see.")
+            await expect(cards.nth(1)).to_contain_text("May 2, 2024")
+            await expect(visit.page.locator(".steps summary")).to_contain_text("Searches: 3 · Pages read: 2")
+
+
 LINES = """name => [...CSS.highlights.get(name)].map(each => {
     const range = new Range();
     range.setStart(each.startContainer, each.startOffset);
@@ -845,6 +871,33 @@ class TestActions:
 
 
 TOP = "Math.round(document.querySelector('.answer').getBoundingClientRect().top + scrollY)"
+
+
+class TestProgress:
+    async def test_the_line_says_what_happens_now(self, browser: Browser, base: str) -> None:
+        """The phases have one order: a page that is read late adds to its own row, while the line says that the answer is
+        written, and how long that took before.
+        """
+        past = "localStorage.setItem('llm-platform.durations', JSON.stringify({shallow: [600000]}))"
+        read = {"type": "read", "url": "https://example.org/a", "status": "read", "chars": 9}
+        ranked = {"type": "ranked", "query": "q", "kept": [{"url": "https://example.org/a", "title": ""}] * 3}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.keep_none()
+            await page.evaluate(past)
+            await page.evaluate(STREAM)
+            await visit.ask()
+            for event in (FOUND, ranked, read):
+                await page.evaluate(SEND, event)
+            line = page.locator(".steps summary")
+            await expect(line).to_have_text(re.compile(r"Reading 1 of 3 · example\.org · about 10 min left"))
+            for event in (NUMBERED, {"type": "token", "text": "Owls. "}, read, {"type": "summarized", "url": read["url"]}):
+                await page.evaluate(SEND, event)
+            await expect(page.locator(".step")).to_have_text(
+                [re.compile(title) for title in ("^Searches: 1", "^Results chosen: 3", "^Pages read: 2", "^Pages summarised: 1", "^Writing")]
+            )
+            await expect(line).to_have_text(re.compile("^Writing the answer"))
+            await expect(page.locator(".step.now")).to_have_text("Writing the answer")
 
 
 class TestWhileItIsWritten:

@@ -5,9 +5,12 @@ import { askForKey, storedKey } from "./settings.js";
 
 export { errorParts } from "./problems.js";
 
-const SHORT_WAIT_S = 10; // a rate limit that is over this soon is waited for
-const WAITS = 3;
+// A rate limit that is over this soon is waited for. What is stored is waited for longer: it spends nothing.
+const WAIT_S = { GET: 60, other: 10 };
+const WAITS = { GET: 8, other: 3 };
+const SPREAD = 0.25; // share of a wait that is added at random, so that the requests of a page do not come back at once
 const RECONNECT_MS = [500, 1000, 2000, 4000, 8000];
+const AWAY_MS = 8000; // a server that is away is asked this often, until the reader leaves
 const SILENCE_MS = 45_000; // the server sends a comment every 15 s: after this long it is away
 const ANSWER_MS = 15_000; // for what the server answers from its store
 const STEADY_MS = 10_000; // a stream that ends before this without an event was cut off by what stands between
@@ -58,9 +61,10 @@ async function send(path, { method = "GET", body, headers = {}, signal, halt = s
     if (response.ok) return response;
     const problem = await response.json().catch(() => null);
     const wait = Number(response.headers.get("Retry-After"));
-    if (response.status === 429 && wait > 0 && wait <= SHORT_WAIT_S && waits < WAITS) {
+    const kind = method === "GET" ? "GET" : "other";
+    if (response.status === 429 && wait > 0 && wait <= WAIT_S[kind] && waits < WAITS[kind]) {
       waits += 1;
-      await pause(wait * 1000, halt);
+      await pause(wait * 1000 * (1 + SPREAD * Math.random()), halt);
       continue;
     }
     if (response.status !== 401 || !asksForKey || !(await askForKey(Boolean(key)))) throw new Refused(response.status, problem, wait * 1000);
@@ -74,6 +78,20 @@ const pause = (milliseconds, signal) => new Promise((resolve, reject) => {
     reject(signal.reason);
   }, { once: true });
 });
+
+/** The time after which a server that was away is asked again: a few seconds, or less where the network, the window or the tab
+comes back. Rejects when the reader leaves. */
+export function untilWorthATry(signal, milliseconds = AWAY_MS) {
+  const back = new AbortController();
+  const until = { signal: back.signal };
+  const isBack = new Promise((resolve) => {
+    addEventListener("online", resolve, until);
+    addEventListener("focus", resolve, until);
+    document.addEventListener("visibilitychange", () => document.hidden || resolve(), until);
+  });
+  return Promise.race([pause(milliseconds, signal), isBack]).finally(() => back.abort());
+}
+
 const json = async (path, options) => (await send(path, options)).json();
 const soon = (path, options) => json(path, { ...options, timeout: ANSWER_MS });
 const researchPath = (id) => `research/${encodeURIComponent(id)}`;
@@ -128,10 +146,12 @@ export async function* stream(body, signal) {
 
 /** The events of a background research run from the first one on; a connection that breaks goes on where it was.
 
-`onLost` is called when one breaks; after the last try the error is thrown. */
+`onLost` is called when one breaks. A server that is away is asked until `signal` ends it; one that refuses, or ends each stream
+at once, throws the error. */
 export async function* follow(id, signal, onLost) {
   let last = 0;
   let failures = 0;
+  let cut = 0; // streams that were ended at once, one after the other
   while (!signal.aborted) {
     const began = performance.now();
     let isHeard = false;
@@ -141,20 +161,23 @@ export async function* follow(id, signal, onLost) {
       if (response.status === 204) return;
       for await (const event of events(response)) {
         last = event.number || last;
-        failures = 0;
+        failures = cut = 0;
         isHeard = true;
         yield event;
         if (event.type === "done" || event.type === "failed") return;
       }
-      if (!isHeard && performance.now() - began < STEADY_MS) throw new TypeError("the stream ended at once");
-      failures = 0;
+      if (!isHeard && performance.now() - began < STEADY_MS) {
+        cut += 1;
+        throw new TypeError("the stream ended at once");
+      }
+      failures = cut = 0;
     } catch (error) {
       if (signal.aborted || (error instanceof Refused && error.status < 500)) throw error;
-      if (failures === RECONNECT_MS.length) throw error;
+      if (cut > RECONNECT_MS.length) throw error;
       failures += 1;
       onLost();
     }
-    await pause(RECONNECT_MS[Math.min(failures, RECONNECT_MS.length - 1)]);
+    await untilWorthATry(signal, RECONNECT_MS[Math.min(failures, RECONNECT_MS.length - 1)]);
   }
 }
 

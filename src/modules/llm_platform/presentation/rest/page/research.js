@@ -2,7 +2,7 @@
 
 import { actionsRow, askAgain, askDeeper, relatedQuestions, stoppedActions, wish } from "./actions.js";
 import { AnswerText } from "./answer.js";
-import { cancelResearch, errorParts, follow, getResearch, Refused, stream, submit } from "./api.js";
+import { cancelResearch, errorParts, follow, getResearch, Refused, stream, submit, untilWorthATry } from "./api.js";
 import { announce, byId, el, icon, pause, Step } from "./dom.js";
 import { contentsOf } from "./contents.js";
 import { exportMenu } from "./export.js";
@@ -10,7 +10,7 @@ import { isOn } from "./preferences.js";
 import { openQuote, SourceTexts } from "./quote.js";
 import { plainWords } from "./source_text.js";
 import { SourceCards } from "./sources.js";
-import { Steps } from "./steps.js";
+import { rememberDuration, Steps } from "./steps.js";
 import { answerNotes, correction, sentTable, sourceList, Tabs, verdictLine } from "./summary.js";
 import { t } from "./texts.js";
 
@@ -41,6 +41,7 @@ export class ResearchView {
     this.id = "";
     this.isBackground = false;
     this.isOver = false;
+    this.isFound = false; // whether a stored run came from the server, or could not
     this.isLive = true; // false for a stored run that has ended before: nobody waits for it
     this.submission = null; // while the server has not taken the question: `abort()` cancels what it takes
   }
@@ -67,6 +68,12 @@ export class ResearchView {
     }
   }
 
+  /** Show the question of a stored run, as its thread names it, before the run is there. */
+  announceStored({ id, query, depth }) {
+    Object.assign(this, { id, isBackground: true, isLive: false });
+    this.#draw({ query, depth });
+  }
+
   /** Show a stored run, whatever its state; where a reader looks for it `again`, it gets the focus. */
   async open(id, again = false) {
     this.id = id;
@@ -77,6 +84,7 @@ export class ResearchView {
       if (this.#isLeft) return;
       this.isLive ||= !job.response && !job.problem;
       this.#draw({ ...(job.request ?? job), ...(files && { files }) });
+      this.isFound = true;
       if (again) byId(this.#titleId)?.focus({ preventScroll: true });
       if (job.finished_at) this.steps.offer(() => follow(id, this.controller.signal, () => {}), lasted(job));
       if (job.response) return await this.#done(job.response);
@@ -87,7 +95,8 @@ export class ResearchView {
       await this.#read(this.#follow());
     } catch (error) {
       if (this.#isLeft) return;
-      if (!this.status) this.#draw({ query: t("Research"), depth: "report" });
+      this.isFound = true;
+      if (!this.status) this.#draw({ query: "", depth: "report" });
       this.#broken(error);
     }
   }
@@ -149,7 +158,7 @@ export class ResearchView {
   #draw(request) {
     this.request = request;
     this.answer?.leave();
-    this.steps = new Steps();
+    this.steps = new Steps(request.depth);
     this.answer = new AnswerText((index, citation, isWriting) => this.#openQuote(index, citation, isWriting));
     this.status = el("div", { class: "notices" });
     this.cancelButton = el("button", { type: "button", class: "cancel", onclick: () => this.#cancel() }, t("Cancel"));
@@ -239,7 +248,8 @@ export class ResearchView {
     }
     this.texts.id = this.answerId;
     this.texts.response = response;
-    this.steps.end(response.metadata.latency_ms);
+    this.steps.end(response.metadata.latency_ms, response.metadata);
+    if (this.isLive) rememberDuration(response.depth, response.metadata);
     this.#showQuestion(response.query);
     this.#showUnderstood(response.metadata.understood_question);
     this.status.replaceChildren(...answerNotes(response, this.isRepeatable));
@@ -289,6 +299,17 @@ export class ResearchView {
     const isGone = this.isBackground && error instanceof Refused && error.status === NOT_FOUND;
     const again = this.isBackground ? () => this.#reopen() : () => this.thread.again(this);
     this.#end(errorParts(error), "warning", isGone ? null : again);
+    if (this.isBackground && !(error instanceof Refused)) this.#lookAgain();
+  }
+
+  /** A server that was away may be back: ask when that is likely, until the reader does or leaves. */
+  async #lookAgain() {
+    const button = this.tools.firstChild;
+    await untilWorthATry(this.controller.signal).catch(() => {});
+    if (this.#isLeft || !button.isConnected || button.disabled) return;
+    const isFocused = document.activeElement === button;
+    this.isOver = false;
+    await this.open(this.id, isFocused);
   }
 
   /** `again` is what "Try again" does; null where that leads nowhere. */

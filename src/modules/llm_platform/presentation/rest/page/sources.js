@@ -2,7 +2,7 @@
 
 import { el, shortAddress } from "./dom.js";
 import { showIcons } from "./icons.js";
-import { plainBeginning } from "./source_text.js";
+import { plainBeginning, plainQuote } from "./source_text.js";
 import { day, t } from "./texts.js";
 
 const SNIPPET_CHARS = 300;
@@ -15,6 +15,7 @@ export class SourceCards {
     this.open = open;
     this.found = new Map(); // by address: what a search said about a page
     this.sources = new Map();
+    this.cited = new Map(); // by number: the passage that the answer cites
     this.list = el("ol", { class: "source-cards", tabindex: "0", "aria-label": t("Sources") });
     this.title = el("h2", { class: "source-cards-title", hidden: true }, t("The nearest passages"));
     this.element = el("div", { class: "sources-found", hidden: true }, this.title, this.list);
@@ -28,9 +29,10 @@ export class SourceCards {
 
   /** Show which sources the answer of the run `id` cites. One without any leaves the reader with the passages that were found. */
   finish(response, id) {
-    const raw = response.depth === "report" ? [] : response.raw_results ?? [];
-    raw.forEach((each) => this.found.has(each.url) || this.found.set(each.url, { ...each, snippet: each.content }));
-    const known = this.sources.size ? [...this.sources.values()] : raw.map((each, place) => ({ ...each, index: place + 1 }));
+    const raw = response.raw_results ?? []; // of a report they have other numbers
+    for (const result of raw) this.found.set(result.url, { ...result, snippet: this.found.get(result.url)?.snippet ?? result.content });
+    this.cited = citedPassages(response.citations);
+    const known = this.sources.size || response.depth === "report" ? [...this.sources.values()] : raw.map((each, place) => ({ ...each, index: place + 1 }));
     const cited = new Set(response.sources.map((each) => each.index));
     this.#show([...known.filter((each) => !cited.has(each.index)), ...response.sources], cited);
     showIcons(id, this.sites);
@@ -56,14 +58,25 @@ export class SourceCards {
 
   #card(source, isUncited) {
     const { snippet = "", published } = this.found.get(source.url) ?? {};
+    const passage = this.cited.get(source.index);
+    const text = passage ? plainQuote(passage) : snippet && plainBeginning(snippet, source.title);
     const from = shortAddress(source.url);
     return el("li", { class: isUncited ? "source-card uncited" : "source-card", "data-source": source.index },
       el("p", { class: "source-from" }, letter(from), el("span", { class: "source-host", dir: "auto" }, from),
         el("span", { class: "number" }, String(source.index))),
       el("button", { type: "button", class: "source-name", dir: "auto", onclick: () => this.open(source.index) }, source.title || from),
-      snippet && el("p", { class: "source-snippet", dir: "auto" }, plainBeginning(snippet, source.title).slice(0, SNIPPET_CHARS)),
+      text && el("p", { class: "source-snippet", dir: "auto" }, text.slice(0, SNIPPET_CHARS)),
       el("p", { class: "source-facts" }, [day(published), isUncited && t("not cited")].filter(Boolean).join(" · ")));
   }
+}
+
+/** The passage of each source that the answer cites first, and that supports it where one does: it says more than the beginning
+of the page, and a stored answer has it too. */
+function citedPassages(citations) {
+  const passages = new Map();
+  for (const { source_index: index, quote, verdict } of citations)
+    if (quote && (!passages.has(index) || (verdict === "supported" && passages.get(index).verdict !== "supported"))) passages.set(index, { quote, verdict });
+  return new Map([...passages].map(([index, { quote }]) => [index, quote]));
 }
 
 /** In the place of an icon that would be loaded from elsewhere. */

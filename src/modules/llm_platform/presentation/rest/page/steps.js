@@ -16,11 +16,15 @@ const HEADINGS = {
   writing: () => t("Writing the answer"),
   verified: () => t("A language model checks the citations"),
 };
+const ORDER = Object.keys(HEADINGS); // in which a run does them, whatever comes late
+const DURATIONS = "llm-platform.durations"; // of past runs by depth, in milliseconds
+const REMEMBERED = 9;
 const SHOWN = 12; // entries of a step; a report may read many pages
 
 export class Steps {
-  constructor() {
+  constructor(depth = "") {
     this.began = performance.now();
+    this.usual = usualDuration(depth); // milliseconds; 0 where none is known
     this.list = el("ol", { class: "steps-list" });
     this.summary = el("summary", {}, t("Working…"));
     this.element = el("details", { class: "steps" }, this.summary, this.list);
@@ -42,16 +46,27 @@ export class Steps {
     this.#line(event);
   }
 
-  /** One line says what is done now. */
+  /** One line says what is done now: the last phase that has begun, its share that is done, and the time that is left. */
   #line(event) {
     if (event.type === "ranked") this.chosen = event.kept.length;
-    const now = [...this.groups.values()].at(-1);
-    const read = this.groups.get("read");
-    let line = now?.text;
-    if (event.type === "read" && this.chosen >= read.count)
-      line = t("Reading {n} of {all} · {host}", { n: read.count, all: this.chosen, host: shortAddress(event.url) });
+    const now = ORDER.findLast((kind) => this.groups.has(kind));
+    if (!now) return;
+    let line = this.groups.get(now).text;
+    if (now === "read" && this.chosen >= this.groups.get("read").count) line = this.#reading(event);
     if (event.type === "model_progress") line = [line, progress(event)].filter(Boolean).join(" · ");
+    else if (this.usual) line = [line, this.#left()].filter(Boolean).join(" · ");
     if (line && line !== this.summary.textContent) this.summary.textContent = line; // an answer has thousands of tokens
+  }
+
+  #reading(event) {
+    if (event.type === "read") this.host = shortAddress(event.url);
+    return t("Reading {n} of {all} · {host}", { n: this.groups.get("read").count, all: this.chosen, host: this.host });
+  }
+
+  /** What is left of the time that runs of this depth took before, to five seconds. */
+  #left() {
+    const left = Math.round((this.usual - (performance.now() - this.began)) / 5000) * 5000;
+    return left > 0 ? t("about {time} left", { time: seconds(left) }) : "";
   }
 
   #show(event) {
@@ -72,17 +87,20 @@ export class Steps {
   }
 
   /** The research has ended: what it did is one line, to be opened; nothing where it did nothing. */
-  end(milliseconds) {
+  end(milliseconds, metadata = null) {
     this.took = milliseconds ?? this.took ?? performance.now() - this.began;
+    this.metadata = metadata;
     this.#summarise();
     this.element.open = false;
     if (!this.groups.size && !this.stored) this.element.remove();
   }
 
+  /** What is known of a stored run, too, so that the line stays after a reload. */
   #summarise() {
     for (const group of this.groups.values()) group.element.classList.remove("now");
-    const told = { n: this.groups.size, time: seconds(this.took) };
-    this.summary.textContent = this.groups.size ? t("Steps: {n}, in {time}", told) : t("Steps, in {time}", told);
+    const { searches = 0, pages_read: pages = 0 } = this.metadata ?? {};
+    this.summary.textContent = [searches && t("Searches: {n}", { n: searches }), pages && t("Pages read: {n}", { n: pages }), t("Steps, in {time}", { time: seconds(this.took) })]
+      .filter(Boolean).join(" · ");
   }
 
   async #load() {
@@ -103,11 +121,13 @@ export class Steps {
   #group(kind) {
     let group = this.groups.get(kind);
     if (!group) {
-      for (const other of this.groups.values()) other.element.classList.remove("now");
       group = new Group(kind);
       this.groups.set(kind, group);
-      this.list.append(group.element);
-      if (this.took === null) announce(group.text);
+      const known = ORDER.filter((name) => this.groups.has(name));
+      const later = this.groups.get(known[known.indexOf(kind) + 1]);
+      this.list.insertBefore(group.element, later?.element ?? null);
+      for (const name of known) this.groups.get(name).element.classList.toggle("now", name === known.at(-1));
+      if (this.took === null && !later) announce(group.text);
     }
     return group;
   }
@@ -117,6 +137,29 @@ export class Steps {
     this.list.replaceChildren();
   }
 }
+
+/** Remember how long a run took, for the next ones of its depth. What came from a cache took no time. */
+export function rememberDuration(depth, { latency_ms: took, cache_hit: isCached }) {
+  if (isCached || !depth) return;
+  try {
+    const known = durations();
+    localStorage.setItem(DURATIONS, JSON.stringify({ ...known, [depth]: [...(known[depth] ?? []), took].slice(-REMEMBERED) }));
+  } catch {
+    // the browser forbids storage: no time is told
+  }
+}
+
+/** The median of past runs. */
+function usualDuration(depth) {
+  try {
+    const past = (durations()[depth] ?? []).toSorted((one, other) => one - other);
+    return past[Math.floor(past.length / 2)] ?? 0;
+  } catch {
+    return 0;
+  }
+}
+
+const durations = () => JSON.parse(localStorage.getItem(DURATIONS)) ?? {};
 
 class Group {
   constructor(kind) {

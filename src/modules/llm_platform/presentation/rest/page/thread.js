@@ -1,12 +1,13 @@
 // A thread on the page: its turns one below the other, and the form for the next question.
 
-import { errorParts, getThread, Refused } from "./api.js";
+import { errorParts, getThread, Refused, untilWorthATry } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
 import { askedText, ResearchView } from "./research.js";
 import { t } from "./texts.js";
 
 const NOT_FOUND = 404;
-const SHOWN = 10; // turns of a stored thread that are loaded at once
+const SHOWN = 10; // turns of a stored thread that are loaded when it is opened
+const AT_ONCE = 3; // of them
 const followUps = () => import("./followup.js"); // it is below the answer, which is shown first
 
 /** `changed()` is called when a turn was stored or has ended. */
@@ -47,19 +48,25 @@ export class ThreadView {
     const jobs = found.researches;
     const asked = jobs.findIndex((job) => job.id === id);
     const from = Math.max(0, Math.min(jobs.length - SHOWN, asked));
-    const shown = jobs.slice(from).map((job, index) => [this.#turn(from + index), job.id]);
-    if (from) this.#offerEarlier(jobs.slice(0, from));
-    const loaded = this.#load(shown);
-    await Promise.race([loaded[asked - from], this.#drawn(shown[asked - from][0])]);
+    const shown = jobs.slice(from).map((job, index) => [this.#turn(from + index), job]);
+    if (from) this.#offerEarlier(jobs.slice(0, from), found.title);
+    this.#load(shown, asked - from);
+    await this.#found(shown[asked - from][0]);
     if (!this.isLeft && isRead) this.show(id);
   }
 
-  /** Show stored runs, each [turn, id]. */
-  #load(shown) {
-    return shown.map(([turn, id]) => {
-      Object.assign(turn, { id, isLive: false });
-      return turn.open(id);
-    });
+  /** Show stored runs, each [turn, job]: their questions at once, then their answers, a few at a time, from the `first` one on. */
+  #load(shown, first = 0) {
+    for (const [turn, job] of shown) turn.announceStored(job);
+    const waiting = [shown[first], ...shown.filter((_, place) => place !== first)];
+    const next = async () => {
+      while (waiting.length && !this.isLeft) {
+        const [turn, { id }] = waiting.shift();
+        turn.open(id);
+        await this.#found(turn);
+      }
+    };
+    for (let lane = 0; lane < AT_ONCE; lane += 1) next();
   }
 
   /** Whether all of it can be drawn anew from what the server has stored, and the reader has not begun to write. */
@@ -100,9 +107,10 @@ export class ThreadView {
     const { followUpForm } = await followUps();
     const last = this.turns.at(-1);
     if (this.isLeft || turn !== last || !turn.isOver || this.next.firstChild) return;
-    // A question that failed is not followed up; the one before it is.
-    const before = this.turns.findLast((each) => each.response);
-    if (before) this.next.replaceChildren(followUpForm(before, last === before ? null : last, (request) => this.ask(request)));
+    // A question that failed is not followed up; the one before it is, where there is one.
+    const before = this.turns.findLast((other) => other.response);
+    const failed = last === before ? null : last;
+    if (before || askedText(failed.request)) this.next.replaceChildren(followUpForm(before, failed, (request) => this.ask(request)));
   }
 
   /** Ask once more what has failed, in its place. */
@@ -136,26 +144,27 @@ export class ThreadView {
     return turn;
   }
 
-  /** Until the turn shows its question, which is before a running one has ended. */
-  async #drawn(turn) {
-    while (!turn.status && !this.isLeft) await new Promise((resolve) => setTimeout(resolve, 50));
+  /** Until the run of the turn came from the server, which is before a running one has ended. */
+  async #found(turn) {
+    while (!turn.isFound && !this.isLeft) await new Promise((resolve) => setTimeout(resolve, 50));
   }
 
-  /** A button that shows the last of these runs, as many as are loaded at once, and goes away with the first of all. */
-  #offerEarlier(jobs) {
+  /** A button that shows the last of these runs, as many as are loaded at once, and goes away with the first of all. The title
+  of the thread is a heading until the first question is one. */
+  #offerEarlier(jobs, title) {
     const load = async () => {
       const from = Math.max(0, jobs.length - SHOWN);
-      const shown = jobs.slice(from).map((job, index) => [this.#turn(from + index), job.id]);
+      if (!from) this.earlier.replaceChildren();
+      const shown = jobs.slice(from).map((job, index) => [this.#turn(from + index), job]);
       this.#load(shown);
-      if (from) return this.#offerEarlier(jobs.slice(0, from));
-      this.earlier.replaceChildren();
+      if (from) return this.#offerEarlier(jobs.slice(0, from), title);
       const [first] = shown[0];
-      await this.#drawn(first);
+      await this.#found(first);
       if (!this.isLeft) first.focus();
     };
     const button = el("button", { type: "button", onclick: load }, t("Show earlier questions"));
     const isFocused = this.earlier.contains(document.activeElement);
-    this.earlier.replaceChildren(button);
+    this.earlier.replaceChildren(el("h1", { id: "result-title", class: "sr" }, title), button);
     if (isFocused) button.focus({ preventScroll: true });
   }
 
@@ -179,5 +188,12 @@ export class ThreadView {
         el("div", { class: "notices" },
           el("div", { class: "notice warning", role: "alert" }, icon("warning"), el("div", {}, errorParts(error))))));
     button.focus({ preventScroll: true });
+    if (!(error instanceof Refused)) this.#lookAgain(id, button);
+  }
+
+  /** A server that was away may be back. */
+  async #lookAgain(id, button) {
+    await untilWorthATry();
+    if (!this.isLeft && button.isConnected && !button.getAttribute("aria-disabled")) await this.open(id);
   }
 }

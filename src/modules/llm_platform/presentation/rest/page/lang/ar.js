@@ -107,7 +107,6 @@ export default {
   "Writing the answer": "كتابة الإجابة",
   "A language model checks the citations": "نموذج لغوي يتحقق من الاستشهادات",
   "Working…": "جارٍ العمل…",
-  "Steps: {n}, in {time}": "الخطوات: {n}، خلال {time}",
   "{provider}, from the cache": "{provider}، من الذاكرة المؤقتة",
   "No language model wrote this: these are sentences of the sources.": "لم يكتب هذا نموذج لغوي: هذه جمل من المصادر.",
   "Sentences without a source: {n}.": "جمل بلا مصدر: {n}.",
@@ -331,4 +330,5 @@ export default {
   "Cancelling…": "جارٍ الإلغاء…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "لم يؤكد الخادم سؤالك. اطرحه مرة أخرى إن لم يكن بين محادثاتك.",
   "{n} of {all} sentences hold": "جمل مدعومة: {n} من {all}",
+  "about {time} left": "يتبقى نحو {time}",
 };

@@ -107,7 +107,6 @@ export default {
   "Writing the answer": "Die Antwort wird geschrieben",
   "A language model checks the citations": "Ein Sprachmodell prüft die Belege",
   "Working…": "In Arbeit…",
-  "Steps: {n}, in {time}": "Schritte: {n}, in {time}",
   "{provider}, from the cache": "{provider}, aus dem Cache",
   "No language model wrote this: these are sentences of the sources.": "Das hat kein Sprachmodell geschrieben: Es sind Sätze aus den Quellen.",
   "Sentences without a source: {n}.": "Sätze ohne Quelle: {n}.",
@@ -331,4 +330,5 @@ export default {
   "Cancelling…": "Wird abgebrochen…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "Der Server hat Ihre Frage nicht bestätigt. Stellen Sie sie noch einmal, wenn sie nicht unter Ihren Gesprächen ist.",
   "{n} of {all} sentences hold": "{n} von {all} Sätzen sind belegt",
+  "about {time} left": "noch etwa {time}",
 };

@@ -107,7 +107,6 @@ export default {
   "Writing the answer": "כתיבת התשובה",
   "A language model checks the citations": "מודל שפה בודק את הציטוטים",
   "Working…": "בעבודה…",
-  "Steps: {n}, in {time}": "שלבים: {n}, בתוך {time}",
   "{provider}, from the cache": "{provider}, מהמטמון",
   "No language model wrote this: these are sentences of the sources.": "לא כתב זאת מודל שפה: אלה משפטים מתוך המקורות.",
   "Sentences without a source: {n}.": "משפטים ללא מקור: {n}.",
@@ -331,4 +330,5 @@ export default {
   "Cancelling…": "מתבטל…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "השרת לא אישר את השאלה. שאלו שוב אם היא אינה בין השיחות שלכם.",
   "{n} of {all} sentences hold": "משפטים מבוססים: {n} מתוך {all}",
+  "about {time} left": "נותרו כ־{time}",
 };

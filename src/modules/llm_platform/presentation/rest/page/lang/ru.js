@@ -107,7 +107,6 @@ export default {
   "Writing the answer": "Пишется ответ",
   "A language model checks the citations": "Языковая модель проверяет ссылки",
   "Working…": "В работе…",
-  "Steps: {n}, in {time}": "Шагов: {n}, за {time}",
   "{provider}, from the cache": "{provider}, из кэша",
   "No language model wrote this: these are sentences of the sources.": "Это написала не языковая модель: это предложения из источников.",
   "Sentences without a source: {n}.": "Предложений без источника: {n}.",
@@ -331,4 +330,5 @@ export default {
   "Cancelling…": "Отменяется…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "Сервер не подтвердил ваш вопрос. Задайте его ещё раз, если его нет среди ваших бесед.",
   "{n} of {all} sentences hold": "Подтверждено предложений: {n} из {all}",
+  "about {time} left": "осталось около {time}",
 };

@@ -107,7 +107,6 @@ export default {
   "Writing the answer": "正在撰写回答",
   "A language model checks the citations": "语言模型正在核对引用",
   "Working…": "进行中…",
-  "Steps: {n}, in {time}": "步骤：{n}，用时 {time}",
   "{provider}, from the cache": "{provider}，来自缓存",
   "No language model wrote this: these are sentences of the sources.": "这不是语言模型撰写的，而是来源中的原句。",
   "Sentences without a source: {n}.": "没有来源的句子：{n}。",
@@ -331,4 +330,5 @@ export default {
   "Cancelling…": "正在取消…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "服务器没有确认您的问题。如果它不在您的对话中，请再问一次。",
   "{n} of {all} sentences hold": "{all} 句中有 {n} 句有依据",
+  "about {time} left": "约剩 {time}",
 };
