@@ -97,7 +97,7 @@ async def begin(visit: Visit) -> None:
     read = {"type": "read", "url": SOURCES[0]["url"], "status": "read", "chars": 9}
     for event in ({"type": "started"}, read, {"type": "sources", "sources": SOURCES}):
         await visit.page.evaluate(SEND, event)
-    await visit.page.wait_for_selector(".source-card")
+    await visit.page.wait_for_selector(".source-row")
 
 
 async def write(visit: Visit, text: str, token_end: str = WORD) -> None:

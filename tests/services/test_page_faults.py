@@ -247,7 +247,7 @@ class TestStoredThread:
         limit refuses is asked for again and again, at different times. One that is gone keeps its question.
         """
         count, under_way, most = 9, 0, 0
-        refusals = {number: 4 for number in range(count)}
+        refusals = dict.fromkeys(range(count), 4)
         jobs = [{"id": f"r{number}", "query": f"Question {number}?", "depth": "deep"} for number in range(count)]
 
         async def run(route: Route) -> None:
@@ -377,7 +377,7 @@ class TestServerAway:
             assert len(await page.evaluate("said")) == 1
 
     async def test_a_server_that_comes_back_is_found(self, browser: Browser, base: str) -> None:
-        """However long it was away, the page asks it again and shows the answer; the network that is back is noticed at once."""
+        """However long it was away, the page asks it again and shows the answer; it notices a network that is back."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.clock.install()

@@ -65,6 +65,7 @@ class TestSourceCards:
             await visit.answered()
             await expect(page.locator(".source-card").first).not_to_contain_text("not cited")
             await expect(page.locator(".source-card.uncited")).to_contain_text("not cited")
+            await page.click(".source-row")
             await page.get_by_role("button", name="<b>Another</b>").click()
             await expect(page.locator(".source-text")).to_have_text("Owls see.")
             await expect(page.locator("#quote .verdict")).to_have_count(0)
@@ -127,7 +128,7 @@ class TestSourceCards:
 
 
     async def test_a_stored_report_has_full_cards(self, browser: Browser, base: str) -> None:
-        """After a reload each card has the passage that the answer cites and the day of the page; what the run did stays, too."""
+        """After a reload each card has the passage that the answer cites and the day of the page. What the run did stays."""
         text = "Owls hunt at night [1]. They see red [2]."
         made = response(text, depth="report", sources=TWO_SOURCES, metadata={"searches": 3, "pages_read": 2})
         passage = "It hunts at night."
@@ -259,7 +260,9 @@ class TestVerdictsInTheText:
         copy = """() => {
             getSelection().selectAllChildren(document.querySelector('.answer'));
             const found = {};
-            const heard = event => { for (const type of event.clipboardData.types) found[type] = event.clipboardData.getData(type); };
+            const heard = ({clipboardData}) => {
+                for (const type of clipboardData.types) found[type] = clipboardData.getData(type);
+            };
             window.addEventListener('copy', heard, {once: true});
             document.execCommand('copy');
             return found;
@@ -771,7 +774,8 @@ class TestActions:
             await page.locator(".actions").get_by_role("button", name="Copy", exact=True).click()
             await expect(page.locator("#status")).to_have_text("Copied")
             plain, rich = await page.evaluate(read, "text/plain"), await page.evaluate(read, "text/html")
-        assert plain.startswith("1 of 4 sentences hold\n\nOwls `[1]` sleep by day [1]. They hunt at noon [1 ✕]. They see red [1 ◐].")
+        marked = "Owls `[1]` sleep by day [1]. They hunt at noon [1 ✕]. They see red [1 ◐]."
+        assert plain.startswith(f"1 of 4 sentences hold\n\n{marked}")
         assert "1 of 4 sentences hold" in rich
         assert "They hunt at noon. [1 ✕]" in rich
         assert "<code>[1]</code>" in rich
@@ -893,9 +897,8 @@ class TestProgress:
             await expect(line).to_have_text(re.compile(r"Reading 1 of 3 · example\.org · about 10 min left"))
             for event in (NUMBERED, {"type": "token", "text": "Owls. "}, read, {"type": "summarized", "url": read["url"]}):
                 await page.evaluate(SEND, event)
-            await expect(page.locator(".step")).to_have_text(
-                [re.compile(title) for title in ("^Searches: 1", "^Results chosen: 3", "^Pages read: 2", "^Pages summarised: 1", "^Writing")]
-            )
+            titles = ("^Searches: 1", "^Results chosen: 3", "^Pages read: 2", "^Pages summarised: 1", "^Writing")
+            await expect(page.locator(".step")).to_have_text([re.compile(title) for title in titles])
             await expect(line).to_have_text(re.compile("^Writing the answer"))
             await expect(page.locator(".step.now")).to_have_text("Writing the answer")
 

@@ -49,7 +49,8 @@ RESEARCH_FILES: Final[Mapping[str, str]] = {
             *("markdown", "plan", "preferences", "quote", "research", "settings", "sidebar", "source_text", "sources"),
             *("steps", "summary", "texts", "thread", "underlines", "verdicts"),
             *("first_paint", "highlight", "icons", "keyboard", "problems", "theme"),
-            *("choices", "choices_panel", "clipboard", "composer", "files", "kept_files", "sentences", "suggestions"),
+            *("choices", "choices_panel", "clipboard", "composer", "files", "kept_files", "suggestions"),
+            *("receipts", "sentences", "strip"),
             *("lang/ar", "lang/de", "lang/he", "lang/ru", "lang/zh", "vendor/dompurify", "vendor/markdown-it"),
         )
     },

@@ -179,7 +179,7 @@ class TestMarkdown:
     def test_markdown_has_all_parts_of_the_answer(self) -> None:
         """Headings, the answer as written, sources as links, quotes below their sentences."""
         text = research_markdown(ANSWER)
-        assert text.startswith("# What is asyncio?\n\n" + MARKED)
+        assert text.startswith("# What is asyncio?\n\n▁█ 1 of 2 hold\n\n" + MARKED)
         assert "- [1] [asyncio — docs](<https://docs.example.org/asyncio>)" in text
         assert "- [2] Notes `doc:notes/a.md`" in text
         assert f"supported 0.93 [1] {SENTENCE}\n  > {SENTENCE}" in text

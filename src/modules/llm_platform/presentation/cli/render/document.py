@@ -9,6 +9,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchRes
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
 from modules.llm_platform.presentation.cli.render import terminal
+from modules.llm_platform.presentation.cli.render.evidence import SentenceEvidence, evidence_line, sentence_evidence
 from shared.logging import printable
 
 STYLE = """
@@ -20,6 +21,11 @@ table { border-collapse: collapse } td, th { border: 1px solid #ccc; padding: .2
 blockquote { margin: 0; padding-left: 1rem; border-left: 3px solid #ccc; color: #444 }
 li { margin: .4rem 0 } .supported { color: #14703a } .partial { color: #8a5a00 } .unsupported { color: #b3261e }
 .unchecked, .small { color: #666 } a { color: #0b57d0; overflow-wrap: anywhere }
+.strip { display: flex; align-items: flex-end; gap: 1px; height: 10px; border-bottom: 1px solid #ccc }
+.strip i { flex: 1 1 0; height: 3px; background: currentColor; print-color-adjust: exact }
+.strip .partial { height: 6px } .strip .unsupported { height: 10px }
+.strip .uncited { height: 8px; border: 1px solid #999; background: none }
+.strip .unchecked { height: 10px; background: repeating-linear-gradient(135deg, currentColor 0 1px, transparent 1px 4px) }
 @media (prefers-color-scheme: dark) {
   body { color: #e6e6e6; background: #161616 } pre, code { background: #242424 } a { color: #8ab4f8 }
   .supported { color: #7fd49b } .partial { color: #e5b567 } .unsupported { color: #f2a19c }
@@ -34,7 +40,8 @@ _MARKER = re.compile(r"\[(\d{1,4})\]")
 
 def research_markdown(response: ResearchResponse) -> str:
     """Return a research run as Markdown: question, answer, sources, citations, notes."""
-    blocks = [f"# {escape_line(response.query)}", terminal.mark_unsupported(response)]
+    evidence = evidence_line(sentence_evidence(response))
+    blocks = [f"# {escape_line(response.query)}", *([evidence] if evidence else []), terminal.mark_unsupported(response)]
     if response.sources:
         blocks.append("## Sources")
         blocks.append("\n".join(f"- [{source.index}] {link(source.title, source.url)}" for source in response.sources))
@@ -66,6 +73,7 @@ def research_html(response: ResearchResponse) -> str:
     ]
     citations = [_html_citation(citation, response) for citation in response.citations]
     parts = [
+        _evidence_strip(sentence_evidence(response)),
         _colour_marks(
             _markdown_to_html(terminal.mark_unsupported(response), numbers, {source.url for source in response.sources})
         ),
@@ -141,6 +149,17 @@ def html_page(title: str, parts: Iterable[str], language: str = "en") -> str:
 
 def section(title: str, kind: str, items: Sequence[str]) -> str:
     return f"<h2>{title}</h2>\n<{kind}>\n" + "\n".join(items) + f"\n</{kind}>" if items else ""
+
+
+def _evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
+    """Return the strip as cells that are as wide as their sentences are long; its label says how many hold."""
+    if not sentences:
+        return ""
+    cells = "".join(
+        f'<i class="{sentence.verdict}" style="flex-grow:{sentence.end - sentence.start}"></i>' for sentence in sentences
+    )
+    held = f"{sum(sentence.verdict == 'supported' for sentence in sentences)} of {len(sentences)} hold"
+    return f'<div class="strip" role="img" aria-label="{held}">{cells}</div>\n<p class="small">{held}</p>'
 
 
 def _anchor(title: str, url: str) -> str:

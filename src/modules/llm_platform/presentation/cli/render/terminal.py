@@ -13,6 +13,7 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.console import Line, Style
+from modules.llm_platform.presentation.cli.render.evidence import evidence_line, sentence_evidence
 
 MAX_QUOTE_CHARS: Final = 300  # --json has the whole quote
 MAX_HOST_COLUMNS: Final = 60  # a longer host widens its own line only
@@ -113,10 +114,13 @@ def plain_text(markdown: str) -> str:
 
 
 def render_sources(response: dtos.ResearchResponse, missing_model_note: str | None = None) -> Iterator[Line]:
-    """Everything below an answer: sources, citations, notes, and what the answer took.
+    """Everything below an answer: its evidence strip, sources, citations, notes, and what the answer took.
 
     `missing_model_note` is None if a language model is configured.
     """
+    if evidence := evidence_line(sentence_evidence(response)):
+        yield Line()
+        yield Line(evidence)
     yield from _section("Sources", (line for source in response.sources for line in _source_lines(source)))
     yield from _section("Citations", (_citation_line(citation, response) for citation in response.citations))
     notes = degradation_notes(response.degraded, response.metadata.correction)

@@ -6,7 +6,9 @@ import { el, icon, pause, Step } from "./dom.js";
 import { blocksOf } from "./markdown.js";
 import { citationFinder, doubtedOf, placedSpans, sentencesOf } from "./sentences.js";
 import { t } from "./texts.js";
-import { placedCharacters, Underlines } from "./underlines.js";
+import { differenceOf, Receipts } from "./receipts.js";
+import { EvidenceStrip } from "./strip.js";
+import { placedCharacters, rangeOf, Underlines } from "./underlines.js";
 import { cellVerdicts, isDoubt, ofCell, quotedPassage, verdictWord } from "./verdicts.js";
 
 const OPEN_BLOCKS = 2; // at the end of a text that grows: what follows may change them, as a line of === makes a heading
@@ -18,6 +20,8 @@ export class AnswerText {
   constructor(openQuote) {
     this.element = el("div", { class: "answer", dir: "auto" });
     this.openQuote = openQuote;
+    this.strip = new EvidenceStrip((sentence) => this.#showSentence(sentence));
+    this.receipts = new Receipts((citation) => openQuote(citation.source_index, citation, false));
     this.texts = []; // of the sources, by their numbers less one, where the page holds them
     this.lines = new Underlines();
     this.sources = new Map();
@@ -48,6 +52,8 @@ export class AnswerText {
 
   reset() {
     this.#begin("");
+    this.strip.clear();
+    this.receipts.clear();
     this.#draw();
   }
 
@@ -56,6 +62,7 @@ export class AnswerText {
     this.isLeft = true;
     clearTimeout(this.scheduled);
     this.lines.clear();
+    this.receipts.clear();
   }
 
   /** Show the verdicts on the text so far. */
@@ -75,18 +82,21 @@ export class AnswerText {
     const placed = placedSpans(text, citations);
     this.#begin(text);
     this.judge = citationFinder(placed);
+    const statements = sentencesOf(placed, placedSpans(text, uncited));
+    this.strip.setSentences(statements, text);
     if (!(await this.#draw())) return;
     await pause();
-    if (this.text === text && !this.isLeft) this.#markPlaces(placed, placedSpans(text, uncited));
+    if (this.text === text && !this.isLeft) this.#markPlaces(placed, placedSpans(text, uncited), statements);
   }
 
   /** Lines under what is doubted or cites nothing, and a sign at each cell of a table that its sources do not support. */
-  #markPlaces(citations, uncited) {
+  #markPlaces(citations, uncited, statements) {
     const cells = cellVerdicts(citations);
-    const sentences = sentencesOf(citations, uncited).filter(({ isRow }) => !isRow);
+    const sentences = statements.filter(({ isRow }) => !isRow);
     const doubted = [...doubtedOf(sentences), ...cells.filter(({ verdict }) => isDoubt(verdict))];
     const places = cells.length + doubted.length + uncited.length ? placedCharacters(this.element, this.text) : [];
     this.lines.draw(places, doubted, uncited);
+    this.#drawReceipts(doubtedOf(sentences), places);
     for (const old of this.element.querySelectorAll(".cite.cell")) old.remove();
     for (const { start, end, verdict, sent, citation } of cells) {
       const element = places.slice(start, end).find(Boolean)?.node.parentElement.closest("td, th");
@@ -94,9 +104,30 @@ export class AnswerText {
     }
   }
 
+  #drawReceipts(doubted, places) {
+    const told = doubted.map((sentence) => {
+      const { citation } = sentence;
+      return { citation, source: this.sources.get(citation.source_index), range: rangeOf(places.slice(sentence.start, sentence.end)),
+        difference: differenceOf(citation, this.text, this.texts[citation.source_index - 1]) };
+    });
+    this.receipts.draw(told.filter(({ difference, range }) => difference && range));
+  }
+
+  /** Bring a sentence into view, with the focus on its first marker, and mark it for a moment. */
+  #showSentence({ start, end }) {
+    const range = rangeOf(placedCharacters(this.element, this.text).slice(start, end));
+    if (!range) return;
+    const shown = range.startContainer.parentElement;
+    const { top, height } = range.getBoundingClientRect();
+    scrollBy({ top: top + height / 2 - innerHeight / 2, behavior: "instant" });
+    this.lines.point(range);
+    const [marker] = [...this.element.querySelectorAll(".cite")].filter((button) => range.comparePoint(button, 0) >= 0);
+    if (marker && shown.closest("p, li, td, th, h2, h3")?.contains(marker)) marker.focus({ preventScroll: true });
+  }
+
   #cellButton(citation) {
     const index = citation.source_index;
-    const about = { index, source: this.sources.get(index), citation, text: this.texts[index - 1], open: () => this.openQuote(index, citation, false) };
+    const about = { index, source: this.sources.get(index), citation, text: this.texts[index - 1], synthesis: this.text, open: () => this.openQuote(index, citation, false) };
     const label = t("Source {n}, {verdict}: show the quote", { n: index, verdict: verdictWord(citation, about.text) });
     const button = el("button", { type: "button", class: `cite cell ${citation.verdict}`, "aria-label": label, "aria-haspopup": "dialog" },
       icon(citation.verdict));
@@ -110,6 +141,7 @@ export class AnswerText {
     this.scheduled = 0;
     const number = (this.drawing += 1);
     const began = performance.now();
+    if (!this.judge) this.strip.grow(this.text);
     this.lines.clear();
     const step = new Step();
     for (const work of [this.#place(this.#split()), this.#mark()])
@@ -177,7 +209,7 @@ export class AnswerText {
       const position = block.start + place;
       const citation = this.judge(about.index, position) ?? quotedPassage(this.text, position, about.index, this.texts[about.index - 1]);
       if (!about.isWriting && about.citation === citation && about.text === this.texts[about.index - 1]) continue;
-      Object.assign(about, { citation, isWriting: false, text: this.texts[about.index - 1], source: this.sources.get(about.index) });
+      Object.assign(about, { citation, synthesis: this.text, isWriting: false, text: this.texts[about.index - 1], source: this.sources.get(about.index) });
       const isByCell = citation?.cells?.length > 0;
       const verdict = citation?.verdict ?? "unchecked";
       const word = isByCell ? t("compared cell by cell") : verdictWord(citation, about.text);

@@ -1,6 +1,7 @@
 // The card of a citation: what the source says, beside the marker that the pointer or the focus is on.
 
 import { byId, el, icon, shortAddress, sourceLink } from "./dom.js";
+import { differenceLine, differenceOf } from "./receipts.js";
 import { plainQuote } from "./source_text.js";
 import { t } from "./texts.js";
 import { explanation, verdictBadge } from "./verdicts.js";
@@ -57,13 +58,15 @@ function show(marker, about) {
   place(marker.getBoundingClientRect());
 }
 
-function content({ source, citation, isWriting, text, open }) {
+function content({ source, citation, isWriting, text, synthesis = "", open }) {
+  const difference = isWriting ? null : differenceOf(citation, synthesis, text);
   const address = citation?.quote_url ?? source.url;
   const parts = [
     el("p", { class: "card-title", dir: "auto" }, source.title || shortAddress(source.url)),
     el("p", { class: "muted" }, shortAddress(source.url)),
     isWriting ? el("p", { class: "muted" }, t("The answer is still being written. Citations are checked at its end."))
       : el("p", { class: "card-verdict" }, verdictBadge(citation, text), " ", explanation(citation, text, source)),
+    difference && differenceLine(difference),
     citation?.quote && el("blockquote", { dir: "auto" }, plainQuote(citation.quote)),
     el("p", { class: "card-actions" },
       el("button", { type: "button", class: "link", onclick: () => { hideCard(); open(); } }, t("Show in the source")),

@@ -17,12 +17,12 @@ async function iconOf(host, id, index) {
   }
 }
 
-/** Put the icons of sources of the run `id` in the place of letters: [{letter, host, index}]. */
+/** Put the icons of sources of the run `id` in the place of letters: [{letters, host, index}]. */
 export async function showIcons(id, places) {
   if (!(await options().catch(() => null))?.favicons) return;
-  for (const { letter, host, index } of places) {
+  for (const { letters, host, index } of places) {
     if (!known.has(host)) known.set(host, last = last.then(() => iconOf(host, id, index)));
     const src = await known.get(host);
-    if (src) letter.replaceWith(el("img", { class: "site-icon", alt: "", src }));
+    if (src) for (const letter of letters) letter.replaceWith(el("img", { class: "site-icon", alt: "", src }));
   }
 }

@@ -45,8 +45,8 @@ export class SourceTexts {
 }
 
 /** Open the dialog on a source; `citation` is null where there is nothing to compare, undefined where nothing is cited. `cells`
-are those of a row of a table, with their texts. */
-export async function openQuote({ source, citation, statement, cells, texts, isWriting }) {
+are those of a row of a table, with their texts; `difference` is what the source says in the place of which words. */
+export async function openQuote({ source, citation, statement, difference, cells, texts, isWriting }) {
   const dialog = byId("quote");
   const body = el("div", { class: "source-text", tabindex: "0", role: "region", "aria-label": t("Text of the source") });
   const verdict = citation?.verdict ?? "unchecked";
@@ -65,7 +65,7 @@ export async function openQuote({ source, citation, statement, cells, texts, isW
           ? t("Checked by a language model; the comparison of words said: {verdict}.", { verdict: VERDICTS[citation.word_verdict ?? verdict]() })
           : t("Checked by comparing words.")),
         citation?.cited_by === "platform" && el("p", { class: "muted" }, t("The model named no source here; the platform found this one."))),
-    statement && el("div", {}, el("h3", {}, t("In the answer")), el("blockquote", { dir: "auto" }, statement),
+    statement && el("div", {}, el("h3", {}, t("In the answer")), el("blockquote", { dir: "auto" }, difference ? [difference.before, el("mark", {}, difference.claimed), difference.after] : statement),
       cells.length > 0 && el("ul", { class: "cells" }, cells.map((cell) => el("li", {},
         verdictBadge(ofCell(citation, cell), held), " ", el("span", { dir: "auto" }, cell.text))))),
     !isWriting && el("h3", {}, t("In the source")),
@@ -85,6 +85,19 @@ export async function openQuote({ source, citation, statement, cells, texts, isW
   }
   body.removeAttribute("aria-busy");
   fill(body, text, citation, missing);
+  if (difference) markFound(body.querySelector("mark"), difference.found);
+}
+
+/** Mark the words of the source that stand in the place of those of the answer. */
+function markFound(quote, found) {
+  const node = quote?.firstChild;
+  const position = found && node?.nodeType === Node.TEXT_NODE ? node.data.indexOf(found) : -1;
+  if (position < 0) return;
+  const words = node.splitText(position);
+  words.splitText(found.length);
+  const mark = el("mark", { class: "found" });
+  words.replaceWith(mark);
+  mark.append(words);
 }
 
 /** `missing` says why there is no text. */

@@ -9,6 +9,7 @@ import { exportMenu } from "./export.js";
 import { isOn } from "./preferences.js";
 import { openQuote, SourceTexts } from "./quote.js";
 import { plainWords } from "./source_text.js";
+import { differenceOf } from "./receipts.js";
 import { SourceCards } from "./sources.js";
 import { rememberDuration, Steps } from "./steps.js";
 import { answerNotes, correction, sentTable, sourceList, Tabs, verdictLine } from "./summary.js";
@@ -164,24 +165,24 @@ export class ResearchView {
     this.cancelButton = el("button", { type: "button", class: "cancel", onclick: () => this.#cancel() }, t("Cancel"));
     this.tools = el("div", { class: "tools" }, this.cancelButton);
     this.cards = new SourceCards((index) => this.#openQuote(index, undefined, !this.response));
-    this.text = el("div", {}, this.cards.element, this.answer.element);
+    this.text = el("div", { class: "answer-panel" }, this.cards.element, el("div", { class: "answer-column" }, this.answer.element, this.answer.receipts.element));
     this.found = el("div", {});
     this.sent = el("div", {});
     const parts = [[t("Answer"), this.text], [t("Sources"), this.found], [t("What left this machine"), this.sent]];
     this.tabs = new Tabs(parts, this.number ? `turn-${this.number}-` : "");
     this.body = el("div", { class: "result-body working" }, this.tabs.element);
     this.understood = el("p", { class: "muted understood", hidden: !request.previous_id });
-    this.bar = el("div", { class: "turn-bar" }, this.steps.element, this.status);
+    this.bar = el("div", { class: "turn-bar" }, this.answer.strip.element);
+    this.answer.strip.line.append(this.tools);
+    const kicker = el("p", { class: "kicker" }, DEPTHS[request.depth]?.() ?? "");
     this.element.replaceChildren(
       el("div", { class: "result-head" },
-        el("div", {},
-          el("p", { class: "kicker" }, DEPTHS[request.depth]?.() ?? ""),
-          el(this.number ? "h2" : "h1", { id: this.#titleId, class: `turn-title${request.message ? " clamped" : ""}`, tabindex: "-1", dir: "auto" }, askedText(request)),
-          wholeText(request),
-          this.understood,
-          wish(request)),
-        this.tools),
-      this.bar, this.body);
+        el(this.number ? "h2" : "h1", { id: this.#titleId, class: `turn-title${request.message ? " clamped" : ""}`, tabindex: "-1", dir: "auto" }, askedText(request)),
+        wholeText(request) || "", this.understood, wish(request) || ""),
+      this.bar,
+      el("div", { class: "turn-row" }, kicker, this.steps.element, this.status),
+      this.tabs.list,
+      this.body);
   }
 
   async #read(events) {
@@ -257,7 +258,7 @@ export class ResearchView {
     await this.answer.finish(response);
     if (this.#isLeft) return;
     this.body.classList.remove("working");
-    this.bar.append(contentsOf(this.answer.element));
+    this.tools.before(contentsOf(this.answer.element));
     this.cards.finish(response, this.answerId);
     this.text.append(this.isRepeatable ? correction(response, (query) => askAgain(this, { query })) : "", actionsRow(this, response), askDeeper(this, response),
       verdictLine(response), relatedQuestions(this, response));
@@ -316,7 +317,7 @@ export class ResearchView {
   #end(text, kind, again) {
     this.isOver = true;
     this.body.classList.remove("working");
-    if (!this.answer.text) this.tabs.list.hidden = true;
+    if (!this.answer.text) this.tabs.list.hidden = this.answer.strip.band.hidden = true;
     this.steps.end();
     this.#notice(text, kind);
     const act = () => {
@@ -368,6 +369,7 @@ export class ResearchView {
     const part = ({ start, end }) => plainWords(points.slice(start, end).join(""));
     const statement = citation ? part(citation) : "";
     const cells = (citation?.cells ?? []).map((cell) => ({ ...cell, text: part(cell) }));
-    openQuote({ source, citation, statement, cells, texts: this.texts, isWriting });
+    const difference = differenceOf(citation, this.answer.text, this.texts.held(index));
+    openQuote({ source, citation, statement, difference, cells, texts: this.texts, isWriting });
   }
 }

@@ -3,7 +3,7 @@
 import { el, shortAddress } from "./dom.js";
 import { showIcons } from "./icons.js";
 import { plainBeginning, plainQuote } from "./source_text.js";
-import { day, t } from "./texts.js";
+import { day, number, t } from "./texts.js";
 
 const SNIPPET_CHARS = 300;
 const MAX_ICONS = 12; // of an answer: each is a request, which counts for the limits of this client
@@ -18,7 +18,8 @@ export class SourceCards {
     this.cited = new Map(); // by number: the passage that the answer cites
     this.list = el("ol", { class: "source-cards", tabindex: "0", "aria-label": t("Sources") });
     this.title = el("h2", { class: "source-cards-title", hidden: true }, t("The nearest passages"));
-    this.element = el("div", { class: "sources-found", hidden: true }, this.title, this.list);
+    this.row = el("summary", { class: "source-row" });
+    this.element = el("details", { class: "sources-found", hidden: true }, this.row, this.title, this.list);
   }
 
   /** Take an event of the research run into account. */
@@ -38,14 +39,16 @@ export class SourceCards {
     showIcons(id, this.sites);
     if (cited.size || response.citations.length) return;
     this.title.hidden = false;
+    this.element.open = true;
     this.element.classList.add("whole");
     this.element.parentElement.append(this.element); // what the text says of them comes first
   }
 
-  /** The sites of the first cards, each with the number of a source and its letter. */
+  /** The sites of the first cards, each with the number of a source and its letters: on the card, and in the row. */
   get sites() {
     return [...this.list.querySelectorAll(".source-card")].map((card) => ({
-      letter: card.querySelector(".letter"), host: card.querySelector(".source-host").textContent, index: Number(card.dataset.source),
+      letters: [...this.element.querySelectorAll(`[data-source="${card.dataset.source}"] .letter`)],
+      host: card.querySelector(".source-host").textContent, index: Number(card.dataset.source),
     })).filter(({ index }) => /^https?:/i.test(this.sources.get(index).url)).slice(0, MAX_ICONS);
   }
 
@@ -53,6 +56,10 @@ export class SourceCards {
     for (const source of sources) this.sources.set(source.index, source);
     const shown = [...this.sources.values()].sort((one, other) => one.index - other.index);
     this.list.replaceChildren(...shown.map((source) => this.#card(source, cited && !cited.has(source.index))));
+    const inRow = shown.filter(({ index }) => !cited?.size || cited.has(index)).slice(0, MAX_ICONS / 2);
+    this.row.replaceChildren(
+      el("span", { class: "source-icons", "aria-hidden": "true" }, inRow.map(({ index, url }) => el("span", { "data-source": index }, letter(shortAddress(url))))),
+      t("Sources: {n}", { n: number(shown.length) }));
     this.element.hidden = !shown.length;
   }
 

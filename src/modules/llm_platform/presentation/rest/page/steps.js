@@ -99,8 +99,9 @@ export class Steps {
   #summarise() {
     for (const group of this.groups.values()) group.element.classList.remove("now");
     const { searches = 0, pages_read: pages = 0 } = this.metadata ?? {};
-    this.summary.textContent = [searches && t("Searches: {n}", { n: searches }), pages && t("Pages read: {n}", { n: pages }), t("Steps, in {time}", { time: seconds(this.took) })]
-      .filter(Boolean).join(" · ");
+    const done = [searches && t("Searches: {n}", { n: searches }), pages && t("Pages read: {n}", { n: pages })].filter(Boolean);
+    const time = seconds(this.took);
+    this.summary.textContent = done.length ? [...done, time].join(" · ") : t("Steps, in {time}", { time });
   }
 
   async #load() {

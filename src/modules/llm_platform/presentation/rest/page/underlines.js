@@ -5,7 +5,7 @@ const BLOCKS = "p, li, td, th, h1, h2, h3, h4, h5, h6, pre";
 const UNSEEN = /\[\d{1,4}\]|(?<=\])\([^\s()]*(?:\([^\s()]*\)[^\s()]*)*\)|^[ \t|:-]{3,}$/gm;
 const SYNTAX_CHARS = 32; // a character that does not follow within this length was written as another one, such as an entity
 
-const lines = "highlights" in CSS ? Object.fromEntries(["unsupported", "partial", "uncited"].map((name) => [name, new Highlight()])) : {};
+const lines = "highlights" in CSS ? Object.fromEntries(["unsupported", "partial", "uncited", "shown"].map((name) => [name, new Highlight()])) : {};
 for (const [name, highlight] of Object.entries(lines)) CSS.highlights.set(`sentence-${name}`, highlight);
 
 /** The lines of one answer; another call replaces them. */
@@ -27,6 +27,12 @@ export class Underlines {
     this.drawn = [];
   }
 
+  /** Mark the sentence that a reader has gone to, in the place of the one before. */
+  point(range) {
+    lines.shown?.clear();
+    lines.shown?.add(range);
+  }
+
   #line(name, places) {
     const characters = places.filter(Boolean);
     if (!characters.length) return;
@@ -36,6 +42,16 @@ export class Underlines {
     lines[name].add(range);
     this.drawn.push([name, range]);
   }
+}
+
+/** The range from the first of these places to the last one; null without any. */
+export function rangeOf(places) {
+  const characters = places.filter(Boolean);
+  if (!characters.length) return null;
+  const range = new Range();
+  range.setStart(characters[0].node, characters[0].offset);
+  range.setEnd(characters.at(-1).node, characters.at(-1).offset + 1);
+  return range;
 }
 
 /** For each character of the Markdown that a reader sees, where it stands: {node, offset}. */

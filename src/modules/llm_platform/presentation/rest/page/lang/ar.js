@@ -331,4 +331,12 @@ export default {
   "The server did not confirm your question. Ask again if it is not among your threads.": "لم يؤكد الخادم سؤالك. اطرحه مرة أخرى إن لم يكن بين محادثاتك.",
   "{n} of {all} sentences hold": "جمل مدعومة: {n} من {all}",
   "about {time} left": "يتبقى نحو {time}",
+  "{n} of {all} hold": "{n} من {all} مدعومة",
+  "no source": "بلا مصدر",
+  "Evidence for each sentence": "الأدلة على كل جملة",
+  "Sentence": "الجملة",
+  "Verdict": "الحكم",
+  "Source": "المصدر",
+  "Sources: {n}": "المصادر: {n}",
+  "What sources say differently": "ما تقوله المصادر بشكل مختلف",
 };

@@ -331,4 +331,12 @@ export default {
   "The server did not confirm your question. Ask again if it is not among your threads.": "Der Server hat Ihre Frage nicht bestätigt. Stellen Sie sie noch einmal, wenn sie nicht unter Ihren Gesprächen ist.",
   "{n} of {all} sentences hold": "{n} von {all} Sätzen sind belegt",
   "about {time} left": "noch etwa {time}",
+  "{n} of {all} hold": "{n} von {all} belegt",
+  "no source": "ohne Quelle",
+  "Evidence for each sentence": "Belege der einzelnen Sätze",
+  "Sentence": "Satz",
+  "Verdict": "Urteil",
+  "Source": "Quelle",
+  "Sources: {n}": "Quellen: {n}",
+  "What sources say differently": "Was Quellen anders sagen",
 };

@@ -331,4 +331,12 @@ export default {
   "The server did not confirm your question. Ask again if it is not among your threads.": "השרת לא אישר את השאלה. שאלו שוב אם היא אינה בין השיחות שלכם.",
   "{n} of {all} sentences hold": "משפטים מבוססים: {n} מתוך {all}",
   "about {time} left": "נותרו כ־{time}",
+  "{n} of {all} hold": "{n} מתוך {all} מבוססים",
+  "no source": "ללא מקור",
+  "Evidence for each sentence": "הראיות לכל משפט",
+  "Sentence": "משפט",
+  "Verdict": "פסיקה",
+  "Source": "מקור",
+  "Sources: {n}": "מקורות: {n}",
+  "What sources say differently": "מה שהמקורות אומרים אחרת",
 };

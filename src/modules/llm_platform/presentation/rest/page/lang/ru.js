@@ -331,4 +331,12 @@ export default {
   "The server did not confirm your question. Ask again if it is not among your threads.": "Сервер не подтвердил ваш вопрос. Задайте его ещё раз, если его нет среди ваших бесед.",
   "{n} of {all} sentences hold": "Подтверждено предложений: {n} из {all}",
   "about {time} left": "осталось около {time}",
+  "{n} of {all} hold": "подтверждено {n} из {all}",
+  "no source": "без источника",
+  "Evidence for each sentence": "Подтверждения каждого предложения",
+  "Sentence": "Предложение",
+  "Verdict": "Вердикт",
+  "Source": "Источник",
+  "Sources: {n}": "Источников: {n}",
+  "What sources say differently": "Что в источниках сказано иначе",
 };

@@ -331,4 +331,12 @@ export default {
   "The server did not confirm your question. Ask again if it is not among your threads.": "服务器没有确认您的问题。如果它不在您的对话中，请再问一次。",
   "{n} of {all} sentences hold": "{all} 句中有 {n} 句有依据",
   "about {time} left": "约剩 {time}",
+  "{n} of {all} hold": "{all} 句中 {n} 句有依据",
+  "no source": "无来源",
+  "Evidence for each sentence": "每句话的依据",
+  "Sentence": "句子",
+  "Verdict": "结论",
+  "Source": "来源",
+  "Sources: {n}": "来源：{n}",
+  "What sources say differently": "来源的不同说法",
 };

@@ -1,0 +1,78 @@
+"""The evidence strip of an answer: one cell for each sentence, as on the page at /."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, Verdict
+
+SentenceVerdict = Literal[Verdict, "uncited"]
+WORST_FIRST: Final[Sequence[Verdict]] = ("unsupported", "partial", "unchecked", "supported")
+BLOCKS: Final[Mapping[SentenceVerdict, str]] = {  # the taller or the greyer, the more doubt
+    "supported": "▁", "partial": "▄", "unsupported": "█", "uncited": "░", "unchecked": "▒",
+}  # fmt: skip
+MAX_BLOCKS: Final = 72  # a longer strip shows the worst sentence of each stretch
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceEvidence:
+    """A sentence of an answer, in code points, with its verdict; `uncited` has no source."""
+
+    start: int
+    end: int
+    verdict: SentenceVerdict
+
+
+def sentence_evidence(response: ResearchResponse) -> list[SentenceEvidence]:
+    """Return the sentences of an answer in their order.
+
+    One source that supports a statement is enough. Statements that overlap are clauses of one sentence, which has the worst of
+    their verdicts.
+    """
+    by_span: dict[tuple[int, int], list[Citation]] = {}
+    for citation in response.citations:
+        by_span.setdefault((citation.start, citation.end), []).append(citation)
+    found = [SentenceEvidence(start, end, _statement_verdict(citations)) for (start, end), citations in by_span.items()]
+    found += [SentenceEvidence(span.start, span.end, "uncited") for span in response.metadata.uncited]
+    sentences: list[SentenceEvidence] = []
+    for statement in sorted(found, key=lambda sentence: (sentence.start, -sentence.end)):
+        last = sentences[-1] if sentences else None
+        if last is None or statement.start >= last.end:
+            sentences.append(statement)
+        else:
+            sentences[-1] = SentenceEvidence(last.start, max(last.end, statement.end), _worse(last.verdict, statement.verdict))
+    return sentences
+
+
+def evidence_line(sentences: Sequence[SentenceEvidence]) -> str:
+    """Return one block character for each sentence, and how many hold: `▁▁█▄▁ 3 of 5 hold`; empty without sentences."""
+    if not sentences:
+        return ""
+    verdicts: list[SentenceVerdict] = [sentence.verdict for sentence in sentences]
+    held = verdicts.count("supported")
+    width = -(-len(verdicts) // MAX_BLOCKS)
+    shown = [_worst(verdicts[start : start + width]) for start in range(0, len(verdicts), width)]
+    return f"{''.join(BLOCKS[verdict] for verdict in shown)} {held} of {len(verdicts)} hold"
+
+
+def _statement_verdict(citations: Sequence[Citation]) -> Verdict:
+    """Of the cells of a table row each has the best verdict of the sources, and the row that of its weakest cell."""
+    verdicts = [citation.verdict for citation in citations]
+    if any(citation.verdict == "supported" and not citation.cells for citation in citations):
+        return "supported"
+    best: dict[int, Verdict] = {}
+    for citation in citations:
+        for cell in citation.cells:
+            known = best.get(cell.start, cell.verdict)
+            best[cell.start] = max(known, cell.verdict, key=WORST_FIRST.index)
+    return min(best.values() or verdicts, key=WORST_FIRST.index)
+
+
+def _worse(one: SentenceVerdict, other: SentenceVerdict) -> SentenceVerdict:
+    checked = [verdict for verdict in (one, other) if verdict != "uncited"]
+    return min(checked, key=WORST_FIRST.index) if checked else "uncited"
+
+
+def _worst(verdicts: Sequence[SentenceVerdict]) -> SentenceVerdict:
+    order: Sequence[SentenceVerdict] = ("unsupported", "partial", "uncited", "unchecked", "supported")
+    return min(verdicts, key=order.index)

@@ -1,0 +1,165 @@
+"""The evidence strip and the receipts of the page at /, in a real Chromium: which sentences of an answer hold, at a glance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+from tests.services.browser import Visit, becomes, visiting
+from tests.services.page_answers import SEND, begin, citation, end, long_answer, response
+
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
+
+TEXT = (
+    "Owls 🦉 sleep by day [1]. They supplied 9 percent of the calls [1]. They hunt at noon, when it is warm [1]. "
+    "Nobody knows why they hoot. They may see red light [1]."
+)
+UNCITED = "Nobody knows why they hoot."
+CONTENT = "😀 Owls sleep by day. They supplied 4 percent of the calls. Owls hunt at night."
+STATEMENTS = (
+    ("Owls 🦉 sleep by day", "Owls sleep by day.", "supported"),
+    ("They supplied 9 percent of the calls", "They supplied 4 percent of the calls.", "unsupported"),
+    ("They hunt at noon, when it is warm", "Owls hunt at night.", "partial"),
+    ("They may see red light", "Owls sleep by day.", "unchecked"),
+)
+CELLS = "[...document.querySelectorAll('.strip-band .cell')].map(cell => cell.dataset.verdict ?? 'grey')"
+VERDICTS = ["supported", "unsupported", "partial", "uncited", "unchecked"]
+
+
+def span(text: str, words: str) -> dict[str, int]:
+    return {"start": text.index(words), "end": text.index(words) + len(words)}
+
+
+def answer(**fields: Any) -> dict[str, Any]:
+    """Return an answer with a sentence of each verdict; the check says which words of the second one its source contradicts."""
+    made = response(TEXT, metadata={"uncited_sentences": 1, "uncited": [span(TEXT, UNCITED)]}, **fields)
+    made["raw_results"][0]["content"] = CONTENT
+    made["citations"] = [citation(TEXT, statement, CONTENT, quote, verdict) for statement, quote, verdict in STATEMENTS]
+    made["citations"][1]["difference"] = {"claimed": span(TEXT, "9"), "found": span(CONTENT, "4"), "kind": "number"}
+    return made
+
+
+async def show(visit: Visit, made: dict[str, Any]) -> None:
+    await visit.play(made)
+    await visit.ask()
+    await visit.answered()
+
+
+class TestStrip:
+    async def test_one_cell_for_each_sentence(self, browser: Browser, base: str) -> None:
+        """In the order of the text, as wide as the sentence is long, with how many hold beside it."""
+        async with visiting(browser, base) as visit:
+            await show(visit, answer())
+            assert await visit.page.evaluate(CELLS) == VERDICTS
+            await expect(visit.page.locator(".strip-count")).to_have_text("1 of 5 hold")
+            widths = "[...document.querySelectorAll('.cell')].map(cell => cell.offsetWidth)"
+            found = await visit.page.evaluate(widths)
+            assert found[1] == max(found)
+            assert found[0] == min(found)
+
+    async def test_it_leads_to_the_sentences(self, browser: Browser, base: str) -> None:
+        """A click and the keys alone: one stop of Tab, arrows between the cells, a name for each, the marker gets the focus."""
+        async with visiting(browser, base, 390) as visit:
+            page = visit.page
+            await show(visit, answer())
+            assert await page.locator(".cell[tabindex='0']").count() == 1
+            await page.locator(".cell").first.focus()
+            await page.keyboard.press("ArrowRight")
+            await expect(page.locator(".strip-name")).to_contain_text("not found in the page · They supplied 9 percent")
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".cite").nth(1)).to_be_focused()
+            await page.locator(".cell").nth(3).click()
+            shown = "[...CSS.highlights.get('sentence-shown')].map(String)"
+            await becomes(page, shown, [UNCITED])
+
+    async def test_the_table_says_the_same(self, browser: Browser, base: str) -> None:
+        """Behind the count stands a table of all sentences with verdict and source, which a screen reader can walk."""
+        async with visiting(browser, base, 390) as visit:
+            page = visit.page
+            await show(visit, answer())
+            await page.click(".strip-count")
+            rows = page.locator(".strip-table tbody tr")
+            await expect(rows).to_have_count(len(VERDICTS))
+            await expect(rows.nth(1)).to_contain_text("They supplied 9 percent of the calls")
+            await expect(rows.nth(3)).to_contain_text("no source")
+            assert await visit.violations() == []
+            assert await visit.overflow() <= 0
+
+    async def test_it_grows_with_the_text(self, browser: Browser, base: str) -> None:
+        """Grey cells come with the sentences and take their colours with the verdicts, and nothing below them moves."""
+        made = answer()
+        top = "document.querySelector('.answer').getBoundingClientRect().top"
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await begin(visit)
+            before = await page.evaluate(top)
+            await page.evaluate(SEND, {"type": "token", "text": TEXT})
+            await becomes(page, CELLS, ["grey"] * 5)
+            await page.evaluate(SEND, {"type": "verified", "citations": made["citations"], "pending": True})
+            await becomes(page, f"{CELLS}.slice(0, 3)", VERDICTS[:3])
+            await end(visit, made)
+            assert await page.evaluate(CELLS) == VERDICTS
+            assert await page.evaluate(top) == before
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    async def test_no_violation(self, browser: Browser, base: str, scheme: str) -> None:
+        """In both themes, with receipts and without, axe finds nothing."""
+        for width in (390, 1440):
+            async with visiting(browser, base, width, scheme) as visit:
+                await show(visit, answer())
+                assert await visit.violations() == []
+                assert await visit.overflow() <= 0
+
+    async def test_hundreds_of_sentences_fit(self, browser: Browser, base: str) -> None:
+        """An answer of 540 sentences has 540 cells within the column of a phone."""
+        async with visiting(browser, base, 390) as visit:
+            await show(visit, long_answer())
+            assert len(await visit.page.evaluate(CELLS)) == 540
+            assert await visit.overflow() <= 0
+
+
+class TestReceipts:
+    async def test_a_receipt_stands_beside_its_sentence(self, browser: Browser, base: str) -> None:
+        """On a wide screen the margin names the source and strikes out what it says differently; below that the card does."""
+        async with visiting(browser, base, 1440) as visit:
+            page = visit.page
+            await show(visit, answer())
+            receipt = page.locator(".receipt")
+            await expect(receipt).to_have_count(1)
+            await expect(receipt).to_contain_text("example.org")
+            await expect(receipt.locator("del")).to_have_text("9")
+            await expect(receipt.locator("ins")).to_have_text("4")
+            await expect(receipt).to_contain_text("They supplied 9 4 percent of the calls", use_inner_text=True)
+            beside = """() => {
+                const [line] = CSS.highlights.get('sentence-unsupported');
+                const range = new Range();
+                range.setStart(line.startContainer, line.startOffset);
+                range.setEnd(line.endContainer, line.endOffset);
+                const [sentence, receipt] = [range, document.querySelector('.receipt')]
+                    .map(part => part.getBoundingClientRect());
+                return receipt.left > document.querySelector('.answer').getBoundingClientRect().right
+                    && Math.abs(receipt.top - sentence.top) < 12;
+            }"""
+            await becomes(page, f"({beside})()")
+            await page.set_viewport_size({"width": 900, "height": 800})
+            await expect(receipt).to_be_hidden()
+            await page.locator(".cite").nth(1).hover()
+            await expect(page.locator(".cite-card .difference")).to_contain_text("9 4", use_inner_text=True)
+
+    async def test_the_panel_marks_the_words_in_both_texts(self, browser: Browser, base: str) -> None:
+        """The number of the answer and that of the source."""
+        async with visiting(browser, base) as visit:
+            await show(visit, answer())
+            await visit.page.locator(".cite").nth(1).click()
+            await expect(visit.page.locator("#quote blockquote mark")).to_have_text("9")
+            await expect(visit.page.locator(".source-text mark.found")).to_have_text("4")
+
+    async def test_without_a_difference_the_card_is_all(self, browser: Browser, base: str) -> None:
+        """A check that says only that it doubts draws no receipt."""
+        made = answer()
+        del made["citations"][1]["difference"]
+        async with visiting(browser, base, 1440) as visit:
+            await show(visit, made)
+            await expect(visit.page.locator(".receipt")).to_have_count(0)
+            await expect(visit.page.locator(".receipts")).to_be_hidden()

@@ -1,0 +1,82 @@
+"""The evidence strip of the terminal and of exported answers."""
+
+from __future__ import annotations
+
+from modules.llm_platform.domain.dtos.research_dtos import (
+    CellVerdict,
+    Citation,
+    ResearchMetadata,
+    ResearchResponse,
+    TextSpan,
+    Verdict,
+)
+from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
+from modules.llm_platform.presentation.cli.render.evidence import MAX_BLOCKS, evidence_line, sentence_evidence
+from modules.llm_platform.presentation.cli.render.terminal import render_sources
+
+
+def citation(start: int, end: int, verdict: Verdict, source: int = 1, *cells: CellVerdict) -> Citation:
+    return Citation(start=start, end=end, source_index=source, verdict=verdict, score=1.0, cells=cells)
+
+
+def answer(*citations: Citation, uncited: tuple[tuple[int, int], ...] = ()) -> ResearchResponse:
+    spans = tuple(TextSpan(start=start, end=end) for start, end in uncited)
+    return ResearchResponse(
+        query="q", depth="deep", synthesis="x" * 400, sources=(), raw_results=(), citations=citations,
+        metadata=ResearchMetadata(latency_ms=1, uncited=spans),
+    )  # fmt: skip
+
+
+def verdicts(*citations: Citation, uncited: tuple[tuple[int, int], ...] = ()) -> list[str]:
+    return [sentence.verdict for sentence in sentence_evidence(answer(*citations, uncited=uncited))]
+
+
+def test_sentences_stand_in_the_order_of_the_text() -> None:
+    """Cited and uncited ones."""
+    assert verdicts(citation(50, 60, "partial"), citation(0, 10, "supported"), uncited=((20, 30),)) == [
+        "supported", "uncited", "partial",
+    ]  # fmt: skip
+
+
+def test_one_source_that_supports_a_sentence_is_enough() -> None:
+    """Without one, the worst verdict counts."""
+    assert verdicts(citation(0, 10, "unsupported"), citation(0, 10, "supported", 2)) == ["supported"]
+    assert verdicts(citation(0, 10, "unchecked"), citation(0, 10, "unsupported", 2)) == ["unsupported"]
+
+
+def test_clauses_are_one_sentence_of_the_worst_verdict() -> None:
+    """Statements that overlap are no two sentences."""
+    (sentence,) = sentence_evidence(answer(citation(0, 30, "supported"), citation(0, 12, "unsupported", 2)))
+    assert (sentence.start, sentence.end, sentence.verdict) == (0, 30, "unsupported")
+
+
+def test_a_row_is_as_good_as_its_weakest_cell() -> None:
+    """Each cell has the best verdict that a source gives it."""
+    cells = [
+        (CellVerdict(start=2, end=4, verdict=first), CellVerdict(start=6, end=8, verdict="supported"))
+        for first in ("unsupported", "partial")
+    ]
+    rows = [citation(0, 10, "unsupported", number, *row) for number, row in enumerate(cells, 1)]
+    assert verdicts(*rows) == ["partial"]
+
+
+def test_a_block_for_each_sentence() -> None:
+    """The line says how many hold; a long answer has the worst sentence of each stretch."""
+    all_verdicts: list[Verdict] = ["supported", "partial", "unsupported", "unchecked"]
+    cited = [citation(10 * place, 10 * place + 9, verdict) for place, verdict in enumerate(all_verdicts)]
+    assert evidence_line(sentence_evidence(answer(*cited, uncited=((50, 59),)))) == "▁▄█▒░ 1 of 5 hold"
+    assert evidence_line([]) == ""
+    many = [citation(10 * place, 10 * place + 9, "unsupported" if place == 99 else "supported") for place in range(100)]
+    line = evidence_line(sentence_evidence(answer(*many)))
+    assert len(line.split()[0]) <= MAX_BLOCKS
+    assert line.split()[0].endswith("█")
+    assert line.endswith("99 of 100 hold")
+
+
+def test_every_door_of_the_command_line_shows_it() -> None:
+    """Terminal, Markdown and HTML; an answer without sentences has none."""
+    made = answer(citation(0, 10, "supported"), citation(20, 30, "unsupported"))
+    assert "▁█ 1 of 2 hold" in [line.text for line in render_sources(made)]
+    assert "▁█ 1 of 2 hold" in research_markdown(made)
+    assert 'aria-label="1 of 2 hold"><i class="supported" style="flex-grow:10"></i>' in research_html(made)
+    assert "hold" not in research_markdown(answer()) + research_html(answer())
