@@ -146,7 +146,7 @@ function itemOf(text, start, end, content) {
 
 function tableOf({ lines, align }, content, text) {
   const row = (tag, [start, end]) => el("tr", {}, cellsOf(text, start, end).map((cell, column) =>
-    el(tag, { align: align[column], dir: "auto" }, content(trimmed(text, ...cell)))));
+    el(text.slice(...cell).trim() ? tag : "td", { align: align[column], dir: "auto" }, content(trimmed(text, ...cell)))));
   const [head, ...rows] = lines;
   return el("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": t("Table") },
     el("table", {}, el("thead", {}, row("th", head)), el("tbody", {}, rows.map((each) => row("td", each)))));
