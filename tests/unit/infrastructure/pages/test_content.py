@@ -16,6 +16,7 @@ from modules.llm_platform.infrastructure.pages import bot_walls
 from modules.llm_platform.infrastructure.pages.content import content_of, published
 from modules.llm_platform.infrastructure.pages.fetch import Fetched
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.parsing.parser_process import Parsed
 
 URL = "http://a.example.net/some/long-page.html"
 LONG = "<p>" + "Coroutines run on an event loop, one at a time, until they wait. " * 30 + "</p>"
@@ -109,6 +110,19 @@ class TestText:
         Without.words = "it is encrypted"
         with pytest.raises(PageError, match="The PDF cannot be read: it is encrypted"):
             await content_of(fetched.__class__(fetched.address, "application/pdf", None, b"%PDF"), Without())
+
+    async def test_a_page_that_waits_for_its_parser_is_held_once(self) -> None:
+        """As text: its bytes are gone by then."""
+
+        class Waiting:
+            async def html(self, html: str) -> Parsed:
+                held.append(fetched.body)
+                return Parsed(html)
+
+        held: list[bytes] = []
+        fetched = Fetched(parse_address(URL), "text/html", None, html(LONG))
+        await content_of(fetched, Waiting())
+        assert held == [b""]
 
     @for_each(
         ("markup", "date"),

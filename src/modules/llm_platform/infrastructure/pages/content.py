@@ -73,14 +73,14 @@ async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = Fals
     """Return the content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the
     extra.
 
-    `with_links`: with the links of HTML, and a page that has links needs no text.
+    `with_links`: with the links of HTML, and a page that has links needs no text. The page holds its bytes no longer.
     """
     media_type = page.media_type or _sniffed_type(page.body)
     try:
         if media_type == PDF:
-            parsed, html = await parsers.pdf(page.body), ""
+            parsed, html = await parsers.pdf(page.take_body()), ""
         else:
-            decoded = decode(page.body, html=media_type in HTML, declared=page.charset)
+            decoded = decode(page.take_body(), html=media_type in HTML, declared=page.charset)
             html = decoded.text if media_type in HTML else ""
             parse = parsers.linked_html if with_links else parsers.html
             parsed = await parse(decoded.text) if html else Parsed(decoded.text)

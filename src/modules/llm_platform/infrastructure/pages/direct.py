@@ -178,6 +178,7 @@ class DirectSiteReader(ISiteReader):
                         limit.reschedule(loop.time() + self._timeout)
 
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, visit)
+                size_bytes = len(fetched.body)
                 content = await _content(self._fetcher, fetched, self._parsers, with_links=True)
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
@@ -188,7 +189,7 @@ class DirectSiteReader(ISiteReader):
             links=tuple(PageLink(url=target.url, text=text) for target, text in _targets(base, found.links)),
             images=tuple(target.url for target, _ in _targets(base, ((image, "") for image in found.images))),
             favicon=icon.url if found.icon and (icon := _resolved(base, found.icon)) else None,
-            size_bytes=len(fetched.body),
+            size_bytes=size_bytes,
         )
 
     async def _wait_for_turn(self, address: PageAddress, delay_s: float, slot: _Slot) -> None:

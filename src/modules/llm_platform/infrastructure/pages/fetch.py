@@ -93,7 +93,7 @@ class PageRequest:
     absent: Collection[int] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fetched:
     """A page: its address after redirects, its media type in lower case (empty if undeclared), its charset and bytes."""
 
@@ -101,6 +101,11 @@ class Fetched:
     media_type: str
     charset: str | None
     body: bytes
+
+    def take_body(self) -> bytes:
+        """Return the bytes and hold them no longer: dozens of pages wait for a parser at once."""
+        body, self.body = self.body, b""
+        return body
 
 
 class SafeFetcher:
