@@ -116,7 +116,8 @@ class Settings(BaseSettings):
         "you have agents that search more at once", ge=1, le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_GLOBAL_PER_HOUR: int = setting(
-        1000, "Requests per hour of all limited clients together, up to 50 at once; 0: no limit",
+        1000, "Requests per hour of all limited clients together, up to 50 at once, without what RATE_LIMIT_READS_PER_MINUTE "
+        "counts; 0: no limit",
         "you have more clients than that, or want a lower bound of the cost", ge=0, le=types.MAX_RATE_LIMIT,
     )
     TRUSTED_PROXIES: types.NetworkList = setting(

@@ -49,16 +49,23 @@ def configuration(servers: Sequence[str], port: int, folder: Path) -> str:
 
 @asynccontextmanager
 async def proxied(folder: Path, servers: Sequence[Served]) -> AsyncIterator[str]:
-    nginx = which("nginx")
-    assert nginx is not None, "nginx is not installed: run `make test-services`"
     port = free_port()
     addresses = [f"{server.client.base_url.host}:{server.client.base_url.port}" for server in servers]
     (folder / "default.conf").write_text(configuration(addresses, port, folder))
     (folder / "nginx.conf").write_text(HTTP.format(folder=folder))
+    async with running_nginx(folder, port):
+        yield f"http://127.0.0.1:{port}"
+
+
+@asynccontextmanager
+async def running_nginx(folder: Path, port: int) -> AsyncIterator[None]:
+    """Run nginx with the `nginx.conf` of the folder, which listens on the port."""
+    nginx = which("nginx")
+    assert nginx is not None, "nginx is not installed: run `make test-services`"
     process = subprocess.Popen([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")])
     try:
         await asyncio.to_thread(wait_until, lambda: _accepts(port), "nginx to listen")
-        yield f"http://127.0.0.1:{port}"
+        yield
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(TIMEOUT_S)

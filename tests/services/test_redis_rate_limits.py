@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -136,6 +137,37 @@ async def test_two_servers_with_one_redis(server: RedisServer, redis: RedisClien
                 while not (await _limits_at(client, ports[0])).startswith("counted in Redis"):
                     await asyncio.sleep(0.5)  # a check that took too long is kept for some seconds
     assert sorted(answer.status_code for answer in answers) == [404] * GLOBAL_BURST + [429] * (200 - GLOBAL_BURST)
+
+
+async def test_reads_of_a_key_are_counted_by_all_servers(
+    server: RedisServer, redis: RedisClient, tmp_path: Path
+) -> None:
+    """Of 60 reads at once of each of two keys at two servers the burst of a key is answered, whatever all clients may send."""
+    keys = ("a-long-enough-key-1", "a-long-enough-key-2")
+    settings = {
+        "DOCUMENTS_DIR": str(tmp_path), "LLM_PLATFORM_OFFLINE": "true", "REDIS_URL": server.url,
+        "LLM_PLATFORM_API_KEYS": ",".join(keys), "RATE_LIMIT_READS_PER_MINUTE": "1", "RATE_LIMIT_READS_BURST": "20",
+        "RATE_LIMIT_GLOBAL_PER_HOUR": "1", "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
+    }
+    ports = [free_port(), free_port()]
+    with ExitStack() as stack:
+        for port in ports:
+            stack.enter_context(_serving(port, settings, tmp_path / f"{port}.log"))
+        async with httpx2.AsyncClient(timeout=60.0, limits=httpx2.Limits(max_connections=120)) as client:
+            await asyncio.gather(*(_wait_until_ready(client, port) for port in ports))
+            begun = time.monotonic()
+            answers = await asyncio.gather(
+                *(
+                    client.get(f"http://127.0.0.1:{ports[number % 2]}/research", headers={"X-API-Key": key})
+                    for number in range(60) for key in keys
+                )
+            )
+            minutes = (time.monotonic() - begun) // 60 + 1
+    for key in keys:
+        mine = [answer for answer in answers if answer.request.headers["x-api-key"] == key]
+        refused = [answer for answer in mine if answer.status_code == 429]
+        assert 20 <= len(mine) - len(refused) <= 20 + minutes
+        assert all(answer.headers["ratelimit"].startswith('"reads"') for answer in refused)
 
 
 async def _limits_at(client: httpx2.AsyncClient, port: int) -> str:
