@@ -307,3 +307,16 @@ async def test_call_of_a_background_run_is_fetched_later(client: httpx2.AsyncCli
     [call] = found.output
     assert (call.type, call.name, json.loads(call.arguments)) == ("function_call", "final_result", services.output)
     assert call.model_dump() == events[-1].response.output[0].model_dump()
+
+
+async def test_a_schema_that_is_too_deep_is_told_so() -> None:
+    """The body is valid JSON: the error names its depth, and nothing of what was sent."""
+    schema = "{}"
+    for _ in range(500):
+        schema = f'{{"properties": {{"zqxvmark": {schema}}}}}'
+    body = f'{{"model": "research-shallow", "messages": [], "tools": [{schema}]}}'
+    async with app_client(FakeServices()) as client:
+        response = await client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 400
+    assert "more than 200 levels" in response.json()["error"]["message"]
+    assert "zqxvmark" not in response.text

@@ -144,6 +144,20 @@ async def test_every_interface_researches_a_question_about_a_chat(
     assert isinstance(services.requests[-1], ResearchRequest)
 
 
+@for_each(("path", "body", "text"), DOORS)
+async def test_every_interface_takes_a_task_that_is_longer_than_a_question(
+    path: str, body: Callable[..., dict[str, Any]], text: Callable[[Any], str]
+) -> None:
+    """A transcript is read by the model, or its first question by rules, so the limit of a message is not for it."""
+    services = FakeServices()
+    said = "".join(f"USER: Is tea healthy? {number}\nASSISTANT: Yes.\n" for number in range(2000))
+    task = f"### Task:\nGenerate a concise title.\n### Chat History:\n<chat_history>\n{said}</chat_history>"
+    async with app_client(services) as client:
+        response = await client.post(path, json=body([("user", task)]))
+    assert response.status_code == 200, response.text
+    assert text(response.json()) == services.answer
+
+
 @for_each("question", QUESTIONS)
 async def test_questions_are_researched(question: str) -> None:
     """What looks like a task and is none."""

@@ -23,6 +23,7 @@ from modules.llm_platform.presentation.validation_messages import field_location
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # limit until an API key is known
 MAX_CONVERSATION_BYTES = 8 << 20
+TOO_DEEP = "has objects and lists in more than 200 levels: send flatter ones"
 MAX_VALUES = 500_000  # values of a large body: one takes up to a hundred bytes of memory, whatever it takes on the wire
 BODY_TIMEOUT_S = 8.0
 CONVERSATION_TIMEOUT_S = 30.0
@@ -161,8 +162,9 @@ def parse_object(body: bytes) -> dict[str, Any]:
         raise _invalid_body("has too many values: send fewer, or send texts as texts", "too_long")
     try:
         value = from_json(body, allow_inf_nan=False)
-    except ValueError:
-        raise _invalid_body("is not valid JSON in UTF-8", "json_invalid") from None
+    except ValueError as error:
+        is_deep = "recursion limit" in str(error)
+        raise _invalid_body(TOO_DEEP if is_deep else "is not valid JSON in UTF-8", "json_invalid") from None
     if not isinstance(value, dict):
         raise _invalid_body("must be a JSON object", "dict_type")
     return value

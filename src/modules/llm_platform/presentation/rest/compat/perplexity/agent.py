@@ -29,7 +29,7 @@ from modules.llm_platform.presentation.rest.compat.perplexity.agent_writer impor
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFORTS, depth_of, router
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
-from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, ResponseEncoder
+from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, ResponseEncoder
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import data_stream_response
 from modules.llm_platform.presentation.rest.http.request_scope import request_id
@@ -197,10 +197,9 @@ async def respond(request: Request) -> Response:
 
 async def _answer_task(request: Request, body: PerplexityAgentRequest, task: TranscriptTask) -> Response:
     """Answer a task about a transcript, which needs no search, has no sources, and is not stored."""
-    run = _run(request, body.model_copy(update={"response_format": None}), None)
-    messages, depth = body.conversation.messages, run.question.depth
-    answer = await transcripts.task_response(request, task, messages, depth, body.response_format)
-    writer = API.writer(request_id(request), run.envelope.model_copy(update={"store": False}))
+    depth = _depth(body)
+    answer = await transcripts.task_response(request, task, body.conversation.messages, depth, body.response_format)
+    writer = API.writer(request_id(request), _envelope(request, body, store=False))
     events = list(transcripts.research_events_of(answer, writer.id))
     if not body.stream:
         return dialect.json_content(writer.whole(events))
@@ -210,23 +209,29 @@ async def _answer_task(request: Request, body: PerplexityAgentRequest, task: Tra
 
 def _run(request: Request, body: PerplexityAgentRequest, tool: client_tools.ForcedTool | None) -> runs.ResponseRun:
     """Return the research of a request. Raises InvalidRequestError."""
+    depth = _depth(body)
+    schema = tool.schema if tool else structured.schema_of(request, body.response_format)
+    is_json, name = schema is not None, tool.name if tool else ""
+    envelope = _envelope(request, body, background=body.background, store=body.store, is_json=is_json, tool=name)
+    return runs.ResponseRun(API, _question(body, depth, schema), envelope)
+
+
+def _depth(body: PerplexityAgentRequest) -> Depth:
+    """Return the depth. Raises InvalidRequestError for a request without one, and for fields that are not supported."""
     chat_completions.refuse_fields(body, REFUSED)
     for filters in body.filters:
         chat_completions.refuse_fields(filters, DATES)
-    if (depth := body.depth) is None:
+    if body.depth is None:
         sent = next((name for name in ("effort", "preset", "models") if getattr(body, name)), "model")
         raise chat_completions.refused(sent, NO_DEPTH)
-    schema = tool.schema if tool else structured.schema_of(request, body.response_format)
-    envelope = runs.envelope_of(
-        request,
-        body.answering,
-        background=body.background,
-        store=body.store,
-        is_json=schema is not None,
-        tool=tool.name if tool else "",
-        echo=body.model_dump(mode="json", include={"previous_response_id", "effort", "preset"}),
-    )
-    return runs.ResponseRun(API, _question(body, depth, schema), envelope)
+    return body.depth
+
+
+def _envelope(
+    request: Request, body: PerplexityAgentRequest, *, store: bool | None, background: bool | None = False, **fields: Any
+) -> Envelope:
+    echo = body.model_dump(mode="json", include={"previous_response_id", "effort", "preset"})
+    return runs.envelope_of(request, body.answering, background=background, store=store, echo=echo, **fields)
 
 
 def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, Any] | None) -> ResearchRequest:
