@@ -54,7 +54,7 @@ test-model: export LLM_TEST_MODEL := $(LLM_TEST_MODEL)
 test-model: $(READY)  ## laws that hold whatever a real model writes (LLM_TEST_BASE_URL, LLM_TEST_MODEL; on a CPU half an hour)
 	$(BIN)/pytest -m model $(LONGER)=3600 -p no:randomly -v tests/model
 
-client-table: $(READY)  ## try the clients of other systems and write the table of what passed into the docs (installs them: 2.5 GB)
+client-table: $(READY)  ## try the clients of other systems and write the table of what passed into the docs (installs them: 4 GB)
 	$(BIN)/pytest -m services $(LONGER)=1200 tests/services/test_clients.py
 	$(BIN)/python scripts/client_table.py
 

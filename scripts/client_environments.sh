@@ -13,17 +13,23 @@ flock 9  # the tests of another process may make them too
 prepare() {
   local list=tests/clients/$1.txt folder=build/clients/$1
   [ "$1" != node ] || list=tests/clients/node/package.json
-  cmp -s "$list" "$folder/.installed" && return
+  cat "$list" $(without_dependencies "$1") | cmp -s - "$folder/.installed" && return
   echo "Preparing $folder (once, a minute or more)" >&2
   rm -rf "$folder"
   if [ "$1" = node ]; then install_node "$list" "$folder"; else install_python "$list" "$folder"; fi
-  cp "$list" "$folder/.installed"
+  cat "$list" $(without_dependencies "$1") > "$folder/.installed"
 }
+# Packages of which parts run with the few packages of the list alone.
+without_dependencies() { find tests/clients -name "$1.without-dependencies"; }
 install_python() {
   local python=${PYTHON:-.venv/bin/python}
   "$python" -m venv --without-pip "$2"  # ours installs into it: a pip of its own costs four seconds of CPU time
   # A program imports a small part of these packages, so Python compiles what it needs at the first run.
   "$python" -m pip --python "$2/bin/python" install --quiet --disable-pip-version-check --no-compile --requirement "$1"
+  local alone
+  alone=$(without_dependencies "$(basename "$2")")
+  [ -z "$alone" ] || "$python" -m pip --python "$2/bin/python" install --quiet --disable-pip-version-check --no-compile \
+    --no-deps --requirement "$alone"
 }
 install_node() {
   local install=(npm install --no-audit --no-fund --ignore-scripts --loglevel=error --prefix)
@@ -38,6 +44,6 @@ install_node() {
     ln -s "../runtime/node_modules/$package/bin/node" "$2/bin/node"
   fi
 }
-export -f prepare install_python install_node
+export -f prepare without_dependencies install_python install_node
 # All at once: they wait for downloads most of the time.
 printf '%s\n' "$@" | xargs -P "$#" -I NAME bash -euo pipefail -c 'prepare NAME' 9>&-

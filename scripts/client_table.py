@@ -20,17 +20,23 @@ PAGE = ROOT / "docs/reference/compatible-apis.md"
 CLIENTS_DIR = ROOT / "tests/clients"
 ENVIRONMENTS = ROOT / "build/clients"
 NODE = "node"  # the environment of the programs in JavaScript
-_CHECK_IN_JAVASCRIPT = re.compile(r'^check\("([^"]+)"', re.MULTILINE)
+_CHECK_IN_JAVASCRIPT = re.compile(r'^check\("([^"]+)", \[(.*?)\], ', re.MULTILINE)
+COLUMNS = ("search", "chat", "stream", "tools", "structure", "second turn", "embeddings")
+NOT_ITS_WORK, NOT_TRIED = "–", "not tried"
 BEGIN, END = "<!-- clients: make client-table -->\n", "<!-- end of clients -->\n"
 
 
 @dataclass(frozen=True)
 class Client:
-    """A program of tests/clients and the package that it tries. Without an environment it tries requests made by hand."""
+    """A program of tests/clients and the package that it tries. Without an environment it tries requests made by hand.
+
+    `lacks` are the columns that the package has nothing for, in their order.
+    """
 
     program: str
     package: str
     environment: str = ""
+    lacks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.package} {self.version}".strip()
@@ -48,51 +54,76 @@ class Client:
     @property
     def checks(self) -> tuple[str, ...]:
         """The names of the checks of the program, in order."""
+        return tuple(self.shown)
+
+    @property
+    def shown(self) -> dict[str, tuple[str, ...]]:
+        """What each check of the program shows: columns, and `COLUMN: reason` where the client cannot."""
         if self.environment == NODE:
-            return tuple(_CHECK_IN_JAVASCRIPT.findall(self.file.read_text()))
+            found = _CHECK_IN_JAVASCRIPT.findall(self.file.read_text())
+            return {name: tuple(json.loads(f"[{shows}]")) for name, shows in found}
         tree = ast.parse(self.file.read_text())
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-        return tuple(ast.literal_eval(call.args[0]) for call in calls if getattr(call.func, "id", "") == "check")
+        checks = [call for call in calls if getattr(call.func, "id", "") == "check"]
+        texts = [tuple(ast.literal_eval(argument) for argument in call.args) for call in checks]
+        return {name: tuple(shows) for name, *shows in texts}
+
+    def cell(self, column: str) -> str:
+        """Return `yes` where a check shows it, `no` with the reason that a check shows, and what else there is to say."""
+        shows = [show for shown in self.shown.values() for show in shown]
+        if column in shows:
+            return "yes"
+        reasons = [show for show in shows if show.startswith(f"{column}: ")]
+        if reasons:
+            return f"no: {reasons[0].removeprefix(f'{column}: ')}"
+        return NOT_ITS_WORK if column in self.lacks else NOT_TRIED
 
     @property
     def results_file(self) -> Path:
         return ENVIRONMENTS / "passed" / f"{self.program}-{self.environment or 'http'}.json"
 
 
+ONLY_SEARCH = tuple(column for column in COLUMNS if column != "search")
+NO_MODEL = ("tools", "structure", "second turn", "embeddings")  # a client of a service that searches
 CLIENTS = (
-    Client("with_perplexityai", "perplexityai", "common"),
-    Client("with_langchain_perplexity", "langchain-perplexity", "common"),
-    Client("with_openai", "openai", "common"),
-    Client("with_openai", "openai", "litellm"),
-    Client("with_anthropic", "anthropic", "common"),
-    Client("with_tavily_python", "tavily-python", "common"),
-    Client("with_langchain_tavily", "langchain-tavily", "common"),
-    Client("with_langchain_community", "langchain-community", "common"),
-    Client("with_langchain_agents", "langchain-anthropic", "langchain"),
-    Client("with_firecrawl_py", "firecrawl-py", "firecrawl"),
-    Client("with_cohere", "cohere", "firecrawl"),
-    Client("with_gpt_researcher", "gpt-researcher", "gpt-researcher"),
+    Client("with_perplexityai", "perplexityai", "common", ("embeddings",)),
+    Client("with_langchain_perplexity", "langchain-perplexity", "common", ("tools", "embeddings")),
+    Client("with_openai", "openai", "common", ("search",)),
+    Client("with_openai", "openai", "litellm", ("search",)),
+    Client("with_anthropic", "anthropic", "common", ("search", "embeddings")),
+    Client("with_tavily_python", "tavily-python", "common", NO_MODEL),
+    Client("with_langchain_tavily", "langchain-tavily", "common", NO_MODEL),
+    Client("with_langchain_community", "langchain-community", "common", ONLY_SEARCH),
+    Client("with_langchain_agents", "langgraph", "langchain"),
+    Client("with_firecrawl_py", "firecrawl-py", "firecrawl", ONLY_SEARCH),
+    Client("with_cohere", "cohere", "firecrawl", COLUMNS),
+    Client("with_gpt_researcher", "gpt-researcher", "gpt-researcher", ("tools", "structure", "second turn")),
     Client("with_litellm", "litellm", "litellm"),
-    Client("with_openapi_python_client", "openapi-python-client", "openapi"),
-    Client("with_openai_agents", "openai-agents", "common"),
-    Client("with_pydantic_ai", "pydantic-ai-slim", "common"),
-    Client("with_instructor", "instructor", "litellm"),
-    Client("with_llama_index", "llama-index-llms-openai-like", "litellm"),
-    Client("with_haystack", "haystack-ai", "common"),
-    Client("with_smolagents", "smolagents", "common"),
-    Client("with_llm", "llm", "common"),
-    Client("with_openapi_typescript", "openapi-typescript", NODE),
-    Client("with_ai_sdk_openai", "@ai-sdk/openai", NODE),
-    Client("with_ai_sdk_anthropic", "@ai-sdk/anthropic", NODE),
-    Client("with_ai_sdk_perplexity", "@ai-sdk/perplexity", NODE),
-    Client("with_ai_sdk_compatible", "@ai-sdk/openai-compatible", NODE),
-    Client("with_perplexity_ai", "@perplexity-ai/perplexity_ai", NODE),
-    Client("with_langchain_js", "@langchain/openai", NODE),
-    Client("with_tavily_core", "@tavily/core", NODE),
-    Client("with_firecrawl_js", "@mendable/firecrawl-js", NODE),
-    Client("with_mcp_searxng", "mcp-searxng", NODE),
-    Client("with_http", "requests of Open WebUI and of a browser"),
-    Client("with_librechat", "requests of LibreChat"),
+    Client("with_dspy", "dspy", "litellm", ("search", "stream")),
+    Client("with_aider", "aider-chat", "aider", ("search", "tools", "structure", "embeddings")),
+    Client("with_claude_code", "@anthropic-ai/claude-code", NODE, ("search", "structure", "embeddings")),
+    Client("with_local_deep_research", "local-deep-research", "sources", ONLY_SEARCH),
+    Client("with_open_webui", "open-webui", "sources", ("structure",)),
+    Client("with_openapi_python_client", "openapi-python-client", "openapi", ONLY_SEARCH),
+    Client("with_openai_agents", "openai-agents", "common", ("search", "embeddings")),
+    Client("with_pydantic_ai", "pydantic-ai-slim", "common", ("search",)),
+    Client("with_instructor", "instructor", "litellm", ("search", "second turn", "embeddings")),
+    Client("with_llama_index", "llama-index-llms-openai-like", "litellm", ("search", "embeddings")),
+    Client("with_haystack", "haystack-ai", "common", ("search",)),
+    Client("with_smolagents", "smolagents", "common", ("search", "embeddings")),
+    Client("with_llm", "llm", "common", ("search",)),
+    Client("with_openapi_typescript", "openapi-typescript", NODE, ONLY_SEARCH),
+    Client("with_ai_sdk_openai", "@ai-sdk/openai", NODE, ("search",)),
+    Client("with_ai_sdk_anthropic", "@ai-sdk/anthropic", NODE, ("search", "embeddings")),
+    Client("with_ai_sdk_perplexity", "@ai-sdk/perplexity", NODE, ("search", "embeddings")),
+    Client("with_ai_sdk_compatible", "@ai-sdk/openai-compatible", NODE, ("search",)),
+    Client("with_perplexity_ai", "@perplexity-ai/perplexity_ai", NODE, ("embeddings",)),
+    Client("with_langchain_js", "@langchain/openai", NODE, ("search",)),
+    Client("with_tavily_core", "@tavily/core", NODE, ("tools", "second turn", "embeddings")),
+    Client("with_firecrawl_js", "@mendable/firecrawl-js", NODE, ONLY_SEARCH),
+    Client("with_mcp_searxng", "mcp-searxng", NODE, ONLY_SEARCH),
+    Client("with_http", "requests of a browser and of curl", "", ONLY_SEARCH),
+    Client("with_librechat", "requests of LibreChat", "", ONLY_SEARCH),
 )
 
 
@@ -107,15 +138,19 @@ def _pins(environment: str) -> Iterator[tuple[str, str]]:
     if environment == NODE:
         yield from json.loads((CLIENTS_DIR / NODE / "package.json").read_text())["dependencies"].items()
         return
-    for line in (CLIENTS_DIR / f"{environment}.txt").read_text().split():
-        name, _, version = line.partition("==")
-        yield name.partition("[")[0], version
+    for file in sorted(CLIENTS_DIR.glob(f"{environment}.*")):
+        for line in file.read_text().split():
+            name, _, version = line.partition("==")
+            yield name.partition("[")[0], version
 
 
 def table() -> str:
-    rows = ["| client | version | what passed |", "|---|---|---|"]
-    rows += [f"| {client.package} | {client.version} | {'; '.join(client.checks)} |" for client in CLIENTS]
-    return "\n".join(rows) + "\n"
+    rows = [f"| client | version | {' | '.join(COLUMNS)} |", "|---|---|" + "---|" * len(COLUMNS)]
+    rows += [
+        f"| {client.package} | {client.version} | {' | '.join(map(client.cell, COLUMNS))} |" for client in CLIENTS
+    ]
+    passed = [f"- {client}: {'; '.join(client.checks)}" for client in CLIENTS]
+    return "\n".join([*rows, "", "What passed, by client:", "", *passed]) + "\n"
 
 
 def not_passed() -> Iterator[str]:

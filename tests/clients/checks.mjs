@@ -7,12 +7,14 @@ export const KEY = process.env.CHECKED_KEY ?? "";
 export const LIMITED_URL = process.env.CHECKED_LIMITED_URL ?? "";  // of one that takes one request in a while
 export const PAGE_URL = process.env.CHECKED_PAGE_URL ?? "";  // a page that the server may read
 export const LLM = "openai/fake-1";
+export const LATE_ERROR = "The service fails late.";  // a question that the language model refuses after some seconds
 export const QUESTION = "What is Python asyncio?";
 export const ANSWER = "asyncio is a library to write concurrent code";  // in every answer, result and page
 
 const checks = new Map();
 
-export function check(name, call) {
+/** Names what is tried, and the columns of the table of clients that it shows. "COLUMN: reason" shows that the client cannot. */
+export function check(name, shows, call) {
   checks.set(name, call);
 }
 

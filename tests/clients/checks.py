@@ -1,6 +1,7 @@
 """What the programs in this folder share. They run in environments of their own, where the project is not installed.
 
-A program names what it tries with `@check`; `main` tries it and prints one JSON object: name to what went wrong, or "".
+A program names what it tries with `@check`, and the columns of the table of clients that it shows; `"COLUMN: reason"` shows
+that the client cannot. `main` tries all and prints one JSON object: name to what went wrong, or "".
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ PAGE_URL = os.environ.get("CHECKED_PAGE_URL", "")  # a page that both may read
 LLM = "openai/fake-1"
 EMBEDDER = "wordllama/l2_supercat_256"
 QUESTION = "What is Python asyncio?"
+LATE_ERROR = "The service fails late."  # a question that the language model refuses after some seconds
+BUSY_ONCE = "The service is busy once."  # a question that it answers at the second try
+PAGE_WORD = "tutorial"  # a search for it finds the page that clients may read
 ANSWER = "asyncio is a library to write concurrent code"  # part of every answer, result and page
 
 CHECKS: dict[str, Callable[[], Any]] = {}
 
 
-def check(name: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+def check(name: str, *shows: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     def register(function: Callable[[], Any]) -> Callable[[], Any]:
         CHECKS[name] = function
         return function

@@ -9,7 +9,7 @@ const how = { prompt: QUESTION, maxRetries: 0, maxOutputTokens: 500 };
 const properties = { answer: { type: "string" } };
 const schema = jsonSchema({ type: "object", properties, required: ["answer"], additionalProperties: false });
 
-check("a research model", async () => {
+check("a research model", ["chat", "stream"], async () => {
   includesAnswer((await generateText({ model: anthropic("research-shallow"), ...how })).text);
   const result = streamText({ model: anthropic("research-shallow"), ...how });
   let text = "";
@@ -17,12 +17,12 @@ check("a research model", async () => {
   includesAnswer(text);
 });
 
-check("a schema, with a research model", async () => {
+check("a schema, with a research model", ["structure"], async () => {
   const result = await generateText({ model: anthropic("research-shallow"), output: Output.object({ schema }), ...how });
   includesAnswer(result.output.answer);
 });
 
-check("a passthrough model with a tool of one's own, streamed too", async () => {
+check("a passthrough model with a tool of one's own, streamed too", ["tools", "stream"], async () => {
   let calls = 0;
   const inputSchema = jsonSchema({ type: "object", properties: {}, additionalProperties: false });
   const tools = { today: tool({ description: "Returns the date.", inputSchema, execute: () => { calls += 1; return ""; } }) };
@@ -33,6 +33,13 @@ check("a passthrough model with a tool of one's own, streamed too", async () => 
   for await (const part of streamed.textStream) text += part;
   includesAnswer(text);
   assert.equal(calls, 2);
+});
+
+check("a second turn", ["second turn"], async () => {
+  const messages = [{ role: "user", content: QUESTION }];
+  const first = await generateText({ model: anthropic("research-shallow"), messages, maxRetries: 0 });
+  messages.push(...first.response.messages, { role: "user", content: `${QUESTION} Say it again.` });
+  includesAnswer((await generateText({ model: anthropic("research-shallow"), messages, maxRetries: 0 })).text);
 });
 
 await main();

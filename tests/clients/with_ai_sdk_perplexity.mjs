@@ -7,13 +7,13 @@ import { KEY, QUESTION, URL, check, includesAnswer, main, thrown } from "./check
 const perplexity = createPerplexity({ apiKey: KEY, baseURL: `${URL}/perplexity` });
 const how = { prompt: QUESTION, maxRetries: 0 };
 
-check("chat", async () => {
+check("chat", ["chat"], async () => {
   const result = await generateText({ model: perplexity("sonar"), ...how });
   includesAnswer(result.text);
   assert.equal(result.sources[0].url, "https://example.org/asyncio");
 });
 
-check("chat, streamed", async () => {
+check("chat, streamed", ["stream"], async () => {
   const result = streamText({ model: perplexity("sonar"), ...how });
   let text = "";
   for await (const part of result.textStream) text += part;
@@ -21,11 +21,18 @@ check("chat, streamed", async () => {
   assert.equal((await result.sources)[0].url, "https://example.org/asyncio");
 });
 
-check("errors", async () => {
+check("errors", [], async () => {
   const wrong = createPerplexity({ apiKey: "not-the-right-key", baseURL: `${URL}/perplexity` });
   const error = await thrown(() => generateText({ model: wrong("sonar"), ...how }));
   assert.equal(error.statusCode, 401);
   assert.match(error.message, /API key/);
+});
+
+check("a second turn", ["second turn"], async () => {
+  const messages = [{ role: "user", content: QUESTION }];
+  const first = await generateText({ model: perplexity("sonar"), messages, maxRetries: 0 });
+  messages.push(...first.response.messages, { role: "user", content: `${QUESTION} Say it again.` });
+  includesAnswer((await generateText({ model: perplexity("sonar"), messages, maxRetries: 0 })).text);
 });
 
 await main();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import anthropic
-from checks import ANSWER, KEY, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, check, main, raised
+from checks import ANSWER, KEY, LATE_ERROR, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, check, main, raised
 
 BASE = f"{URL}/anthropic"
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -58,19 +58,19 @@ def models():
     assert client.models.retrieve(LLM).id == LLM
 
 
-@check("messages")
+@check("messages", "chat")
 def messages():
     message = create(tools=[SEARCH], system="Be brief.")
     check_message(message)
     assert message._request_id
 
 
-@check("messages, deep")
+@check("messages, deep", "chat")
 def deep():
     check_message(create(model="research-deep"))
 
 
-@check("messages, streamed")
+@check("messages, streamed", "chat", "stream")
 def streamed():
     with client.messages.stream(model="research-shallow", max_tokens=500, messages=MESSAGES, tools=[SEARCH]) as stream:
         events = list(stream)
@@ -83,7 +83,7 @@ def streamed():
     assert raw[-1] == "message_stop"
 
 
-@check("messages, async")
+@check("messages, async", "chat", "stream")
 async def messages_async():
     async with anthropic.AsyncAnthropic(api_key=KEY, base_url=BASE, max_retries=0) as async_client:
         check_message(await create(async_client))
@@ -91,20 +91,20 @@ async def messages_async():
             assert ANSWER in "".join([text async for text in stream.text_stream])
 
 
-@check("conversation")
+@check("conversation", "second turn")
 def conversation():
     first = create()
     turns = [*MESSAGES, first.to_param(), {"role": "user", "content": "What is asyncio's syntax?"}]
     assert text_of(create(messages=turns))
 
 
-@check("a schema")
+@check("a schema", "structure")
 def schema():
     message = create(output_config={"format": {"type": "json_schema", "schema": SHAPE}})
     assert ANSWER in json.loads(text_of(message))["answer"]
 
 
-@check("a forced tool")
+@check("a forced tool", "tools")
 def forced_tool():
     message = create(tools=[SEARCH, RECORD], tool_choice={"type": "tool", "name": "record"})
     use = message.content[-1]
@@ -116,14 +116,14 @@ def forced_tool():
         assert ANSWER in stream.get_final_message().content[-1].input["answer"]
 
 
-@check("language model")
+@check("language model", "chat", "stream")
 def language_model():
     assert ANSWER in text_of(create(model=LLM))
     with client.messages.stream(model=LLM, max_tokens=500, messages=MESSAGES) as stream:
         assert ANSWER in stream.get_final_text()
 
 
-@check("a language model with a tool of one's own, by its runner of tools")
+@check("a language model with a tool of one's own, by its runner of tools", "tools")
 def runner():
     called = []
 
@@ -161,6 +161,18 @@ def errors():
     limited = anthropic.Anthropic(api_key=KEY, base_url=f"{LIMITED_URL}/anthropic", max_retries=0)
     caught = raised(anthropic.RateLimitError, lambda: create(limited), tries=2)
     assert int(caught.response.headers["retry-after"]) > 0
+
+
+@check("an error of a stream after its beginning is raised")
+def late_error():
+    def text():
+        asked = [{"role": "user", "content": LATE_ERROR}]
+        with client.messages.stream(model=LLM, max_tokens=500, messages=asked) as stream:
+            return stream.get_final_text()
+
+    caught = raised(anthropic.APIStatusError, text)
+    assert caught.status_code == 200
+    assert caught.body["error"]["type"] == "api_error", caught.body
 
 
 main()

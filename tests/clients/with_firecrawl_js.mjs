@@ -6,7 +6,7 @@ import { KEY, LIMITED_URL, PAGE_URL, QUESTION, URL, check, includesAnswer, main,
 const client = new Firecrawl({ apiKey: KEY, apiUrl: `${URL}/firecrawl` });
 const pages = [PAGE_URL, `${PAGE_URL}/tasks`];
 
-check("scrape", async () => {
+check("scrape", [], async () => {
   const page = await client.scrape(PAGE_URL, { formats: ["markdown", "links", "html"], onlyMainContent: true });
   includesAnswer(page.markdown);
   assert.ok(page.links.includes(pages[1]));
@@ -14,32 +14,32 @@ check("scrape", async () => {
   assert.match(page.warning, /html is not served/);
 });
 
-check("search", async () => {
+check("search", ["search"], async () => {
   const found = await client.search(QUESTION, { limit: 3, sources: ["web", "news"], tbs: "qdr:m" });
   includesAnswer(found.web[0].description);
   assert.ok(found.news[0].url);
 });
 
-check("map", async () => {
+check("map", [], async () => {
   const found = await client.map(PAGE_URL, { search: "tasks" });
   assert.deepEqual(found.links.slice(0, 2).map((link) => link.url), pages);
 });
 
-check("crawl", async () => {
+check("crawl", [], async () => {
   const found = await client.crawl(PAGE_URL, { limit: 10, pollInterval: 1, timeout: 100 });
   assert.equal(found.status, "completed");
   assert.deepEqual(found.data.map((page) => page.metadata.sourceURL), pages);
   includesAnswer(found.data[1].markdown);
 });
 
-check("crawl: status, errors, cancel", async () => {
+check("crawl: status, errors, cancel", [], async () => {
   const job = await client.startCrawl(PAGE_URL, { limit: 10 });
   while ((await client.getCrawlStatus(job.id)).status === "scraping");
   assert.deepEqual((await client.getCrawlErrors(job.id)).robotsBlocked, [`${PAGE_URL}/private`]);
   assert.equal((await thrown(() => client.cancelCrawl(job.id))).status, 409);
 });
 
-check("version 1: scrape, search, map, crawl", async () => {
+check("version 1: scrape, search, map, crawl", [], async () => {
   const older = client.v1;
   const page = await older.scrapeUrl(PAGE_URL, { formats: ["markdown", "links"] });
   includesAnswer(page.markdown);
@@ -50,7 +50,7 @@ check("version 1: scrape, search, map, crawl", async () => {
   assert.deepEqual(found.data.map((each) => each.metadata.sourceURL), pages);
 });
 
-check("errors", async () => {
+check("errors", [], async () => {
   const wrong = new Firecrawl({ apiKey: "not-the-right-key", apiUrl: `${URL}/firecrawl` });
   assert.equal((await thrown(() => wrong.scrape(PAGE_URL))).status, 401);
   const refused = await thrown(() => client.scrape(PAGE_URL, { formats: ["rawHtml"] }));

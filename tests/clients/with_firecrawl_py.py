@@ -28,7 +28,7 @@ def scrape():
     assert "html is not served" in page.warning
 
 
-@check("search")
+@check("search", "search")
 def search():
     found = client.search(QUESTION, limit=3, sources=["web", "news"], tbs="qdr:w")
     assert ANSWER in found.web[0].description
@@ -36,7 +36,7 @@ def search():
     assert not client.search(QUESTION, include_domains=["nothing.example"]).images
 
 
-@check("search, with the pages")
+@check("search, with the pages", "search")
 def search_pages():
     found = Firecrawl(api_key="unused", api_url=OPEN_URL).search(QUESTION, scrape_options=ScrapeOptions(formats=["markdown"]))
     assert found.web

@@ -1,10 +1,11 @@
-"""GPT Researcher: its retriever for SearXNG, and its embeddings. Both take the address from the environment alone."""
+"""GPT Researcher: search, language model and embeddings are the server's. All take the address from the environment alone."""
 
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
-from checks import ANSWER, EMBEDDER, KEY, OPEN_URL, QUESTION, URL, check, main
+from checks import ANSWER, EMBEDDER, KEY, LLM, OPEN_URL, PAGE_URL, PAGE_WORD, QUESTION, URL, check, main
 from gpt_researcher.retrievers import SearxSearch
 
 
@@ -15,17 +16,17 @@ def searched(address):
     assert first["href"]
 
 
-@check("SearxSearch")
+@check("SearxSearch", "search")
 def searx():
     searched(f"{URL}/searxng".replace("://", f"://user:{KEY}@"))
 
 
-@check("SearxSearch, without an API key")
+@check("SearxSearch, without an API key", "search")
 def searx_open():
     searched(f"{OPEN_URL}/searxng")
 
 
-@check("EMBEDDING=custom")
+@check("EMBEDDING=custom", "embeddings")
 def embeddings():
     os.environ.update(OPENAI_BASE_URL=f"{URL}/v1", OPENAI_API_KEY=KEY, EMBEDDING=f"custom:{EMBEDDER}")
     from gpt_researcher.config import Config
@@ -35,6 +36,26 @@ def embeddings():
     memory = Memory(config.embedding_provider, config.embedding_model, **config.embedding_kwargs)
     first, second = memory.get_embeddings().embed_documents([QUESTION, "What is tea?"])
     assert len(first) == len(second) > 0
+
+
+@check("a whole report: search, model and embeddings", "search", "chat", "stream", "embeddings")
+async def report():
+    """It searches, reads the page that is found, selects passages by their vectors, and writes."""
+    import tiktoken
+    from gpt_researcher import GPTResearcher
+
+    # It estimates prices with a table of tokens that it downloads. Words do here.
+    tiktoken.get_encoding = lambda name: SimpleNamespace(encode=str.split)
+    os.environ.update(
+        RETRIEVER="searx", SEARX_URL=f"{URL}/searxng".replace("://", f"://user:{KEY}@"), SCRAPER="bs", MAX_ITERATIONS="1",
+        OPENAI_BASE_URL=f"{URL}/v1", OPENAI_API_KEY=KEY, EMBEDDING=f"custom:{EMBEDDER}",
+        **dict.fromkeys(("FAST_LLM", "SMART_LLM", "STRATEGIC_LLM"), f"openai:{LLM}"),
+    )
+    researcher = GPTResearcher(query=f"{QUESTION} {PAGE_WORD}", report_type="research_report", verbose=False)
+    context = await researcher.conduct_research()
+    assert ANSWER in str(context), context
+    assert f"{PAGE_URL}/tutorial" in researcher.get_source_urls()
+    assert ANSWER in await researcher.write_report()
 
 
 main()

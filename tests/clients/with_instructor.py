@@ -22,17 +22,17 @@ def ask(mode):
     )
 
 
-@check("Mode.JSON_SCHEMA")
+@check("Mode.JSON_SCHEMA", "chat", "structure")
 def schema():
     assert ANSWER in ask(instructor.Mode.JSON_SCHEMA).answer
 
 
-@check("Mode.JSON")
+@check("Mode.JSON", "structure")
 def json_without_schema():
     assert ANSWER in ask(instructor.Mode.JSON).answer
 
 
-@check("Mode.TOOLS, its default")
+@check("Mode.TOOLS, its default", "tools", "structure")
 def tools():
     assert ANSWER in ask(instructor.Mode.TOOLS).answer
 

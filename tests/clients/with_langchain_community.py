@@ -9,13 +9,13 @@ ADDRESSES = (f"{URL}/searxng", f"{URL}/searxng/", f"{URL}/searxng/search")
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
-@check("run")
+@check("run", "search")
 def run():
     for address in ADDRESSES:
         assert ANSWER in SearxSearchWrapper(searx_host=address, headers=HEADERS).run(QUESTION)
 
 
-@check("results")
+@check("results", "search")
 def results():
     [first, *_] = SearxSearchWrapper(searx_host=ADDRESSES[0], headers=HEADERS).results(QUESTION, num_results=3)
     assert ANSWER in first["snippet"]
@@ -24,19 +24,19 @@ def results():
     assert first["engines"]
 
 
-@check("async")
+@check("async", "search")
 async def run_async():
     wrapper = SearxSearchWrapper(searx_host=ADDRESSES[2], headers=HEADERS)
     assert ANSWER in await wrapper.arun(QUESTION)
 
 
-@check("key as password")
+@check("key as password", "search")
 def password():
     address = ADDRESSES[0].replace("://", f"://user:{KEY}@")
     assert ANSWER in SearxSearchWrapper(searx_host=address).run(QUESTION)
 
 
-@check("without an API key")
+@check("without an API key", "search")
 def no_key():
     assert ANSWER in SearxSearchWrapper(searx_host=f"{OPEN_URL}/searxng").run(QUESTION)
 

@@ -10,14 +10,14 @@ from langchain_tavily import TavilyCrawl, TavilyExtract, TavilyGetResearch, Tavi
 ADDRESS = {"tavily_api_key": KEY, "api_base_url": f"{URL}/tavily"}
 
 
-@check("search")
+@check("search", "search")
 def search():
     found = TavilySearch(max_results=3, include_answer=True, **ADDRESS).invoke({"query": QUESTION})
     assert ANSWER in found["results"][0]["content"]
     assert ANSWER in found["answer"]
 
 
-@check("search, async")
+@check("search, async", "search")
 async def search_async():
     found = await TavilySearch(max_results=3, **ADDRESS).ainvoke({"query": QUESTION})
     assert ANSWER in found["results"][0]["content"]
@@ -36,7 +36,7 @@ def crawl():
     assert TavilyMap(**ADDRESS).invoke({"url": PAGE_URL})["results"][0] == PAGE_URL
 
 
-@check("research")
+@check("research", "chat")
 def research():
     task = TavilyResearch(**ADDRESS).invoke({"input": QUESTION})
     tool = TavilyGetResearch(**ADDRESS)
@@ -48,7 +48,7 @@ def research():
     assert ANSWER in found["content"], found
 
 
-@check("research, streamed")
+@check("research, streamed", "stream")
 def research_stream():
     stream = TavilyResearch(**ADDRESS).invoke({"input": QUESTION, "model": "mini", "stream": True})
     assert ANSWER in b"".join(stream).decode()

@@ -27,7 +27,7 @@ def send(setting):
         return json.loads(response.read())
 
 
-@check("searxngInstanceUrl")
+@check("searxngInstanceUrl", "search")
 def search():
     [first, *_] = send("searxngInstanceUrl")["results"]
     assert ANSWER in first["content"]

@@ -16,7 +16,7 @@ def like(**fields):
     return OpenAILike(model="research-shallow", api_base=f"{URL}/v1", api_key=KEY, max_retries=0, **fields)
 
 
-@check("OpenAILike with is_chat_model=True")
+@check("OpenAILike with is_chat_model=True", "chat", "stream")
 def chat():
     model = like(is_chat_model=True)
     assert ANSWER in model.chat(MESSAGES).message.content
@@ -36,18 +36,25 @@ class Summary(BaseModel):
     answer: str
 
 
-@check("OpenAILike: structured output of a research model by a tool")
+@check("OpenAILike: structured output of a research model by a tool", "tools", "structure")
 def structured():
     model = like(is_chat_model=True, is_function_calling_model=True).as_structured_llm(Summary)
     assert ANSWER in model.complete(QUESTION).raw.answer
 
 
-@check("OpenAIResponses")
+@check("OpenAIResponses", "chat")
 def responses():
     model = OpenAIResponses(model="research-shallow", api_base=f"{URL}/v1", api_key=KEY, max_retries=0, context_window=32000)
     answer = model.chat(MESSAGES)
     assert ANSWER in answer.message.content
     assert answer.additional_kwargs["annotations"][0].type == "url_citation", answer.additional_kwargs
+
+
+@check("a second turn", "second turn")
+def second_turn():
+    model = like(is_chat_model=True)
+    turns = [*MESSAGES, model.chat(MESSAGES).message, ChatMessage(role="user", content=f"{QUESTION} Say it again.")]
+    assert ANSWER in model.chat(turns).message.content
 
 
 main()

@@ -34,17 +34,17 @@ def ask(*words):
     return done.stdout
 
 
-@check("streamed")
+@check("streamed", "stream")
 def streamed():
     assert ANSWER in ask("-m", "research", QUESTION)
 
 
-@check("not streamed")
+@check("not streamed", "chat")
 def plain():
     assert ANSWER in ask("-m", "research", "--no-stream", QUESTION)
 
 
-@check("with a system prompt")
+@check("with a system prompt", "chat")
 def system_prompt():
     assert ANSWER in ask("-m", "research", "--system", "Answer in one sentence.", QUESTION)
 

@@ -22,7 +22,7 @@ function request(id, method, params) {
   return answer;
 }
 
-check("searxng_web_search", async () => {
+check("searxng_web_search", ["search"], async () => {
   const clientInfo = { name: "checks", version: "1" };
   await request(1, "initialize", { protocolVersion: "2025-06-18", capabilities: {}, clientInfo });
   send({ method: "notifications/initialized" });
@@ -31,7 +31,7 @@ check("searxng_web_search", async () => {
   includesAnswer(called.result.content[0].text);
 });
 
-check("searxng_instance_info", async () => {
+check("searxng_instance_info", [], async () => {
   const called = await request(3, "tools/call", { name: "searxng_instance_info", arguments: {} });
   assert.ok(!called.result?.isError, JSON.stringify(called));
 });

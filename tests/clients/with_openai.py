@@ -6,9 +6,33 @@ import asyncio
 import time
 
 import openai
-from checks import ANSWER, EMBEDDER, KEY, LIMITED_URL, LLM, OPEN_URL, QUESTION, URL, USUAL_URL, check, main, raised
+from checks import (
+    ANSWER,
+    BUSY_ONCE,
+    EMBEDDER,
+    KEY,
+    LATE_ERROR,
+    LIMITED_URL,
+    LLM,
+    OPEN_URL,
+    QUESTION,
+    URL,
+    USUAL_URL,
+    check,
+    main,
+    raised,
+)
+from pydantic import BaseModel
 
 MESSAGES = [{"role": "user", "content": QUESTION}]
+
+
+class Summary(BaseModel):
+    """A summary."""
+
+    answer: str
+
+
 client = openai.OpenAI(api_key=KEY, base_url=f"{URL}/v1", max_retries=0)
 
 
@@ -34,7 +58,7 @@ def models():
     raised(openai.NotFoundError, lambda: client.models.retrieve("gpt-4"))
 
 
-@check("chat")
+@check("chat", "chat")
 def chat():
     check_answer(client.chat.completions.create(model="research-shallow", messages=MESSAGES))
     answer = client.chat.completions.create(model=LLM, messages=MESSAGES, max_tokens=50)
@@ -42,12 +66,12 @@ def chat():
     assert answer.usage.total_tokens > 0
 
 
-@check("chat, deep")
+@check("chat, deep", "chat")
 def deep():
     check_answer(client.chat.completions.create(model="research-deep", messages=MESSAGES))
 
 
-@check("chat, streamed")
+@check("chat, streamed", "stream")
 def streamed():
     for model in ("research-shallow", LLM):
         stream = client.chat.completions.create(
@@ -59,7 +83,7 @@ def streamed():
         assert chunks[-1].usage.total_tokens > 0
 
 
-@check("chat, async")
+@check("chat, async", "chat")
 async def chat_async():
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{URL}/v1", max_retries=0) as async_client:
         check_answer(await async_client.chat.completions.create(model="research-shallow", messages=MESSAGES))
@@ -76,7 +100,7 @@ def ended(response):
     raise AssertionError(response.status)
 
 
-@check("responses")
+@check("responses", "chat")
 def responses():
     response = client.responses.create(
         model="research-shallow",
@@ -94,7 +118,7 @@ def responses():
     assert ANSWER in client.responses.create(model=LLM, input=QUESTION).output_text
 
 
-@check("responses, streamed")
+@check("responses, streamed", "stream")
 def responses_streamed():
     with client.responses.stream(model="research-shallow", input=QUESTION) as stream:
         kinds = [event.type for event in stream]
@@ -104,7 +128,7 @@ def responses_streamed():
     check_citation(response.output_text, response.output[-1].content[0].annotations[0])
 
 
-@check("responses, stored")
+@check("responses, stored", "second turn")
 def responses_stored():
     response = client.responses.create(model="research-shallow", input=QUESTION, metadata={"team": "a"})
     assert client.responses.retrieve(response.id) == response
@@ -151,7 +175,7 @@ def responses_resumed():
         assert [event.sequence_number for event in stream] == [event.sequence_number for event in rest]
 
 
-@check("embeddings")
+@check("embeddings", "embeddings")
 def embeddings():
     coded = client.embeddings.create(model=EMBEDDER, input=[QUESTION, "tea"]).data
     plain = client.embeddings.create(model=EMBEDDER, input=[QUESTION, "tea"], encoding_format="float").data
@@ -212,6 +236,41 @@ def errors():
     )
     assert len([limited.models.list() for _ in range(10)]) == 10
     assert int(caught.response.headers["retry-after"]) > 0
+
+
+@check("chat, a second turn", "second turn")
+def second_turn():
+    for model in ("research-shallow", LLM):
+        first = client.chat.completions.create(model=model, messages=MESSAGES).choices[0].message
+        turns = [*MESSAGES, first, {"role": "user", "content": f"{QUESTION} Say it again."}]
+        answer = client.chat.completions.create(model=model, messages=turns)
+        assert ANSWER in answer.choices[0].message.content
+
+
+@check("a loop of tools, and a schema", "tools", "structure")
+def loop():
+    function = {"name": "today", "description": "Returns the date.", "parameters": {"type": "object", "properties": {}}}
+    how = {"model": LLM, "tools": [{"type": "function", "function": function}]}
+    called = client.chat.completions.create(messages=MESSAGES, **how).choices[0].message
+    results = [{"role": "tool", "tool_call_id": call.id, "content": ""} for call in called.tool_calls]
+    assert len(results) == 1
+    answer = client.chat.completions.create(messages=[*MESSAGES, called, *results], **how)
+    assert ANSWER in answer.choices[0].message.content
+    parsed = client.chat.completions.parse(model="research-shallow", messages=MESSAGES, response_format=Summary)
+    assert ANSWER in parsed.choices[0].message.parsed.answer
+
+
+@check("errors of a stream: an early one is a status and tried again, a late one is raised")
+def stream_errors():
+    def text(question, retries=0):
+        how = {"model": LLM, "messages": [{"role": "user", "content": question}], "stream": True}
+        chunks = client.with_options(max_retries=retries).chat.completions.create(**how)
+        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+    assert ANSWER in text(f"{BUSY_ONCE} {time.time()}", retries=2)
+    caught = raised(openai.APIError, lambda: text(LATE_ERROR))
+    assert not isinstance(caught, openai.APIStatusError), caught
+    assert caught.body["type"] == "server_error", caught.body
 
 
 main()

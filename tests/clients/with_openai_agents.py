@@ -27,17 +27,17 @@ def check_responses(result):
     assert ANSWER in message.content[0].text[annotation.start_index : annotation.end_index]
 
 
-@check("responses")
+@check("responses", "chat")
 async def plain():
     check_responses(await agents.Runner.run(responses(), QUESTION))
 
 
-@check("responses, with its web search tool")
+@check("responses, with its web search tool", "chat", "tools")
 async def hosted_tool():
     check_responses(await agents.Runner.run(responses(tools=[agents.WebSearchTool()]), QUESTION))
 
 
-@check("responses, streamed")
+@check("responses, streamed", "stream")
 async def streamed():
     result = agents.Runner.run_streamed(responses(), QUESTION)
     kinds = [event.data.type async for event in result.stream_events() if event.type == "raw_response_event"]
@@ -45,13 +45,13 @@ async def streamed():
     check_responses(result)
 
 
-@check("responses, a second turn")
+@check("responses, a second turn", "second turn")
 async def second_turn():
     first = await agents.Runner.run(responses(), QUESTION)
     check_responses(await agents.Runner.run(responses(), [*first.to_input_list(), {"role": "user", "content": QUESTION}]))
 
 
-@check("a hand-off from a passthrough model")
+@check("a hand-off from a passthrough model", "tools")
 async def hand_off():
     model = agents.OpenAIResponsesModel(model=LLM, openai_client=sdk())
     assistant = agents.Agent(name="Assistant", model=model, handoffs=[responses()])
@@ -59,14 +59,14 @@ async def hand_off():
     assert (result.last_agent.name, ANSWER in result.final_output) == ("Researcher", True), result.final_output
 
 
-@check("chat")
+@check("chat", "chat")
 async def chat():
     model = agents.OpenAIChatCompletionsModel(model="research-shallow", openai_client=sdk())
     result = await agents.Runner.run(agents.Agent(name="Researcher", model=model), QUESTION)
     assert ANSWER in result.final_output
 
 
-@check("chat, a passthrough model with a tool that returns nothing")
+@check("chat, a passthrough model with a tool that returns nothing", "tools")
 async def own_tool():
     called = []
 

@@ -49,7 +49,7 @@ def all_operations():
     assert not missing, (missing, ended.stdout[-2000:], ended.stderr[-2000:])
 
 
-@check("search with the generated client")
+@check("search with the generated client", "search")
 def searched():
     sys.path.insert(0, str(FOLDER))
     package = importlib.import_module(PACKAGE)

@@ -23,7 +23,7 @@ async function described() {
   return (await fetch(`${URL}/openapi.json`, { headers: { "X-API-Key": KEY } })).json();
 }
 
-check("all operations", async () => {
+check("all operations", [], async () => {
   const schema = await described();
   const types = astToString(await openapiTS(schema, { defaultNonNullable: false }));
   for (const [path, methods] of Object.entries(schema.paths)) {
@@ -34,7 +34,7 @@ check("all operations", async () => {
   writeFileSync(`${FOLDER}/schema.d.ts`, types);
 });
 
-check("types of a program", async () => {
+check("types of a program", [], async () => {
   writeFileSync(`${FOLDER}/program.ts`, PROGRAM);
   const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--moduleResolution", "nodenext"];
   try {
@@ -44,7 +44,7 @@ check("types of a program", async () => {
   }
 });
 
-check("search with openapi-fetch", async () => {
+check("search with openapi-fetch", ["search"], async () => {
   const client = createClient({ baseUrl: URL, headers: { "X-API-Key": KEY } });
   const { data, error } = await client.POST("/llm-platform/web-search", { body: { query: QUESTION } });
   assert.equal(error, undefined);

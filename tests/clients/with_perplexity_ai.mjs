@@ -26,12 +26,12 @@ function checkResponse(response) {
 
 const hasEnded = (found) => !["queued", "in_progress", "CREATED", "IN_PROGRESS"].includes(found.status);
 
-check("chat", async () => {
+check("chat", ["chat"], async () => {
   checkAnswer(await client.chat.completions.create({ model: "sonar", messages }));
   checkAnswer(await client.chat.completions.create({ model: "sonar-pro", messages }));
 });
 
-check("chat, streamed", async () => {
+check("chat, streamed", ["stream"], async () => {
   const chunks = [];
   for await (const chunk of await client.chat.completions.create({ model: "sonar", messages, stream: true })) chunks.push(chunk);
   includesAnswer(chunks.map((chunk) => chunk.choices[0].delta.content ?? "").join(""));
@@ -40,13 +40,13 @@ check("chat, streamed", async () => {
   assert.ok(chunks.at(-1).usage.total_tokens > 0);
 });
 
-check("search", async () => {
+check("search", ["search"], async () => {
   const { results } = await client.search.create({ query: [QUESTION, "event loop"], max_results: 3 });
   includesAnswer(results[0].snippet);
   assert.ok(results[0].url && results[0].title);
 });
 
-check("responses", async () => {
+check("responses", ["chat"], async () => {
   const response = await client.responses.create({ effort: "low", input: QUESTION, instructions: "Be brief." });
   checkResponse(response);
   checkResponse(await client.responses.retrieve(response.id));
@@ -58,7 +58,7 @@ check("responses", async () => {
   checkResponse(await client.responses.create({ model: "sonar", input: QUESTION, tools, max_steps: 1 }));
 });
 
-check("responses, streamed", async () => {
+check("responses, streamed", ["stream"], async () => {
   const events = [];
   for await (const event of await client.responses.create({ effort: "medium", input: QUESTION, stream: true })) events.push(event);
   const kinds = events.map((event) => event.type);
@@ -71,7 +71,7 @@ check("responses, streamed", async () => {
   assert.equal(response.status, "completed");
 });
 
-check("responses, pages read", async () => {
+check("responses, pages read", [], async () => {
   const tools = [{ type: "fetch_url", max_urls: 1 }];
   const input = `What does ${PAGE_URL} say about asyncio?`;
   const response = await client.responses.create({ effort: "low", input, tools });
@@ -79,7 +79,7 @@ check("responses, pages read", async () => {
   assert.deepEqual(fetched.contents.map((content) => content.url), [PAGE_URL]);
 });
 
-check("responses, in the background", async () => {
+check("responses, in the background", [], async () => {
   const queued = await client.responses.create({ effort: "medium", input: QUESTION, background: true });
   assert.equal(queued.status, "queued");
   checkResponse(await ended(() => client.responses.retrieve(queued.id), hasEnded));
@@ -89,14 +89,14 @@ check("responses, in the background", async () => {
   assert.equal((await ended(() => client.responses.retrieve(report.id), hasEnded)).status, "cancelled");
 });
 
-check("a schema", async () => {
+check("a schema", ["structure"], async () => {
   const schema = { type: "object", properties: { answer: { type: "string" } }, required: ["answer"] };
   const response_format = { type: "json_schema", json_schema: { name: "answer", schema } };
   const response = await client.responses.create({ effort: "low", input: QUESTION, response_format });
   includesAnswer(JSON.parse(response.output_text).answer);
 });
 
-check("async chat", async () => {
+check("async chat", [], async () => {
   const created = await client.async.chat.completions.create({ request: { model: "sonar-pro", messages } });
   const found = await ended(() => client.async.chat.completions.get(created.id), hasEnded);
   assert.equal(found.status, "COMPLETED");
@@ -104,7 +104,7 @@ check("async chat", async () => {
   assert.ok((await client.async.chat.completions.list()).requests.some((each) => each.id === created.id));
 });
 
-check("errors", async () => {
+check("errors", [], async () => {
   const wrong = new Perplexity({ apiKey: "not-the-right-key", baseURL, maxRetries: 0 });
   const denied = await thrown(() => wrong.responses.create({ effort: "low", input: QUESTION }));
   assert.ok(denied instanceof Perplexity.AuthenticationError);
@@ -120,6 +120,13 @@ check("errors", async () => {
   const few = await thrown(async () => { for (const _ of [1, 2]) await limited.search.create({ query: QUESTION }); });
   assert.ok(few instanceof Perplexity.RateLimitError);
   assert.ok(Number(few.headers.get("retry-after")) > 0);
+});
+
+check("a second turn", ["second turn"], async () => {
+  const first = await client.chat.completions.create({ model: "sonar", messages });
+  const said = { role: "assistant", content: first.choices[0].message.content };
+  const turns = [...messages, said, { role: "user", content: `${QUESTION} Say it again.` }];
+  checkAnswer(await client.chat.completions.create({ model: "sonar", messages: turns }));
 });
 
 await main();

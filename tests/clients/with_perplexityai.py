@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import perplexity
@@ -20,17 +21,17 @@ def check_answer(answer):
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens > 0
 
 
-@check("chat")
+@check("chat", "chat")
 def chat():
     check_answer(client.chat.completions.create(model="sonar", messages=MESSAGES))
 
 
-@check("chat, deep")
+@check("chat, deep", "chat")
 def deep():
     check_answer(client.chat.completions.create(model="sonar-pro", messages=MESSAGES))
 
 
-@check("chat, streamed")
+@check("chat, streamed", "stream")
 def streamed():
     chunks = list(client.chat.completions.create(model="sonar", messages=MESSAGES, stream=True))
     assert ANSWER in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
@@ -40,7 +41,7 @@ def streamed():
     assert chunks[-1].usage.total_tokens > 0
 
 
-@check("chat, async")
+@check("chat, async", "chat")
 async def chat_async():
     async with perplexity.AsyncPerplexity(api_key=KEY, base_url=BASE, max_retries=0) as async_client:
         check_answer(await async_client.chat.completions.create(model="sonar", messages=MESSAGES))
@@ -55,7 +56,7 @@ def related():
     assert isinstance(answer.related_questions, list)
 
 
-@check("search")
+@check("search", "search")
 def search():
     results = client.search.create(query=[QUESTION, "event loop"], max_results=3).results
     assert ANSWER in results[0].snippet
@@ -83,7 +84,7 @@ def ended(fetch):
     raise AssertionError(found.status)
 
 
-@check("responses")
+@check("responses", "chat")
 def responses():
     names = [model.id for model in client.models.list().data]
     assert "sonar-pro" in names
@@ -100,7 +101,7 @@ def responses():
     check_response(client.responses.create(model="sonar", input=QUESTION, tools=tools, max_steps=1))
 
 
-@check("responses, streamed")
+@check("responses, streamed", "stream")
 def responses_streamed():
     events = list(client.responses.create(effort="medium", input=QUESTION, stream=True))
     kinds = [event.type for event in events]
@@ -157,6 +158,26 @@ def errors():
     limited = perplexity.Perplexity(api_key=KEY, base_url=f"{LIMITED_URL}/perplexity", max_retries=0)
     caught = raised(perplexity.RateLimitError, lambda: limited.search.create(query=QUESTION), tries=2)
     assert int(caught.response.headers["retry-after"]) > 0
+
+
+@check("a second turn", "second turn")
+def second_turn():
+    first = client.chat.completions.create(model="sonar", messages=MESSAGES).choices[0].message
+    said = {"role": "assistant", "content": first.content}
+    turns = [*MESSAGES, said, {"role": "user", "content": f"{QUESTION} Say it again."}]
+    check_answer(client.chat.completions.create(model="sonar", messages=turns))
+
+
+@check("a schema, and a forced tool", "structure", "tools")
+def structure():
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+    how = {"model": "sonar", "messages": MESSAGES}
+    response_format = {"type": "json_schema", "json_schema": {"schema": schema}}
+    answer = client.chat.completions.create(response_format=response_format, **how)
+    assert ANSWER in json.loads(answer.choices[0].message.content)["answer"]
+    tools = [{"type": "function", "function": {"name": "record", "description": "Records.", "parameters": schema}}]
+    called = client.chat.completions.create(tools=tools, tool_choice="required", **how).choices[0].message.tool_calls
+    assert ANSWER in json.loads(called[0].function.arguments)["answer"]
 
 
 main()

@@ -15,26 +15,26 @@ class Summary(BaseModel):
     answer: str
 
 
-@check("chat")
+@check("chat", "chat")
 async def chat():
     result = await Agent(OpenAIChatModel("research-shallow", provider=provider)).run(QUESTION)
     assert ANSWER in result.output
     assert result.usage.output_tokens > 0
 
 
-@check("chat, streamed")
+@check("chat, streamed", "stream")
 async def chat_streamed():
     async with Agent(OpenAIChatModel("research-shallow", provider=provider)).run_stream(QUESTION) as result:
         assert ANSWER in "".join([text async for text in result.stream_text(delta=True)])
 
 
-@check("responses")
+@check("responses", "chat")
 async def responses():
     result = await Agent(OpenAIResponsesModel("research-shallow", provider=provider)).run(QUESTION)
     assert ANSWER in result.output
 
 
-@check("responses, a second turn")
+@check("responses, a second turn", "second turn")
 async def second_turn():
     agent = Agent(OpenAIResponsesModel("research-shallow", provider=provider))
     first = await agent.run(QUESTION)
@@ -50,13 +50,13 @@ async def annotations():
     assert part.provider_details["annotations"][0]["type"] == "url_citation", part
 
 
-@check("a schema, with a research model")
+@check("a schema, with a research model", "structure")
 async def schema():
     agent = Agent(OpenAIChatModel("research-shallow", provider=provider), output_type=NativeOutput(Summary))
     assert ANSWER in (await agent.run(QUESTION)).output.answer
 
 
-@check("structured output, its default, over chat and responses")
+@check("structured output, its default, over chat and responses", "structure", "tools")
 async def structured_output():
     for kind in (OpenAIChatModel, OpenAIResponsesModel):
         agent = Agent(kind("research-shallow", provider=provider), output_type=Summary)
@@ -65,13 +65,13 @@ async def structured_output():
             assert ANSWER in (await result.get_output()).answer
 
 
-@check("PromptedOutput, with a research model")
+@check("PromptedOutput, with a research model", "structure")
 async def prompted_output():
     agent = Agent(OpenAIChatModel("research-shallow", provider=provider), output_type=PromptedOutput(Summary))
     assert ANSWER in (await agent.run(QUESTION)).output.answer
 
 
-@check("a passthrough model with a tool of one's own")
+@check("a passthrough model with a tool of one's own", "tools")
 async def own_tool():
     agent = Agent(OpenAIChatModel(LLM, provider=provider))
     called = []

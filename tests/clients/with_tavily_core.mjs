@@ -5,16 +5,16 @@ import { KEY, LIMITED_URL, PAGE_URL, QUESTION, URL, check, ended, includesAnswer
 
 const client = tavily({ apiKey: KEY, apiBaseURL: `${URL}/tavily` });
 
-check("search", async () => {
+check("search", ["search"], async () => {
   const found = await client.search(QUESTION, { maxResults: 3, includeDomains: ["example.org"], timeRange: "week" });
   includesAnswer(found.results[0].content);
 });
 
-check("includeAnswer", async () => includesAnswer((await client.search(QUESTION, { includeAnswer: true })).answer));
+check("includeAnswer", ["chat"], async () => includesAnswer((await client.search(QUESTION, { includeAnswer: true })).answer));
 
-check("extract", async () => includesAnswer((await client.extract([PAGE_URL])).results[0].rawContent));
+check("extract", [], async () => includesAnswer((await client.extract([PAGE_URL])).results[0].rawContent));
 
-check("crawl, map", async () => {
+check("crawl, map", [], async () => {
   const found = await client.crawl(PAGE_URL, { maxDepth: 2, limit: 10 });
   assert.deepEqual(found.results.map((each) => each.url), [PAGE_URL, `${PAGE_URL}/tasks`]);
   includesAnswer(found.results[1].rawContent);
@@ -24,7 +24,7 @@ check("crawl, map", async () => {
 const hasEnded = (found) => !["pending", "in_progress"].includes(found.status);
 const researched = (task) => ended(() => client.getResearch(task.requestId, { includeUsage: true }), hasEnded);
 
-check("research", async () => {
+check("research", ["chat"], async () => {
   const task = await client.research(QUESTION, { model: "mini" });
   assert.deepEqual([task.status, task.input, task.model], ["pending", QUESTION, "mini"]);
   const found = await researched(task);
@@ -36,7 +36,7 @@ check("research", async () => {
   assert.match(styled.content, /## Works Cited/);
 });
 
-check("research, streamed", async () => {
+check("research, streamed", ["stream"], async () => {
   const parts = [];
   for await (const part of await client.research(QUESTION, { model: "mini", stream: true })) parts.push(part);
   const text = Buffer.concat(parts).toString();
@@ -49,13 +49,13 @@ check("research, streamed", async () => {
   assert.ok(text.endsWith("event: done\n\n"));
 });
 
-check("research: a schema", async () => {
+check("research: a schema", ["structure"], async () => {
   const outputSchema = { type: "object", properties: { answer: { type: "string" } }, required: ["answer"] };
   const found = await researched(await client.research(QUESTION, { model: "mini", outputSchema }));
   includesAnswer(found.content.answer);
 });
 
-check("errors", async () => {
+check("errors", [], async () => {
   const wrong = tavily({ apiKey: "not-the-right-key", apiBaseURL: `${URL}/tavily` });
   for (const call of [wrong.search, wrong.research, wrong.getResearch]) {
     assert.match((await thrown(() => call(QUESTION))).message, /API key/);

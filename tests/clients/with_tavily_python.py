@@ -13,7 +13,7 @@ from tavily.errors import BadRequestError, ForbiddenError, InvalidAPIKeyError, U
 client = TavilyClient(api_key=KEY, api_base_url=f"{URL}/tavily")
 
 
-@check("search")
+@check("search", "search")
 def search():
     found = client.search(QUESTION, max_results=3, include_domains=["example.org"], time_range="week")
     assert ANSWER in found["results"][0]["content"]
@@ -21,7 +21,7 @@ def search():
     assert found["answer"] is None
 
 
-@check("include_answer")
+@check("include_answer", "chat")
 def answer():
     found = client.search(QUESTION, include_answer=True)
     assert ANSWER in found["answer"]
@@ -60,7 +60,7 @@ def ended(task):
     raise AssertionError(found)
 
 
-@check("research")
+@check("research", "chat")
 def research():
     task = client.research(QUESTION, model="mini")
     assert (task["status"], task["input"], task["model"]) == ("pending", QUESTION, "mini")
@@ -80,7 +80,7 @@ def styles():
         assert "(“asyncio" in found["content"]
 
 
-@check("research, streamed")
+@check("research, streamed", "stream")
 def research_stream():
     text = b"".join(client.research(QUESTION, model="mini", stream=True)).decode()
     chunks = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: ")]

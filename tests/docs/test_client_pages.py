@@ -31,6 +31,16 @@ def test_table_of_clients_has_the_pinned_versions_and_all_checks(monkeypatch: py
     assert client_table.main() == 0
 
 
+@for_each("client", client_table.CLIENTS)
+def test_cells_of_the_table_are_shown_by_checks(client: client_table.Client) -> None:
+    """A check names columns of the table alone, and a package has nothing to do with a column that its checks show."""
+    columns = [show.partition(": ")[0] for shows in client.shown.values() for show in shows]
+    assert set(columns) <= set(client_table.COLUMNS), client
+    assert not set(columns) & set(client.lacks), client
+    yes = [column for column in client_table.COLUMNS if client.cell(column) == "yes"]
+    assert set(yes) == {show for shows in client.shown.values() for show in shows if ": " not in show}
+
+
 def test_addresses_lead_to_a_compatible_api() -> None:
     paths = ADDRESS.findall(text_of(HOWTO))
     assert {first_segment(path) for path in paths} == set(DIALECT_OF_PREFIX)

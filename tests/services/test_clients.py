@@ -16,6 +16,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 KEY = "a-long-enough-key"
 PROGRAM_S = 240.0  # an import of litellm or gpt-researcher takes many seconds
 SENTENCE = "asyncio is a library to write concurrent code using the async/await syntax."
-FOUND = {  # all keys of a real SearXNG
+FOUND: dict[str, Any] = {  # all keys of a real SearXNG
     "query": "q",
     "results": [
         {
@@ -44,8 +45,18 @@ PAGE = (
     f"<html><head><title>asyncio</title></head><body><nav><a href='/page/tasks'>Tasks</a><a href='/page/private'>P</a></nav>"
     f"<main><h1>asyncio</h1><p>{SENTENCE}</p></main></body></html>"
 )
+TUTORIAL = "/page/tutorial"
+LONG_PAGE = PAGE.replace("</main>", f"<p>{'It runs coroutines in an event loop. ' * 10}</p></main>")  # clients drop short ones
 ROBOTS = b"User-agent: *\nDisallow: /page/private"
 WRITTEN = f"{SENTENCE.removesuffix('.')} [1]."
+# What checks.py says of a question with these words.
+PAGE_WORD, LATE_ERROR, BUSY_ONCE = "tutorial", "The service fails late.", "The service is busy once."
+LATE_S = 5.0  # the head of a stream is sent before
+busy: set[str] = set()  # conversations that were refused once
+FIELDS_OF_DSPY = "Respond with the corresponding output fields"  # their names follow
+VALUES_OF_DSPY = {"next_tool_name": "today", "next_tool_args": "{}"}
+WHOLE_FILE = "into notes.md"
+NOTE_PATH = re.compile(r"/[\w/.-]+/note\.md")
 OWN_PRICES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # otherwise it asks GitHub for them, three times with pauses
 NO_LIMITS = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0"}
 LIMITED = ("RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "RATE_LIMIT_READS_PER_MINUTE", "RATE_LIMIT_READS_BURST")
@@ -55,22 +66,49 @@ LIMITS = dict.fromkeys(LIMITED, "1")
 async def upstream(exchange: Exchange) -> None:
     """A SearXNG, a language model and a page."""
     if exchange.path.startswith("/page"):
-        await reply(200, PAGE.encode(), "content-type: text/html")(exchange)
+        text = LONG_PAGE if exchange.path == TUTORIAL else PAGE
+        await reply(200, text.encode(), "content-type: text/html")(exchange)
     elif exchange.path == "/robots.txt":
         await reply(200, ROBOTS, "content-type: text/plain")(exchange)
     elif not exchange.path.endswith("/chat/completions"):
-        await json_reply(FOUND)(exchange)
+        await json_reply(found(exchange))(exchange)
     else:
         await write(exchange)
 
 
+def found(exchange: Exchange) -> dict[str, Any]:
+    """Return the results: for a query with the word of the page the page, which a client may read too."""
+    if PAGE_WORD not in exchange.path and PAGE_WORD not in exchange.body.decode():
+        return FOUND
+    return {**FOUND, "results": [{**FOUND["results"][0], "url": f"http://{exchange.headers['host']}{TUTORIAL}"}]}
+
+
 async def write(exchange: Exchange) -> None:
-    """The language model: it calls the first tool that it is offered once, fills a schema, and else writes the sentence."""
+    """The language model: it calls a tool that it is offered once, fills a schema, and else writes the sentence in the form
+    that the conversation asks for.
+    """
     body = exchange.json
+    said = json.dumps(body["messages"])
+    if LATE_ERROR in said:
+        await asyncio.sleep(LATE_S)
+        await reply(401)(exchange)
+        return
+    if BUSY_ONCE in said and said not in busy:
+        busy.add(said)
+        await reply(429, b"", "retry-after: 1")(exchange)
+        return
     text, finish, message = WRITTEN, "stop", {}
+    if FIELDS_OF_DSPY in said:
+        fields = re.findall(r"\[\[ ## (\w+) ## \]\]", said.rpartition(FIELDS_OF_DSPY)[2])
+        text = "\n\n".join(f"[[ ## {name} ## ]]\n{VALUES_OF_DSPY.get(name, WRITTEN)}" for name in fields)
+    elif WHOLE_FILE in said:
+        text = f"notes.md\n```\n{SENTENCE}\n```\n"
     if body.get("tools") and body["messages"][-1]["role"] != "tool":
-        function = body["tools"][0]["function"]
+        functions = {tool["function"]["name"]: tool["function"] for tool in body["tools"]}
+        function = functions.get("Read") or body["tools"][0]["function"]
         arguments = dict.fromkeys(function["parameters"].get("required", ()), "What is Python asyncio?")
+        if path := NOTE_PATH.search(said):
+            arguments = {"file_path": path[0]}
         called = {"name": function["name"], "arguments": json.dumps(arguments)}
         text, finish = "", "tool_calls"
         message = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": called}]}
@@ -101,6 +139,7 @@ async def served(folder: Path, upstream_url: str, **settings: str) -> AsyncItera
         "READER_ALLOWED_HOSTS": upstream_url.removeprefix("http://"),
         "READERS": "direct",
         "EMBEDDER": "wordllama",
+        "ANTHROPIC_MODELS": '{"claude-*": "openai/fake-1"}',
         "LLM_PLATFORM_DATA_DIR": str(folder),
         **settings,
     }
