@@ -56,7 +56,7 @@ async def filled(store: MemoryVectorStore) -> MemoryVectorStore:
 
 async def whole(store: MemoryVectorStore, url: str) -> str:
     doc_id = next(name for name, address in URLS.items() if url in (address, f"doc:{name}"))
-    return merge_document_text(await store.passages("documents", doc_id))
+    return merge_document_text(await store.passages("documents", doc_id)).text
 
 
 def over(store: MemoryVectorStore) -> DocumentWebSearch:
@@ -238,4 +238,4 @@ def test_passages_are_put_together(parts: Sequence[tuple[int, str]], text: str) 
     passages = [
         Passage(id=str(n), doc_id="a", title="A", text=text, start=start) for n, (start, text) in enumerate(parts)
     ]
-    assert merge_document_text(passages) == text
+    assert merge_document_text(passages).text == text

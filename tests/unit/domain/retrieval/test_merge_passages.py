@@ -25,7 +25,7 @@ def test_passages_that_cover_a_text_give_it_back(cuts: list[tuple[int, int]]) ->
     starts = [0, *(start for start, _ in cuts)]
     reaching = [max(end, after) for (_, end), after in zip([(0, 1), *cuts], [*starts[1:], len(TEXT)], strict=True)]
     passages = [passage(start, TEXT[start:end]) for start, end in zip(starts, reaching, strict=True)]
-    text = merge_document_text(passages, 1000)
+    text = merge_document_text(passages, 1000).text
     assert text.replace("\n\n", "") == TEXT.replace("\n\n", "")
 
 
@@ -33,8 +33,8 @@ def test_passages_that_cover_a_text_give_it_back(cuts: list[tuple[int, int]]) ->
 def test_no_more_than_the_limit_and_no_passage_lost(cuts: list[tuple[int, int]], limit: int) -> None:
     """Each passage stands in the whole, which can be cut anywhere."""
     passages = [passage(start, TEXT[start:end]) for start, end in sorted(cuts)]
-    whole = merge_document_text(passages, 10_000)
-    assert merge_document_text(passages, limit) == whole[:limit]
+    whole = merge_document_text(passages, 10_000).text
+    assert merge_document_text(passages, limit).text == whole[:limit]
     assert all(passage.text in whole for passage in passages)
 
 
@@ -66,8 +66,8 @@ def found(scores: dict[int, float]) -> list[FoundPassage]:
 def test_neighbours_with_good_scores_are_joined(scores: dict[int, float], shown: tuple[int, int]) -> None:
     """One stretch of the document: its best passage, and one that adjoins it and is nearly as good."""
     first, last = shown
-    assert merge_passages(found(scores)) == SECTIONS[SPANS[first].start : SPANS[last].end]
-    assert merge_passages(found(scores)) in merge_document_text(PASSAGES)
+    assert merge_passages(found(scores)).text == SECTIONS[SPANS[first].start : SPANS[last].end]
+    assert merge_passages(found(scores)).text in merge_document_text(PASSAGES).text
 
 
 OPTION_TEXTS = (
@@ -86,7 +86,7 @@ def test_passages_with_the_option_of_the_question_are_shown_too(question: str, s
         for number, text in enumerate(OPTION_TEXTS)
     ]
     best = [FoundPassage(passage=passage, score=0.9 - 0.1 * number) for number, passage in enumerate(passages)]
-    assert merge_passages([best[0], *best[:0:-1]], question) == "\n\n".join(OPTION_TEXTS[number] for number in shown)
+    assert merge_passages([best[0], *best[:0:-1]], question).text == "\n\n".join(OPTION_TEXTS[number] for number in shown)
 
 
 def test_an_overlap_is_not_repeated() -> None:
@@ -99,5 +99,5 @@ def test_an_overlap_is_not_repeated() -> None:
         for n, span in enumerate(spans[:2])
     ]
     best = [FoundPassage(passage=passage, score=0.9) for passage in passages]
-    assert merge_passages(best) == text[: spans[1].end]
-    assert merge_passages(best[::-1]) == text[: spans[1].end]
+    assert merge_passages(best).text == text[: spans[1].end]
+    assert merge_passages(best[::-1]).text == text[: spans[1].end]

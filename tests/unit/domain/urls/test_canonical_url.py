@@ -194,3 +194,10 @@ def test_domains_become_site_operators() -> None:
 def test_a_quote_is_named_within_elements_of_the_page(quote: str, named: str) -> None:
     """A browser finds words of one element, or what begins with some and ends with others: a row by its first and last cell."""
     assert quote_url("https://example.org/a", quote) == f"https://example.org/a#:~:text={named}"
+
+
+def test_quote_of_a_pdf_is_at_its_page() -> None:
+    """Viewers of PDFs know no text fragments. A document without an address on the web has none."""
+    assert quote_url("https://example.org/report.pdf#top", "Some words.", 15) == "https://example.org/report.pdf#page=15"
+    assert quote_url("doc:report.pdf", "Some words.", 15) is None
+    assert quote_url("https://example.org/report.pdf", " ", 15) is None

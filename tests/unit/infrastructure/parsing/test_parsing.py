@@ -12,6 +12,7 @@ from tests.support.cases import for_each
 from tests.support.growth import is_linear
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
+from modules.llm_platform.domain.text.page_starts import numbered, page_at
 from modules.llm_platform.infrastructure.parsing import pdf as pdf_parser
 from modules.llm_platform.infrastructure.parsing.child import serve
 from modules.llm_platform.infrastructure.parsing.html_page import html_text, page_text
@@ -117,7 +118,25 @@ def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf("First page with hyphen-\nation.", "Second page.", title="The manual"))
     answer = pdf_text(str(path))
-    assert answer == {"title": "The manual", "text": "First page with hyphenation.\n\nSecond page.", "note": None}
+    text = "First page with hyphenation.\n\nSecond page."
+    assert answer == {"title": "The manual", "text": text, "note": None, "pages": [0, text.index("Second")]}
+
+
+def test_pages_of_a_pdf_begin_where_their_first_words_stand(tmp_path: Path) -> None:
+    """Also where headings are marked, words joined and blank lines dropped before them, and behind a page without text."""
+    pages = [
+        "The first page tells of tea-\ncups.\n1.1 Leaves of tea\nThey are green.", "-v\nThe option is explained here.", "",
+        "INTRODUCTION TO COFFEE\nThe fourth page tells of cof-", "fee, and the fifth goes on.\n2.3 The end\nIt is near.",
+    ]
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(*pages))
+    answer = pdf_text(str(path))
+    text, starts = answer["text"], answer["pages"]
+    assert len(starts) == len(pages)
+    for number, words in ((1, "The first page"), (2, "The option"), (4, "The fourth page"), (5, "goes on")):
+        offset = text.index(words)
+        assert page_at(numbered(starts), offset) == number, (number, starts)
+    assert starts == sorted(starts)
 
 
 def test_a_title_that_a_program_made_up_is_none(tmp_path: Path) -> None:
@@ -223,13 +242,13 @@ def test_heads_and_numbers_of_pages_are_no_text() -> None:
         f"Chapter {1 + number // 2}: Pumps {number + 9}\n4.{number} Filters . . . . . . 31\n{word} go\nwith {word}"
         for number, word in enumerate(words)
     ]
-    text = pdf_parser._running_text([*pages, "Chapter 3: Pumps 13\n3.1 Fine filters\nThey clog."])
+    text = pdf_parser._running_text([*pages, "Chapter 3: Pumps 13\n3.1 Fine filters\nThey clog."]).text
     assert text == "\n".join(f"{word} go\nwith {word}" for word in words) + "\n\n## 3.1 Fine filters\n\nThey clog."
 
 
 def test_terms_of_a_manual_become_definitions() -> None:
     """No sentence begins with a small letter: what stands there is what the sentence explains."""
-    text = pdf_parser._running_text(["It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."])
+    text = pdf_parser._running_text(["It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."]).text
     assert text == "It is so.\n\nglobstar\n: If set, it matches.\n\ndirexpand\n: If set, Bash replaces."
 
 

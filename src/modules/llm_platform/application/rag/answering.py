@@ -123,7 +123,7 @@ class DocumentLookup:
         passages_of = await _map_concurrently(self._passages, read_ids, MAX_CONCURRENT_LOOKUPS)
         for doc_id, passages in passages_of.items():
             if passages and _matches_filters(passages[0], filters):
-                text = merge_document_text(passages, MAX_TEXT_CHARS) if doc_id in with_text else ""
+                text = merge_document_text(passages, MAX_TEXT_CHARS).text if doc_id in with_text else ""
                 found[doc_id] = LookupResult(passages[0].title, passages[0].url, text)
         return found
 

@@ -10,6 +10,7 @@ from modules.llm_platform.domain.dtos import indexing_dtos as dtos
 from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument, Passage
 from modules.llm_platform.domain.retrieval.chunking import HEADING_SEPARATOR, MAX_WORDS, split_chunks
 from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.page_starts import part_starts
 
 OVERLAP_WORDS: Final = 30  # two adjacent passages share this much, in complete sentences
 LABEL_SEARCH_CHARS: Final = 400  # a heading in this part of the passage is not repeated in its label
@@ -52,6 +53,7 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
             Passage(
                 id=passage_id(doc_id, text, occurrences[text]), doc_id=doc_id, title=read.title, text=text, start=span.start,
                 url=read.url, source=read.source, lang=lang, fields=fields, label=_label(read.title, span.heading, text),
+                pages=part_starts(read.pages, span.start, span.end),
             )
         )
         occurrences[text] += 1

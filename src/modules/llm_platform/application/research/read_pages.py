@@ -249,8 +249,9 @@ def _ranked(page: Page, question: str, language: str, in_prompt: bool) -> ReadPa
     """
     size = count_tokens(page.text)
     if size > MAX_STORED_TOKENS:
-        text = RankedPassages(page.text, question, language, size).excerpt(MAX_STORED_TOKENS)
-        page, size = page.model_copy(update={"text": text}), count_tokens(text)
+        ranked = RankedPassages(page.text, question, language, size)
+        text, pages = ranked.excerpt(MAX_STORED_TOKENS), ranked.page_starts(MAX_STORED_TOKENS, page.pages)
+        page, size = page.model_copy(update={"text": text, "pages": pages}), count_tokens(text)
     return ReadPage(page, RankedPassages(page.text, question, language, size) if in_prompt else None)
 
 
@@ -260,8 +261,8 @@ def with_page(source: Source, read: ReadPage | None) -> Source:
         return source
     published = source.published or read.page.published
     page = read.page
-    update = {"text": page.text, "text_kind": "page", "published": published, "extraction": page.extraction}
-    return source.model_copy(update=update)
+    update: dict[str, object] = {"text": page.text, "text_kind": "page", "published": published}
+    return source.model_copy(update={**update, "extraction": page.extraction, "pages": page.pages})
 
 
 def with_pages(

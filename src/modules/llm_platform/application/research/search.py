@@ -328,6 +328,7 @@ def _source(index: int, item: RawResult, known: Source | None) -> Source:
     return Source(
         index=index, title=item.title, url=item.url, text=item.content, published=item.published,
         text_kind=known.text_kind if known else _text_kind(item), extraction=known.extraction if known else None,
+        pages=known.pages if known else item.pages,
     )
 
 

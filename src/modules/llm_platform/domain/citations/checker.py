@@ -16,6 +16,7 @@ from modules.llm_platform.domain.citations.verdicts import RANK, Judgement, judg
 from modules.llm_platform.domain.dtos.research_dtos import CellVerdict, Citation, Difference, Source, TextSpan, Verdict
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.page_starts import page_at
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
 from modules.llm_platform.domain.urls.canonical_url import quote_url
 
@@ -205,11 +206,12 @@ class CitationChecker:
         span, judgement = self._judgement(sentence, number)
         source = self._sources[number]
         quote, link = self._quote(source, span)
+        page = page_at(source.pages, span[0]) if quote else None
         return Citation(
             start=sentence.start, end=sentence.end, source_index=number,
             quote=quote, quote_start=span[0], quote_end=span[1],
             verdict=_verdict_on(source, judgement), score=judgement.score, cited_by="model" if is_by_author else "platform",
-            checked_against=source.text_kind, quote_url=link,
+            checked_against=source.text_kind, quote_url=link, page=page,
             cells=tuple(
                 CellVerdict(start=cell.start, end=cell.end, verdict=_verdict_on(source, judged))
                 for cell, judged in zip(sentence.cells_for(number), judgement.cells, strict=False)
@@ -223,7 +225,7 @@ class CitationChecker:
         key = (source.index, span)
         if key not in self._quotes:
             quote = self._prepared[source.index].text[slice(*span)]
-            self._quotes[key] = quote, quote_url(source.url, quote)
+            self._quotes[key] = quote, quote_url(source.url, quote, page_at(source.pages, span[0]))
         return self._quotes[key]
 
 

@@ -8,12 +8,16 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from modules.llm_platform.domain.text.page_starts import PageStarts
+
 ORIGIN_FIELD: Final = "llm-platform:origin"  # a filter that every passage with an origin has
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """A document as it is cut into passages. `fields` are what can be filtered by. `note` says what is missing of it."""
+    """A document as it is cut into passages. `fields` are what can be filtered by. `note` says what is missing of it. `pages`
+    says where its pages begin, if it has pages.
+    """
 
     title: str
     text: str
@@ -22,6 +26,7 @@ class DocumentText:
     lang: str | None = None
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     note: str | None = None
+    pages: PageStarts = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
+from modules.llm_platform.domain.text.page_starts import PageStarts
+
 
 class Page(BaseModel, frozen=True):
     """The text of a page, and where it comes from.
@@ -15,6 +17,7 @@ class Page(BaseModel, frozen=True):
     - `published` is the date as the page states it.
     - `warning` says what is missing or was guessed.
     - `extraction` is the share of the page's visible text that `text` has, 0 to 1, where the reader knows it.
+    - `pages` says where the pages of a PDF begin in `text`.
     """
 
     url: str
@@ -27,3 +30,4 @@ class Page(BaseModel, frozen=True):
     published: str | None = None
     warning: str | None = None
     extraction: float | None = None
+    pages: PageStarts = ()

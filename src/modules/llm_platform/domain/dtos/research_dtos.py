@@ -14,6 +14,7 @@ from pydantic import (
     computed_field,
     field_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.domain.callers.request_id import REQUEST_ID_PATTERN
@@ -24,6 +25,7 @@ from modules.llm_platform.domain.dtos.freshness import parse_freshness
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, UploadedFile, with_clean_names
+from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, check_output_schema
 
 Depth = Literal["shallow", "deep", "report"]
@@ -201,7 +203,8 @@ class Source(BaseModel, frozen=True):
     """A numbered text that an answer may cite. Offsets of quotes point into `text`, in Unicode code points.
 
     `text_kind`: the page that was read, an excerpt of it by a search engine, or a document of the operator. `extraction` is the
-    share of the page's visible text that was kept, 0 to 1; None where no page was read, or its reader does not say.
+    share of the page's visible text that was kept, 0 to 1; None where no page was read, or its reader does not say. `pages`
+    says where the pages of a PDF begin in `text`.
     """
 
     index: int
@@ -211,6 +214,7 @@ class Source(BaseModel, frozen=True):
     published: str | None = None
     text_kind: TextKind = "page"
     extraction: float | None = None
+    pages: PageStarts = ()
 
 
 class SourceRef(BaseModel, frozen=True):
@@ -270,7 +274,8 @@ class Citation(BaseModel, frozen=True):
     marker.
 
     `checked_against` is the kind of text that the sentence was compared with. `quote_url` is the address of the page with a
-    text fragment, at which a browser shows the quote; None without a quote or a page on the web.
+    text fragment, at which a browser shows the quote; None without a quote or a page on the web. `page` is the number of the
+    page of a PDF, from 1, at which the quote begins; then `quote_url` ends with `#page=` and this number.
 
     `cells` are those of a table row that the source does not support as one sentence, without the first one, which is its
     head; where several cells have markers, those with one of this source. `verdict` is the weakest of theirs.
@@ -291,6 +296,7 @@ class Citation(BaseModel, frozen=True):
     cited_by: CitedBy = "model"
     checked_against: TextKind = "page"
     quote_url: str | None = None
+    page: int | None = None
     cells: tuple[CellVerdict, ...] = ()
     difference: Difference | None = None
 
@@ -359,7 +365,9 @@ SynthesisPart = SynthesisToken | SynthesisReset | Synthesis
 
 
 class RawResult(BaseModel, frozen=True):
-    """One hit as the answer shows it; `content` is the stored text that quotes point into."""
+    """One hit as the answer shows it; `content` is the stored text that quotes point into. `pages` says where the pages of a
+    document begin in it; it is not part of the JSON.
+    """
 
     title: str
     url: str
@@ -367,12 +375,13 @@ class RawResult(BaseModel, frozen=True):
     source: str | None = None
     score: float | None = None
     published: str | None = None
+    pages: SkipJsonSchema[PageStarts] = Field(default=(), exclude=True, repr=False)
 
     @classmethod
     def of(cls, item: dtos.WebSearchResultItem) -> Self:
         return cls(
             title=item.title, url=item.url, content=item.text,
-            source=item.source, score=item.score, published=item.published_date,
+            source=item.source, score=item.score, published=item.published_date, pages=item.pages,
         )
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import Language
+from modules.llm_platform.domain.text.page_starts import PageStarts
 
 Filters = dict[str, tuple[str, ...]]  # any of the values, all of the keys; an empty tuple is no filter
 Vector = Sequence[float]
@@ -21,6 +22,8 @@ class Passage(BaseModel, frozen=True):
     - `id` is a UUID that stays the same while document and text do.
     - `start` is its place in the document in code points.
     - `fields` are what can be filtered by: every scalar or list field of the document, as text.
+    - `pages` says where the pages of the document begin in `text`; empty without pages, and where an older version
+      stored it.
 
     `label` are the title and the headings that lead to it, as far as its beginning does not say them. They count as its
     words, and its vector is that of both.
@@ -36,6 +39,7 @@ class Passage(BaseModel, frozen=True):
     lang: str | None = None
     fields: dict[str, tuple[str, ...]] = {}
     label: str = ""
+    pages: PageStarts = ()
 
     @property
     def searched(self) -> str:

@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_site, split_sites
 
 SourceKind = Literal["web", "news", "academic", "documents"]
@@ -96,7 +98,10 @@ class VerbatimWebSearchRequest(WebSearchRequest, frozen=True):
 
 
 class WebSearchResultItem(BaseModel, frozen=True):
-    """One hit. Times are ISO 8601 as the provider knew them; `source` is the engine or provider, `score` its own measure."""
+    """One hit. Times are ISO 8601 as the provider knew them; `source` is the engine or provider, `score` its own measure.
+
+    `pages` says where the pages of a document begin in `text`; it is not part of the JSON.
+    """
 
     title: str
     url: str
@@ -106,6 +111,7 @@ class WebSearchResultItem(BaseModel, frozen=True):
     published_date: str | None = None
     source: str | None = None
     score: float | None = None
+    pages: SkipJsonSchema[PageStarts] = Field(default=(), exclude=True, repr=False)
 
     @property
     def text(self) -> str:

@@ -4,6 +4,7 @@ from typing import Final
 
 from modules.llm_platform.domain.retrieval.bm25 import bm25_scores
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
+from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 PASSAGE_WORDS: Final = 50  # a short paragraph
@@ -27,9 +28,8 @@ class RankedPassages:
 
     def __init__(self, text: str, question: str, language: str = "en", size: int | None = None) -> None:
         self._text = text
-        self._passages = [
-            text[chunk.start : chunk.end] for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
-        ]
+        self._spans = [(chunk.start, chunk.end) for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)]
+        self._passages = [text[start:end] for start, end in self._spans]
         scores = bm25_scores(self._passages, question)
         # equal scores: the first of the text
         self._best = sorted(range(len(self._passages)), key=lambda position: -scores[position])
@@ -38,6 +38,20 @@ class RankedPassages:
     def excerpt(self, max_tokens: int) -> str:
         if self._size <= max_tokens:
             return self._text
+        return GAP.join(self._passages[position] for position in self._chosen(max_tokens))
+
+    def page_starts(self, max_tokens: int, pages: PageStarts) -> PageStarts:
+        """Return where the pages of the text begin in its excerpt."""
+        if self._size <= max_tokens or not pages:
+            return pages
+        starts: list[tuple[int, int]] = []
+        offset = 0
+        for start, end in map(self._spans.__getitem__, self._chosen(max_tokens)):
+            starts += part_starts(pages, start, end, offset)
+            offset += end - start + len(GAP)
+        return tuple(starts)
+
+    def _chosen(self, max_tokens: int) -> list[int]:
         chosen: list[int] = []
         room = max_tokens
         for position in self._best:
@@ -46,4 +60,4 @@ class RankedPassages:
                 break
             chosen.append(position)
             room -= size
-        return GAP.join(self._passages[position] for position in sorted(chosen))
+        return sorted(chosen)

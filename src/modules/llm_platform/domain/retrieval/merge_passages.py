@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
 from modules.llm_platform.domain.extractive.question import exact_terms
+from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
 
 GAP: Final = "\n\n"  # passages are separated by blanks only
 MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a neighbour is shown with it
@@ -15,23 +16,35 @@ MAX_EXACT: Final = 3  # further passages that have the options, signs and identi
 MAX_GAP_CHARS: Final = 4  # two neighbours have nothing but blanks between them
 
 
-def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -> str:
+class MergedText(NamedTuple):
+    """The text of passages, and where the pages of their document begin in it."""
+
+    text: str
+    pages: PageStarts = ()
+
+
+def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -> MergedText:
     """Return the text that consecutive passages were cut from, without repeating their overlap; at most `limit` characters."""
     text, end = "", 0  # `end`: offset in the document
+    pages: list[tuple[int, int]] = []
     for passage in passages:
         overlap = max(0, end - passage.start)
         shared = passage.text[:overlap]
         if passage.start <= end and (not shared or text[-overlap:].startswith(shared)):
-            text += passage.text[len(shared) :]
+            added = passage.text[len(shared) :]
         else:
-            text += (GAP if text else "") + passage.text
+            added = passage.text
+            text += GAP if text else ""
+        skipped = len(passage.text) - len(added)
+        pages += part_starts(passage.pages, skipped, len(passage.text), len(text))
+        text += added
         end = max(end, passage.start + len(passage.text))
         if limit is not None and len(text) >= limit:
             break
-    return text[:limit]
+    return MergedText(text[:limit], tuple(pages))
 
 
-def merge_passages(found: Sequence[FoundPassage], question: str = "") -> str:
+def merge_passages(found: Sequence[FoundPassage], question: str = "") -> MergedText:
     """Return the best of a document's passages, which comes first, joined with neighbours that score nearly as high.
 
     An option, a sign or an identifier of the question (`--onto`, `$*`) often stands in the synopsis and is explained elsewhere:

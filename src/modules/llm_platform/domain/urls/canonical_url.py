@@ -136,8 +136,9 @@ def _clean_query(query: str) -> str:
     return "&".join(sorted(parts))
 
 
-def quote_url(url: str, quote: str) -> str | None:
-    """Return the address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL.
+def quote_url(url: str, quote: str, page: int | None = None) -> str | None:
+    """Return the address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL. With
+    the `page` of a PDF it names that page (RFC 8118), since viewers of PDFs know no text fragments.
 
     See https://wicg.github.io/scroll-to-text-fragment/. A quote over several lines is named by its first line: other lines are
     other elements of the page. So are the cells of a table row, of which the first and the last are named.
@@ -146,6 +147,8 @@ def quote_url(url: str, quote: str) -> str | None:
     cells = next((line for line in lines if line), [])
     if not cells or not is_web_url(url):
         return None
+    if page is not None:
+        return f"{url.partition('#')[0]}#page={page}"
     first, last = cells[0], cells[-1]
     is_one = len(cells) == 1 and len(first) <= MAX_FRAGMENT_WORDS
     ends = [first] if is_one else [first[:FRAGMENT_END_WORDS], last[-FRAGMENT_END_WORDS:]]

@@ -15,7 +15,13 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, FoundFile, list_folder
-from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, Known
+from modules.llm_platform.infrastructure.documents.folder_state import (
+    FolderState,
+    FolderStates,
+    Known,
+    has_pages,
+    pages_mark,
+)
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, json_documents
 from modules.llm_platform.infrastructure.documents.reading import MAX_FILE_BYTES, read_text
 from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, printable
@@ -111,7 +117,7 @@ class FileDocumentSource(IDocumentSource):
         kind = _KINDS.get(file.suffix, file.suffix[1:])
         fields = {"source": (source,), "doc_type": (kind,)}
         title, text = replace_surrogates(read.title or doc_id), replace_surrogates(read.text)
-        return DocumentText(title, text, url, source=source, fields=fields, note=read.note)
+        return DocumentText(title, text, url, source=source, fields=fields, note=read.note, pages=read.pages)
 
 
 class FileWalk(IDocumentWalk):
@@ -213,7 +219,8 @@ class FileWalk(IDocumentWalk):
             return self._bad(root, LeftOut(where, reason))
         stamp, known = reading.known.get(file.path, (None, ""))
         try:
-            digest = known if stamp == file.stamp else _digest(path, url)
+            is_known = stamp == file.stamp and has_pages(file.path, known)
+            digest = known if is_known else _digest(path, url)
         except OSError as error:
             return self._bad(root, LeftOut(where, f"it cannot be opened ({error.strerror})", hides=doc_id))
         reading.digests[file.path] = digest
@@ -298,4 +305,4 @@ def _digest(path: Path, url: str) -> str:
         while left > 0 and (chunk := file.read(min(HASH_CHUNK_BYTES, left))):
             digest.update(chunk)
             left -= len(chunk)
-    return digest.hexdigest()
+    return digest.hexdigest() + pages_mark(path.name)

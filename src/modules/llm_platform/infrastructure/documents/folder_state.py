@@ -17,6 +17,8 @@ from modules.llm_platform.infrastructure.parsing.decoding import printable
 log = logging.getLogger(__name__)
 
 STATES_FOLDER: Final = "folders"  # below the folder of the collection, so that both are removed together
+PDF: Final = ".pdf"
+WITH_PAGES: Final = "+pages"  # ends the digest of a PDF whose passages have page numbers
 DIGEST_CHARS: Final = 24  # digest of what an index or a state depends on
 
 # Keyed by path below a folder: the file's stamp, and the digest of its content then.
@@ -26,6 +28,16 @@ Known = Mapping[str, tuple[Stamp, str]]
 def key_of(parts: Iterable[str]) -> str:
     """Return a short name for what depends on all `parts`: another folder or embedder gives another key."""
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]
+
+
+def pages_mark(path: str) -> str:
+    """Return what ends the digest of this file in the form of this version, whose passages of PDFs have page numbers."""
+    return WITH_PAGES if path.lower().endswith(PDF) else ""
+
+
+def has_pages(path: str, digest: str) -> bool:
+    """Return whether a file is in this form. A PDF that an older version indexed is read again."""
+    return digest.endswith(pages_mark(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,9 @@ class FolderState:
     is_pruned: bool = True
 
     def matches(self, listing: Listing) -> bool:
-        """Return whether the index holds exactly what the folder holds now."""
+        """Return whether the index holds exactly what the folder holds now, in the form of this version."""
+        if not all(map(has_pages, self.digests, self.digests.values())):
+            return False
         return self.is_pruned and self.files == {path: file.stamp for path, file in listing.files.items()}
 
     def is_unchanged(self, path: str, listing: Listing) -> bool:

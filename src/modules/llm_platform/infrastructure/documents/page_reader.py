@@ -59,7 +59,8 @@ class DocumentPageReader(IPageReader):
 
     def _page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
         """Return a page from all passages of a document, without what became a secret after it was indexed."""
-        text = self._search.redactor.text(merge_document_text(passages))
+        merged = merge_document_text(passages)
+        text = self._search.redactor.text(merged.text)
         (kind, *_) = passages[0].fields.get("doc_type") or ("",)
         return Page(
             url=url,
@@ -69,6 +70,7 @@ class DocumentPageReader(IPageReader):
             reader=self.name,
             sha256=sha256(text.encode("utf-8", "replace")).hexdigest(),
             media_type=_MEDIA_TYPES.get(kind, "text/plain"),
+            pages=merged.pages if text == merged.text else (),
             warning=view.notes.get(printable(passages[0].doc_id)) if view else None,
         )
 

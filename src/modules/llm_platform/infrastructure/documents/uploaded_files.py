@@ -80,7 +80,8 @@ class UploadedFiles(IDocumentSource):
             self.notes[name] = note
         fields = {"doc_type": (suffix_of(name)[1:],)}
         return DocumentText(
-            replace_surrogates(read.title or name), replace_surrogates(text), self.addresses.of(name), fields=fields, note=note
+            replace_surrogates(read.title or name), replace_surrogates(text), self.addresses.of(name), fields=fields, note=note,
+            pages=read.pages,
         )
 
     def _bad(self, name: str, reason: str) -> LeftOut:
@@ -126,7 +127,7 @@ class UploadedFileSearch(DocumentWebSearch):
         found: list[WebSearchResultItem] = []
         for name in self._files.files:
             if passages := await self.retrieval.document(name):
-                text = self.redactor.text(merge_document_text(passages, BEGINNING_CHARS))
+                text = self.redactor.text(merge_document_text(passages, BEGINNING_CHARS).text)
                 url, title = self.address_of(passages[0]), passages[0].title
                 found.append(WebSearchResultItem(title=title, url=url, snippet=text, source=self.name))
         return tuple(found)

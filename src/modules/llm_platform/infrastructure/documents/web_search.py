@@ -191,10 +191,13 @@ class DocumentWebSearch(IWebSearchProvider):
         best = found[0].passage
         url = self.address_of(best)
         self._remember(url, best.doc_id)
+        merged = merge_passages(found, query)
+        snippet = self.redactor.text(merged.text)
         return WebSearchResultItem(
             title=self.redactor.text(best.title or best.doc_id),
             url=url,
-            snippet=self.redactor.text(merge_passages(found, query)),
+            snippet=snippet,
+            pages=merged.pages if snippet == merged.text else (),
             source=self.name,
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),

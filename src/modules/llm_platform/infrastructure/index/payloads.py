@@ -97,6 +97,7 @@ def passage_payload(passage: dtos.Passage, position: int) -> dict[str, Any]:
             if (value := getattr(passage, name)) is not None
         },
         **({"label": replace_surrogates(passage.label)} if passage.label else {}),
+        **({"pages": [list(start) for start in passage.pages]} if passage.pages else {}),
         FIELDS: [text for key, values in passage.fields.items() for text in field_texts(key, values)],
     }
 
@@ -113,6 +114,7 @@ def passage_of(point_id: object, payload: Mapping[str, Any]) -> dtos.Passage:
         lang=payload.get("lang"),
         fields=_fields_of(payload.get(FIELDS) or ()),
         label=payload.get("label") or "",
+        pages=tuple((offset, page) for offset, page in payload.get("pages") or ()),
     )
 
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError
+from modules.llm_platform.domain.text.page_starts import PageStarts, moved_starts
 from modules.llm_platform.infrastructure.pages import bot_walls
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, PageRequest
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, decode
@@ -54,6 +55,7 @@ class Content(NamedTuple):
     warning: str | None = None
     hyperlinks: Hyperlinks | None = None
     extraction: float | None = None
+    pages: PageStarts = ()
 
 
 class Parsers(Protocol):
@@ -94,13 +96,18 @@ async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = Fals
     bot_walls.check_bot_wall(sample, needs_text=not has_links)
     title = title or _heading(text) or unquote(path.rstrip("/").rpartition("/")[2], errors="replace") or page.address.host
     return Content(
-        title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note, parsed.hyperlinks, parsed.extraction
+        title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note, parsed.hyperlinks, parsed.extraction,
+        moved_starts(parsed.text, parsed.pages, _seen, text),
     )
 
 
 def visible_text(text: str) -> str:
     """Return the text without invisible characters."""
-    return (text if text.isascii() else _UNSEEN.sub("", text)).strip()
+    return _seen(text).strip()
+
+
+def _seen(text: str) -> str:
+    return text if text.isascii() else _UNSEEN.sub("", text)
 
 
 def text_hash(text: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from modules.llm_platform.domain.text.page_starts import PageStarts, numbered
 from modules.llm_platform.infrastructure.parsing import limits
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
@@ -39,7 +40,8 @@ class Hyperlinks:
 class Parsed:
     """The text of a document, its title if it has one, and a note about what is missing; of a `linked_page` its links.
 
-    `extraction` is the share of a page's visible text that `text` has, 0 to 1; None for other documents.
+    `extraction` is the share of a page's visible text that `text` has, 0 to 1; None for other documents. `pages` says where
+    the pages of a PDF begin.
     """
 
     text: str
@@ -47,6 +49,7 @@ class Parsed:
     note: str | None = None
     hyperlinks: Hyperlinks | None = None
     extraction: float | None = None
+    pages: PageStarts = ()
 
 
 class ParserEndedError(UnreadableDocument):
@@ -203,7 +206,7 @@ def parsed(answer: dict[str, Any]) -> Parsed:
         raise UnreadableDocument(str(error))
     return Parsed(
         answer.get("text") or "", answer.get("title") or None, answer.get("note"), _hyperlinks(answer.get("hyperlinks")),
-        answer.get("extraction"),
+        answer.get("extraction"), numbered(answer.get("pages") or ()),
     )
 
 

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from modules.llm_platform.infrastructure.parsing.answer import (
@@ -64,8 +65,10 @@ def _pages(reader: Any) -> Answer:
             note = f"only its first {number} pages were read"
             break
         pages.append((page.extract_text(visitor_operand_before=_keep_blanks) or "").strip())
-    text = _running_text(pages)
-    return {"text": text[:MAX_CHARS], "note": note} if text else {"error": "it holds no text (a scan needs OCR first)"}
+    running = _running_text(pages)
+    if not running.text:
+        return {"error": "it holds no text (a scan needs OCR first)"}
+    return {"text": running.text[:MAX_CHARS], "note": note, "pages": running.starts}
 
 
 def _keep_blanks(operator: bytes, operands: Any, *_: Any) -> None:
@@ -78,18 +81,55 @@ def _keep_blanks(operator: bytes, operands: Any, *_: Any) -> None:
             parts[at : at + 1] = [CERTAIN_GAP, parts[at] - CERTAIN_GAP]  # the sum is unchanged
 
 
-def _running_text(pages: list[str]) -> str:
+@dataclass(slots=True)
+class _RunningText:
+    """A text, and where in it each page begins; a page without text begins where the next one does."""
+
+    text: str = ""
+    starts: list[int] = field(default_factory=list)
+
+    def replace(self, pattern: re.Pattern[str], template: str | Callable[[re.Match[str]], str]) -> None:
+        """Do as `pattern.sub`. A page that begins within a match begins where its part of the match did, from its end."""
+        parts, end, grown, position = [], 0, 0, 0
+        starts = self.starts
+        for found in pattern.finditer(self.text):
+            new = found.expand(template) if isinstance(template, str) else template(found)
+            while position < len(starts) and starts[position] <= found.start():
+                starts[position] += grown
+                position += 1
+            after = grown + len(new) - len(found[0])
+            while position < len(starts) and starts[position] < found.end():
+                starts[position] = max(found.start() + grown, starts[position] + after)
+                position += 1
+            parts += [self.text[end : found.start()], new]
+            end, grown = found.end(), after
+        self.starts = [*starts[:position], *(start + grown for start in starts[position:])]
+        self.text = "".join([*parts, self.text[end:]])
+
+    def strip(self) -> None:
+        text = self.text.rstrip()
+        self.text = text.lstrip()
+        cut = len(text) - len(self.text)
+        self.starts = [min(max(0, start - cut), len(self.text)) for start in self.starts]
+
+
+def _running_text(pages: list[str]) -> _RunningText:
     """Return the pages as one text, without headers, page numbers and tables of contents, and with section headings."""
-    text = ""
+    running = _RunningText()
     for lines in _without_edges([page.split("\n") for page in pages]):
         page = "\n".join(line for line in lines if not _DOT_LEADERS.search(line)).strip()
         if page:
-            continues = text and not _ENDED.search(text)
-            text += ("\n" if continues else "\n\n") * bool(text) + page
-    text = _TERM.sub(r"\n\n\1\n: ", text)
-    text = _CAPITALS.sub(r"\n# \1\n", text)
-    text = _SECTION.sub(_section, _BROKEN_WORD.sub("", text))
-    return BLANK_LINES.sub("\n\n", text).strip()
+            continues = running.text and not _ENDED.search(running.text)
+            running.text += ("\n" if continues else "\n\n") * bool(running.text)
+        running.starts.append(len(running.text))
+        running.text += page
+    running.replace(_TERM, r"\n\n\1\n: ")
+    running.replace(_CAPITALS, r"\n# \1\n")
+    running.replace(_BROKEN_WORD, "")
+    running.replace(_SECTION, _section)
+    running.replace(BLANK_LINES, "\n\n")
+    running.strip()
+    return running
 
 
 def _section(found: re.Match[str]) -> str:

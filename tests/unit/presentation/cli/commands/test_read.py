@@ -64,7 +64,7 @@ def test_json_is_the_page(read: Callable[..., Ended]) -> None:
     answer = json.loads(read(URL, "--json", "--reader", "jina").out)
     assert answer == PAGE.model_dump(mode="json")
     written = {"url", "title", "text", "read_at", "reader", "sha256", "media_type", "published", "warning"}
-    assert set(answer) == {*written, "extraction"}
+    assert set(answer) == {*written, "extraction", "pages"}
 
 
 @pytest.mark.parametrize(

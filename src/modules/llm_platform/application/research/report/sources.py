@@ -51,7 +51,7 @@ def from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
     sources = tuple(
         Source(
             index=number, title=item.title, url=item.url, text=item.text, published=item.published_date,
-            text_kind="document" if _is_file(item) else "snippet",
+            text_kind="document" if _is_file(item) else "snippet", pages=item.pages,
         )
         for number, item in enumerate(items, 1)
     )
@@ -80,7 +80,7 @@ def _page_source(number: int, read: ReadPage) -> Source:
     kind: TextKind = "document" if read.is_document else "page"
     return Source(
         index=number, title=title, url=request.url, text=text, published=page.published, text_kind=kind,
-        extraction=page.extraction,
+        extraction=page.extraction, pages=page.pages,
     )
 
 

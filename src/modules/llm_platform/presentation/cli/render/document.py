@@ -177,8 +177,8 @@ def _html_citation(citation: Citation, response: ResearchResponse) -> str:
         quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
     blockquote = f"<blockquote>{quote}</blockquote>" if quote else ""
     verdict = f'<span class="{citation.verdict}">{mark} {terminal.verdict_text(citation, response)}</span>'
-    number = citation.source_index
-    return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{blockquote}</li>'
+    number, page = citation.source_index, terminal.page_text(citation)
+    return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{page}{blockquote}</li>'
 
 
 def _notes(response: ResearchResponse) -> list[str]:
@@ -193,7 +193,8 @@ def _html_notes(notes: Iterable[str]) -> str:
 def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = terminal.MARKS[citation.verdict]
     sentence = escape_line(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
-    line = f"- {mark} {terminal.verdict_text(citation, response)} [{citation.source_index}] {sentence}"
+    source = f"[{citation.source_index}]{terminal.page_text(citation)}"
+    line = f"- {mark} {terminal.verdict_text(citation, response)} {source} {sentence}"
     if not citation.quote:
         return line
     quote = escape_line(terminal.shorten(citation.quote))

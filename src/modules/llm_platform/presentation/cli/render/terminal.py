@@ -262,9 +262,14 @@ def _citation_line(citation: dtos.Citation, response: dtos.ResearchResponse) -> 
     return Line(f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response)}", style, citation.quote_url)
 
 
+def page_text(citation: dtos.Citation) -> str:
+    """Return `, p. 15` for a quote of a PDF."""
+    return "" if citation.page is None else f", p. {citation.page}"
+
+
 def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
     """Return the quote; for a sentence without support the sentence itself, with the nearest quote beside it."""
-    quote, source = shorten(citation.quote), f"[{citation.source_index}]"
+    quote, source = shorten(citation.quote), f"[{citation.source_index}]{page_text(citation)}"
     is_excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
     if quote and citation.verdict != "unsupported" and not is_excerpt:
         return f"“{quote}” — {source}"
