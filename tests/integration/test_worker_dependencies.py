@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -151,8 +152,9 @@ def worker(variables: Mapping[str, str], folder: Path, command: Sequence[str] = 
 def index(variables: Mapping[str, str], folder: Path) -> None:
     (folder / "notes").mkdir()
     (folder / "notes" / "sessions.md").write_text(NOTE, "utf-8")
-    with patch.dict(os.environ, variables):
-        assert run(["index", str(folder / "notes")], wiring(), Console(io.StringIO(), io.StringIO(), io.StringIO())) == 0
+    console = Console(io.StringIO(), io.StringIO(), io.StringIO())
+    with patch.dict(os.environ, variables), ThreadPoolExecutor(1) as thread:  # the event loop of a test may run in this one
+        assert thread.submit(run, ["index", str(folder / "notes")], wiring(), console).result() == 0
 
 
 def send(broker: Broker, stage: str, asked: Mapping[str, str], prefix: str) -> None:
