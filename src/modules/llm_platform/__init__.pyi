@@ -113,6 +113,7 @@ from modules.llm_platform.domain.dtos.store_dtos import Topic as Topic
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile as UploadedFile
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationChange as VerificationChange
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationCounts as VerificationCounts
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob as VerificationJob
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationMetadata as VerificationMetadata
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest as VerificationRequest
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationSource as VerificationSource

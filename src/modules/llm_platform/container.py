@@ -253,7 +253,7 @@ class Container(ProviderContainer):
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = providers.Singleton(
         research_jobs.build_research_jobs, settings, resources, research, research_job_store, webhooks, tracer,
-        site_crawl,
+        site_crawl, verification,
     )
     store = providers.Singleton(
         StoreService, research_store, providers.Singleton(documents.build_stored_folder_indexes, settings)

@@ -175,6 +175,7 @@ MODULE_OF: Final = {
     "VerificationCounts": "modules.llm_platform.domain.dtos.verification_dtos",
     "VerificationError": "modules.llm_platform.domain.exceptions",
     "VerificationEvent": "modules.llm_platform.application.verification.events",
+    "VerificationJob": "modules.llm_platform.domain.dtos.verification_dtos",
     "VerificationMetadata": "modules.llm_platform.domain.dtos.verification_dtos",
     "VerificationRequest": "modules.llm_platform.domain.dtos.verification_dtos",
     "VerificationService": "modules.llm_platform.application.services.verification_service",

@@ -7,6 +7,8 @@ from modules.llm_platform.application.services.research_job_worker import JobOpt
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
+from modules.llm_platform.application.services.verification_job import VerificationRuns
+from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import ITracer
@@ -42,7 +44,12 @@ def build_research_jobs(
     webhooks: WebhookService | None,
     tracer: ITracer,
     site_crawl: SiteCrawlService,
+    verification: VerificationService,
 ) -> ResearchJobService:
     options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES)
     crawls = SiteCrawlJob(site_crawl)
-    return resources.closing(ResearchJobService(research, store, webhooks, options, resources.metrics, tracer, crawls))
+    verifications = VerificationRuns(verification)
+    service = ResearchJobService(
+        research, store, webhooks, options, resources.metrics, tracer, crawls, verifications
+    )
+    return resources.closing(service)

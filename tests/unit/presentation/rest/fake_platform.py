@@ -35,6 +35,7 @@ from modules.llm_platform.application.services.research_job_worker import JobOpt
 from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
+from modules.llm_platform.application.services.verification_job import VerificationRuns
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -314,7 +315,15 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
     webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
     options = JobOptions(lease_s=5.0, poll_s=0.05, flush_s=0.0)
     crawls = SiteCrawlJob(SiteCrawlService(services.site))
-    return ResearchJobService(research, services.jobs, webhooks, options, services.metrics, crawls=crawls)
+    verifications = VerificationRuns(verification_of(services))
+    return ResearchJobService(
+        research, services.jobs, webhooks, options, services.metrics, crawls=crawls, verifications=verifications
+    )
+
+
+def verification_of(services: FakeServices) -> VerificationService:
+    """Return the verification of texts that cite `services.verified_pages`."""
+    return VerificationService(FakePageReader(services.verified_pages), services.verification_search)
 
 
 def platform_of(
@@ -348,7 +357,7 @@ def platform_of(
             stored_answer=services.stored_answer,
         ),
         "research_jobs": jobs,
-        "verification": VerificationService(FakePageReader(services.verified_pages), services.verification_search),
+        "verification": verification_of(services),
         "health": health or HealthService({"fake": object()}, {}),
         "store": StoreService(NoResearchStore()),
         "metrics": services.metrics,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import httpx2
@@ -76,3 +77,47 @@ async def test_a_stored_answer_is_verified_again(client: httpx2.AsyncClient, ser
     assert again.json()["research_id"] == stored["metadata"]["request_id"]
     assert [change["was"]["source_index"] for change in again.json()["changed"]] == [1]
     assert (await client.post("/research/unknown/verify")).status_code == 404
+
+
+async def test_a_verification_in_the_background_is_polled(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """202 with its address; when it is done, it has the result of a whole answer, and its texts can be requested."""
+    services.verified_pages[URL] = TOWER
+    queued = await client.post("/verify", json={"text": TEXT, "background": True})
+    assert (queued.status_code, queued.json()["response"]) == (202, None)
+    job = queued.json()["id"]
+    assert queued.headers["location"] == f"/verify/{job}"
+    async with asyncio.timeout(30):
+        while (found := (await client.get(f"/verify/{job}")).json())["status"] in ("queued", "running"):
+            await asyncio.sleep(0.02)
+    whole = (await client.post("/verify", json={"text": TEXT})).json()
+    assert (found["status"], found["read"]) == ("done", 1)
+    assert found["response"]["sentences"] == whole["sentences"]
+    assert found["response"]["sources"] == whole["sources"]
+    events = await client.get(f"/research/{job}/events")
+    assert [line for line in events.text.splitlines() if line.startswith("event")] == [
+        "event: started", "event: read", "event: done",
+    ]
+    assert (await client.get("/verify/unknown")).status_code == 404
+    assert (await client.get("/research/threads")).json()["threads"] == []
+
+
+async def test_an_ordinary_run_is_no_verification(client: httpx2.AsyncClient) -> None:
+    """A stored answer has no place at /verify."""
+    stored = (await client.post("/research", json={"query": "What runs tasks?", "store": True})).json()
+    assert (await client.get(f"/verify/{stored['metadata']['request_id']}")).status_code == 404
+
+
+async def test_a_text_with_too_many_sources_fails_in_the_background(client: httpx2.AsyncClient) -> None:
+    """The problem is that of a whole answer."""
+    text = " ".join(f"[a](https://a{number}.example)" for number in range(300))
+    job = (await client.post("/verify", json={"text": text, "background": True})).json()["id"]
+    async with asyncio.timeout(30):
+        while (found := (await client.get(f"/verify/{job}")).json())["status"] in ("queued", "running"):
+            await asyncio.sleep(0.02)
+    assert (found["status"], found["problem"]["code"]) == ("failed", "verification")
+
+
+@for_each("extra", [{"stream": True, "background": True}, {"webhook": "https://a.example/hook"}])
+async def test_options_that_do_not_fit_together_are_refused(client: httpx2.AsyncClient, extra: dict[str, object]) -> None:
+    """A stream has no background, and a webhook belongs to it."""
+    assert (await client.post("/verify", json={"text": "It is so.", **extra})).status_code == 422

@@ -12,6 +12,7 @@ from modules.llm_platform.application.research.events import Done, Failed, Resea
 from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_job import CRAWL, SiteCrawlJob
+from modules.llm_platform.application.services.verification_job import VERIFY, VerificationRuns, verification_job
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
@@ -20,6 +21,7 @@ from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredSources
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, VerificationRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
@@ -39,6 +41,7 @@ NOT_STORED: Final = Degraded(
     component="store",
     reason="store: the answer could not be stored, so it has no address and no thread: keep it, or ask again later",
 )
+VERIFICATION_TITLE: Final = "Verification of a text"
 NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
 
 
@@ -58,6 +61,7 @@ class ResearchJobService:
         metrics: IMetrics = NO_METRICS,
         tracer: ITracer = NO_TRACER,
         crawls: SiteCrawlJob | None = None,
+        verifications: VerificationRuns | None = None,
     ) -> None:
         self._research = research
         self._store = store
@@ -65,7 +69,9 @@ class ResearchJobService:
         self._changes: dict[JobKey, asyncio.Event] = {}
         self._worker: ResearchJobWorker | None = None
         if store is not None and webhooks is not None:
-            self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, tracer, crawls)
+            self._worker = ResearchJobWorker(
+                research, store, webhooks, options, self._notify, metrics, tracer, crawls, verifications
+            )
 
     @property
     def is_available(self) -> bool:
@@ -125,6 +131,26 @@ class ResearchJobService:
         """
         request = ResearchRequest(query=crawl.url[:MAX_QUERY_CHARS])
         return await self._queue(request, owner, api, {**(client_request or {}), CRAWL: crawl.model_dump(mode="json")})
+
+    async def submit_verification(
+        self, request: VerificationRequest, *, webhook: str | None = None, owner: str = ""
+    ) -> VerificationJob:
+        """Queue a verification durably. `webhook`: an address to notify when it ends.
+
+        Raises BackgroundError, WebhookError, ResearchQueueFullError, StoreError.
+        """
+        if webhook is not None and self._webhooks is not None:
+            await self._webhooks.check(webhook)
+        title = ResearchRequest(query=VERIFICATION_TITLE)
+        sent = {VERIFY: request.model_dump(mode="json", include=set(VerificationRequest.model_fields))}
+        return verification_job(await self._queue(title, owner, VERIFY, sent, webhook=webhook))
+
+    async def verification(self, job_id: str, *, owner: str = "") -> VerificationJob:
+        """Return a background verification. Raises ResearchNotFoundError."""
+        job = await self.get(job_id, owner=owner)
+        if job.api != VERIFY:
+            raise exceptions.ResearchNotFoundError
+        return verification_job(job)
 
     async def sources(self, research_id: str, *, owner: str = "") -> StoredSources:
         """Return the stored texts of the sources, none before they are stored. Raises ResearchNotFoundError."""

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_job import CRAWL, SiteCrawlJob
+from modules.llm_platform.application.services.verification_job import VERIFY, VerificationRuns
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
@@ -78,9 +79,11 @@ class ResearchJobWorker:
         metrics: IMetrics = NO_METRICS,
         tracer: ITracer = NO_TRACER,
         crawls: SiteCrawlJob | None = None,
+        verifications: VerificationRuns | None = None,
     ) -> None:
         self._research = research
         self._crawls = crawls
+        self._verifications = verifications
         self._store = store
         self._webhooks = webhooks
         self._options = options
@@ -175,7 +178,9 @@ class ResearchJobWorker:
         set_api_key_label(job.label)
         set_current_caller(job.owner)
         changed = partial(self._changed, (job.owner, job.id))
-        attempt = _Attempt(job, self._research, self._crawls, self._store, self._options, changed, self._metrics)
+        attempt = _Attempt(
+            job, self._research, self._crawls, self._verifications, self._store, self._options, changed, self._metrics
+        )
         log.info("background run started", extra={"research": job.id, "attempt": job.attempts})
         span = self._tracer.start(JOB_SPAN, JOB_SPAN.name, {"traceparent": job.traceparent}, link=True)
         span.set(REQUEST_ID, job.id)
@@ -205,6 +210,7 @@ class _Attempt:
         job: ClaimedJob,
         research: ResearchService,
         crawls: SiteCrawlJob | None,
+        verifications: VerificationRuns | None,
         store: IResearchJobStore,
         options: JobOptions,
         changed: Callable[[], None],
@@ -213,6 +219,7 @@ class _Attempt:
         self._job = job
         self._research = research
         self._crawls = crawls
+        self._verifications = verifications
         self._store = store
         self._options = options
         self._changed = changed
@@ -274,6 +281,8 @@ class _Attempt:
         job = self._job
         if self._crawls is not None and CRAWL in job.client_request:
             return self._crawls.stream(job, self._store_sources)
+        if self._verifications is not None and VERIFY in job.client_request:
+            return self._verifications.stream(job, self._store_sources)
         return self._research.stream(job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources)
 
     def _add(self, event: research_events.ResearchEvent) -> None:

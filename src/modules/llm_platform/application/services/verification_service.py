@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import Citation, SourceRef, StoredSources, TextSpan
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, SourceRef, StoredSources, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import VerificationError
@@ -48,6 +48,7 @@ TOO_MANY_SOURCES: Final = "The text names {count} sources, and at most {most} ar
 TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
 
 EmitEvent = Callable[[events.VerificationEvent], None]
+StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +156,20 @@ class VerificationService:
         )
 
     async def stream(
-        self, request: dtos.VerificationRequest, *, request_id: str | None = None, owner: str = ""
+        self,
+        request: dtos.VerificationRequest,
+        *,
+        request_id: str | None = None,
+        owner: str = "",
+        store_sources: StoreSources | None = None,
     ) -> AsyncGenerator[events.VerificationEvent, None]:
         """Yield Started first, TextVerified or Failed last. Closing the iterator stops the reading.
 
-        A VerificationError is raised before the first event.
+        A VerificationError is raised before the first event. `store_sources` also gets the texts of the sources.
         """
         request_id = request_id or new_request_id()
         started = False
-        async with aclosing(self._events(request, request_id, owner)) as steps:
+        async with aclosing(self._events(request, request_id, owner, store_sources=store_sources)) as steps:
             try:
                 async for event in steps:
                     started = True
@@ -175,7 +181,12 @@ class VerificationService:
                 yield Failed(request_id=request_id, problem=problem)
 
     async def _events(
-        self, request: dtos.VerificationRequest, request_id: str, owner: str, given: Sequence[GivenSource] = ()
+        self,
+        request: dtos.VerificationRequest,
+        request_id: str,
+        owner: str,
+        given: Sequence[GivenSource] = (),
+        store_sources: StoreSources | None = None,
     ) -> AsyncGenerator[events.VerificationEvent, None]:
         ready: asyncio.Queue[events.VerificationEvent | None] = asyncio.Queue()
 
@@ -187,7 +198,7 @@ class VerificationService:
                         given,
                     )
                     response = await verification.run(egress_log)
-                    await self._hold(owner, request_id, verification.read)
+                    await self._hold(owner, request_id, verification.read, store_sources)
                     ready.put_nowait(events.TextVerified(request_id=request_id, response=response))
             finally:
                 ready.put_nowait(None)
@@ -200,16 +211,19 @@ class VerificationService:
         finally:
             await cancel_and_wait(task)
 
-    async def _hold(self, owner: str, request_id: str, read: Sequence[ReadSource]) -> None:
-        """Store the texts that quotes point into for a while, as far as there is room."""
-        if self._held_sources is None:
-            return
+    async def _hold(
+        self, owner: str, request_id: str, read: Sequence[ReadSource], store_sources: StoreSources | None
+    ) -> None:
+        """Store the texts that quotes point into, as far as there is room."""
         held, size = [], 0
         for source in read:
             if source.text and size + len(source.text) <= MAX_HELD_CHARS:
                 held.append(source.as_source())
                 size += len(source.text)
-        await self._held_sources.set(owner_key(owner, request_id), StoredSources(sources=tuple(held)), HELD_S)
+        if store_sources is not None:
+            await store_sources(tuple(held))
+        if self._held_sources is not None:
+            await self._held_sources.set(owner_key(owner, request_id), StoredSources(sources=tuple(held)), HELD_S)
 
 
 class _TextVerification:

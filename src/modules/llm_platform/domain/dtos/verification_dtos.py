@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, GivenUrl, TextKind, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchStatus, WebhookState
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import Language
 
@@ -189,3 +190,17 @@ class VerifiedAgain(VerifiedText, frozen=True):
     no_longer_hold: int = 0
     answered_at: datetime | None = None
     verified_at: datetime
+
+
+class VerificationJob(BaseModel, frozen=True):
+    """A verification in the background: its state, and its result (`done`) or problem. `read` counts the pages so far."""
+
+    id: str
+    status: ResearchStatus
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    read: int = 0
+    webhook: WebhookState | None = None
+    response: VerifiedText | None = None
+    problem: dict[str, Any] | None = None

@@ -198,6 +198,9 @@ VERIFIED_AGAIN: Final = verification_dtos.VerifiedAgain(
     answered_at=datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC),
     verified_at=datetime(2026, 11, 21, 6, tzinfo=UTC),
 )
+QUEUED_VERIFICATION: Final = verification_dtos.VerificationJob(
+    id=REQUEST_ID, status="queued", created_at=QUEUED_RESEARCH.created_at
+)
 VERIFICATION_EVENTS: Final = _events(
     Started(request_id=REQUEST_ID),
     SourcesNamed(request_id=REQUEST_ID, sources=RESEARCH_RESPONSE.sources, sentences=1),
@@ -257,7 +260,12 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
         "(the bytes of a PNG, ICO, GIF, JPEG or WebP image)", parameters={"request_id": REQUEST_ID, "index": 1}
     ),
     ("post", "/verify"): Example(
-        _dump(VERIFIED_TEXT), {"text": f"{QUOTE.removesuffix('.')} ([{TITLE}]({URL}))."}, events=VERIFICATION_EVENTS
+        _dump(VERIFIED_TEXT), {"text": f"{QUOTE.removesuffix('.')} ([{TITLE}]({URL}))."}, events=VERIFICATION_EVENTS,
+        accepted=_dump(QUEUED_VERIFICATION),
+    ),
+    ("get", "/verify/{request_id}"): Example(
+        _dump(QUEUED_VERIFICATION.model_copy(update={"status": "done", "read": 1, "response": VERIFIED_TEXT})),
+        parameters={"request_id": REQUEST_ID},
     ),
     ("post", "/research/{request_id}/verify"): Example(_dump(VERIFIED_AGAIN), parameters={"request_id": REQUEST_ID}),
     ("post", "/llm-platform/web-search"): Example(

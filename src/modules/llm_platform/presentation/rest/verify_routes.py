@@ -1,10 +1,20 @@
 """Verification over HTTP: which sentences of a text its sources bear out (docs/howto/verify-a-text.md)."""
 
-from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from typing import Annotated, Self
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.verification.events import VERIFICATION_EVENT_TYPES
-from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest, VerifiedAgain, VerifiedText
+from modules.llm_platform.domain.dtos.research_dtos import GivenUrl
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    VerificationJob,
+    VerificationRequest,
+    VerifiedAgain,
+    VerifiedText,
+)
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
@@ -26,10 +36,21 @@ router = APIRouter(tags=["verify"])
 class VerificationApiRequest(VerificationRequest):
     """A text with citations.
 
-    With `stream` (or `Accept: text/event-stream`) its sentences are sent as their sources are read.
+    With `stream` (or `Accept: text/event-stream`) its sentences are sent as their sources are read. With `background` it is
+    queued, stored for `STORE_TTL_DAYS` at /verify/{id}, and outlives the connection; `webhook` is notified when it ends.
     """
 
     stream: bool = Field(default=False, strict=True)
+    background: bool = Field(default=False, strict=True)
+    webhook: GivenUrl | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.background and self.stream:
+            raise PydanticCustomError("background", "background does not go with stream: read /research/{{id}}/events")
+        if self.webhook is not None and not self.background:
+            raise PydanticCustomError("background_only", "webhook belongs to a background run: add background true")
+        return self
 
 
 @router.post(
@@ -39,6 +60,7 @@ class VerificationApiRequest(VerificationRequest):
     responses={
         **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
         **event_stream_response(*VERIFICATION_EVENT_TYPES.values()),
+        202: {"model": VerificationJob, "description": "With `background`: the queued verification, at `Location`"},
     },
     openapi_extra=body_of(VerificationApiRequest),
 )
@@ -46,12 +68,29 @@ async def verify(request: Request) -> Response:
     body = await read_body(request, VerificationApiRequest)
     verification, slots = services(request).verification, server_state(request).researches
     number, owner = request_id(request), caller_id(request)
+    if body.background:
+        job = await services(request).research_jobs.submit_verification(body, webhook=body.webhook, owner=owner)
+        location = f"{quote(request.scope['path'])}/{job.id}"
+        return json_response(job, status=202, headers={"Location": location})
     if sse.accepts_event_stream(request, body.stream):
         return await sse.EventStream.start(request, slots.admitted(verification.stream(body, request_id=number, owner=owner)))
     async with CancelOnDisconnect(request.receive), slots.slot():
         verified = await verification.run(body, request_id=number, owner=owner)
     request.scope[ANSWER] = verified
     return json_response(verified)
+
+
+@router.get(
+    "/verify/{request_id}",
+    summary="A verification in the background: its state, and its result when it is done",
+    response_model=VerificationJob,
+    responses=problem_responses(404, 422),
+)
+async def get_verification(
+    request: Request,
+    verification_id: Annotated[str, Path(alias="request_id", description="`id` of a background verification")],
+) -> Response:
+    return json_response(await services(request).research_jobs.verification(verification_id, owner=caller_id(request)))
 
 
 @router.post(

@@ -1,0 +1,63 @@
+"""A verification as a background run: it reads the sources of a text and writes no answer."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Final
+
+from modules.llm_platform.application.research.events import Done, Failed, Read, ResearchEvent, Started
+from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.application.verification.events import TextVerified
+from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse, Source
+from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, ResearchJobDetail
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, VerificationRequest, VerifiedText
+
+VERIFY: Final = "verify"  # field of `client_request` that has the VerificationRequest, and the `api` of such a run
+SUMMARY: Final = "{unsupported} of {sentences} sentences are not supported by their sources."
+
+StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
+
+
+class VerificationRuns:
+    """Verifies a text for a background run. `output` of its answer is the verified text."""
+
+    def __init__(self, verification: VerificationService) -> None:
+        self._verification = verification
+
+    async def stream(self, job: ClaimedJob, store_sources: StoreSources) -> AsyncGenerator[ResearchEvent, None]:
+        """Yield the events of a research run that a verification has, too. Raises VerificationError."""
+        request = VerificationRequest.model_validate(job.client_request[VERIFY])
+        async for event in self._verification.stream(
+            request, request_id=job.id, owner=job.owner, store_sources=store_sources
+        ):
+            if isinstance(event, Started | Read | Failed):
+                yield event
+            elif isinstance(event, TextVerified):
+                yield Done(request_id=job.id, response=_response(job, event.response))
+
+
+def _response(job: ClaimedJob, verified: VerifiedText) -> ResearchResponse:
+    """Return the verified text in the answer of a research run, which is what is stored."""
+    counts = verified.counts
+    return ResearchResponse(
+        query=job.request.query,
+        depth=job.request.depth,
+        synthesis=SUMMARY.format(unsupported=counts.unsupported, sentences=counts.sentences),
+        output=verified.model_dump(mode="json"),
+        degraded=verified.degraded,
+        metadata=ResearchMetadata.model_validate(
+            {
+                **verified.metadata.model_dump(),
+                "pages_read": counts.read,
+                "pages_failed": counts.dead + counts.refused + counts.no_text,
+                "pages_late": counts.late,
+            }
+        ),
+    )
+
+
+def verification_job(job: ResearchJobDetail) -> VerificationJob:
+    """Return a background run as a verification. `job` is one of a verification."""
+    response = VerifiedText.model_validate(job.response.output) if job.response and job.response.output else None
+    return VerificationJob(
+        id=job.id, status=job.status, created_at=job.created_at, started_at=job.started_at, finished_at=job.finished_at,
+        read=job.progress.read, webhook=job.webhook, response=response, problem=job.problem,
+    )
