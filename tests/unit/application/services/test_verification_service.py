@@ -260,3 +260,12 @@ async def test_a_run_without_an_answer_cannot_be_verified() -> None:
     """It has failed, or is not done yet."""
     with pytest.raises(VerificationError, match="no answer"):
         await service({}).verify_again(_stored("", ()).model_copy(update={"response": None}))
+
+
+async def test_a_citation_of_a_pdf_names_its_page() -> None:
+    """The quote stands on a page, and the source says how many it has."""
+    text = "Nothing is said here.\n\nThe Eiffel Tower is 330 metres tall."
+    page = sample_page(URL, text).model_copy(update={"pages": ((0, 1), (23, 2))})
+    verified = await service({URL: page}).verify(f"The Eiffel Tower is 330 metres tall {URL}")
+    assert verified.sources[0].pages == 2
+    assert verified.sentences[0].citations[0].page == 2

@@ -22,6 +22,7 @@ from modules.llm_platform.domain.exceptions import (
     PageTimeoutError,
 )
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of
 from shared.exceptions import AppException
 
@@ -47,10 +48,14 @@ OnRead = Callable[[str, str, int], None]  # called with the address, "read" or t
 
 @dataclass(frozen=True, slots=True)
 class ReadSource:
-    """A source after reading: what the answer shows of it, and its text, empty where it was not read."""
+    """A source after reading: what the answer shows of it, and its text, empty where it was not read.
+
+    `pages` says where the pages of a PDF begin in the text.
+    """
 
     shown: VerifiedSource
     text: str = ""
+    pages: PageStarts = ()
 
     @property
     def index(self) -> int:
@@ -61,7 +66,7 @@ class ReadSource:
         shown = self.shown
         return Source(
             index=shown.index, title=shown.title, url=shown.url or "", text=self.text, text_kind=shown.text_kind,
-            published=shown.published, extraction=shown.extraction,
+            published=shown.published, extraction=shown.extraction, pages=self.pages,
         )
 
 
@@ -116,9 +121,10 @@ async def _read(
         ReadSource(
             VerifiedSource(
                 index=source.index, url=source.url, title=source.title or page.title, state="read",
-                published=page.published, extraction=page.extraction,
+                published=page.published, extraction=page.extraction, pages=len(page.pages) or None,
             ),
             page.text[:MAX_PAGE_CHARS],
+            page.pages,
         )
         for source in group
     ]

@@ -82,6 +82,7 @@ class VerifiedSource(BaseModel, frozen=True):
       login; `no_text`, where it has no text or the text names no address; `late`, where it was not read in time.
     - `reason` says in words why it was not read.
     - `url` is None where the source has no address.
+    - `pages` is the number of pages of a PDF.
     - `is_found`: a search found it, the text does not name it.
     """
 
@@ -93,6 +94,7 @@ class VerifiedSource(BaseModel, frozen=True):
     text_kind: TextKind = "page"
     published: str | None = None
     extraction: float | None = Field(default=None, ge=0, le=1)
+    pages: int | None = None
     is_found: bool = False
 
 
