@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -117,6 +118,89 @@ class TestStrip:
             await show(visit, long_answer())
             assert len(await visit.page.evaluate(CELLS)) == 540
             assert await visit.overflow() <= 0
+
+
+class TestFiles:
+    async def test_exports_have_the_strip_and_the_sources(self, browser: Browser, base: str) -> None:
+        """Markdown has a line of block characters and HTML cells; CSL-JSON and BibTeX name the sources with their days."""
+        made = answer()
+        made["raw_results"][0]["published"] = "2025-03-01T08:00:00Z"
+        files = {}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await show(visit, made)
+            for name in ("Markdown", "HTML", "CSL-JSON", "BibTeX"):
+                await page.locator(".tools .menu > summary").click()
+                async with page.expect_download() as download:
+                    await page.get_by_role("button", name=name, exact=True).click()
+                files[name] = (await (await download.value).path()).read_text(encoding="utf-8")
+                await page.keyboard.press("Escape")
+            assert visit.errors == []
+        assert "▁█▄░▒ 1 of 5 hold" in files["Markdown"]
+        assert '<i class="unsupported" style="flex-grow: 36;"></i>' in files["HTML"]
+        assert json.loads(files["CSL-JSON"]) == [
+            {
+                "id": "source-1", "type": "webpage", "title": "A source", "URL": "https://example.org/a",
+                "issued": {"date-parts": [[2025, 3, 1]]},
+            }
+        ]  # fmt: skip
+        assert files["BibTeX"] == (
+            "@online{source1,\n  title = {A source},\n  url = {https://example.org/a},\n  date = {2025-03-01},\n}\n"
+        )
+
+
+class TestForeignText:
+    async def test_it_turns_no_order_and_names_no_other_host(self, browser: Browser, base: str) -> None:
+        """Signs that turn the order of a title, and marks that pile up, are not shown; a link has no name before its host."""
+        url = "https://bank.example@example.org/a"
+        source = {"index": 1, "title": "report\u202efdp.exe Z" + "\u0301" * 40, "url": url}
+        made = response(f"Owls sleep [1]. [Here]({url}).", sources=[source])
+        made["raw_results"][0] |= {"title": source["title"], "url": url}
+        async with visiting(browser, base) as visit:
+            await show(visit, made)
+            title = await visit.page.locator(".source-name").text_content()
+            assert title == "reportfdp.exe Z" + "\u0301" * 4
+            await visit.page.get_by_role("tab", name="Sources").click()
+            hrefs = "[...document.querySelectorAll('.answer a, .source-title a')].map(link => link.href)"
+            assert await visit.page.evaluate(hrefs) == ["https://example.org/a"] * 2
+
+    async def test_what_stays_on_this_machine_did_not_leave_it(self, browser: Browser, base: str) -> None:
+        """A service at a loopback address stands in no row of what left."""
+        row = {"kind": "query", "requests": 1, "bytes": 9, "via": None}
+        sent = [{**row, "host": host} for host in ("127.0.0.1:8080", "localhost", "[::1]:9", "api.example.org")]
+        async with visiting(browser, base) as visit:
+            await show(visit, response("Owls sleep.", metadata={"sent_to": sent}))
+            await visit.page.get_by_role("tab", name="What left this machine").click()
+            await expect(visit.page.locator(".ledger tbody tr")).to_have_count(1)
+            await expect(visit.page.locator(".ledger tbody th")).to_have_text("api.example.org")
+
+    async def test_a_deep_list_stays_within_the_column(self, browser: Browser, base: str) -> None:
+        """On a phone, too."""
+        text = "".join(f"{'  ' * depth}- Level {depth}\n" for depth in range(30))
+        async with visiting(browser, base, 390) as visit:
+            await show(visit, response(text))
+            width = "Math.min(...[...document.querySelectorAll('.answer li')].map(item => item.clientWidth))"
+            assert await visit.page.evaluate(width) > 150
+            assert await visit.overflow() <= 0
+
+
+class TestTwoTabs:
+    async def test_a_tab_shows_what_another_one_asked(self, browser: Browser, base: str) -> None:
+        """When it gets the focus again."""
+        runs = [{"id": "abc", "query": "q", "depth": "deep"}]
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play_stored(response("Owls sleep."))
+            thread = {"id": "abc", "title": "q", "researches": runs}
+            await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
+            second = {"query": "And at night?", "depth": "deep", "response": response("They hunt.")}
+            await page.route("**/research/def", lambda route: route.fulfill(json=second))
+            await page.goto(f"{base}/#research/abc")
+            await visit.answered()
+            runs.append({"id": "def", "query": "And at night?", "depth": "deep"})
+            await page.evaluate("dispatchEvent(new Event('focus'))")
+            await expect(page.locator(".turn-title")).to_have_text(["q", "And at night?"])
+            await visit.answered(2)
 
 
 class TestReceipts:

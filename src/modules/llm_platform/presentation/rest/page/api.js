@@ -2,6 +2,7 @@
 
 import { Unconfirmed } from "./problems.js";
 import { askForKey, storedKey } from "./settings.js";
+import { harmless } from "./texts.js";
 
 export { errorParts } from "./problems.js";
 
@@ -92,7 +93,10 @@ export function untilWorthATry(signal, milliseconds = AWAY_MS) {
   return Promise.race([pause(milliseconds, signal), isBack]).finally(() => back.abort());
 }
 
-const json = async (path, options) => (await send(path, options)).json();
+// What the page shows in one line. Texts that spans point into stay as they are.
+const LINES = new Set(["title", "snippet", "site_name", "query", "message", "correction", "understood_question"]);
+const decoded = (text) => JSON.parse(text, (name, value) => (typeof value === "string" && LINES.has(name) ? harmless(value) : value));
+const json = async (path, options) => decoded(await (await send(path, options)).text());
 const soon = (path, options) => json(path, { ...options, timeout: ANSWER_MS });
 const researchPath = (id) => `research/${encodeURIComponent(id)}`;
 const threadPath = (id) => `research/threads/${encodeURIComponent(id)}`;
@@ -219,5 +223,5 @@ function parsed(block) {
     if (line.startsWith("data:")) data += line.slice(5).trimStart();
     else if (line.startsWith("id:")) number = Number(line.slice(3)) || 0;
   }
-  return data ? { ...JSON.parse(data), number } : null; // a comment keeps the line open
+  return data ? { ...decoded(data), number } : null; // a comment keeps the line open
 }

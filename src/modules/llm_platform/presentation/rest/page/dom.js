@@ -63,10 +63,19 @@ export function icon(name) {
   return svg;
 }
 
+/** The address without a name or a key before its host, which would look like the host: `https://bank.example@evil.example`. */
+export function withoutUser(url) {
+  if (!URL.canParse(url)) return url;
+  const parsed = new URL(url);
+  if (!parsed.username && !parsed.password) return url;
+  parsed.username = parsed.password = "";
+  return parsed.href;
+}
+
 /** A link to a page of the web, or plain text for any other address, such as a document's. */
 export function sourceLink(url, label) {
   if (!/^https?:\/\//i.test(url)) return el("span", { class: "path", dir: "auto" }, label);
-  return el("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow", dir: "auto" }, label);
+  return el("a", { href: withoutUser(url), target: "_blank", rel: "noopener noreferrer nofollow", dir: "auto" }, label);
 }
 
 /** What a reader recognises of an address: the host, or the path of a document. */

@@ -6,7 +6,7 @@ import { byId } from "./dom.js";
 import { closePlan } from "./plan.js";
 import { Suggestions } from "./suggestions.js";
 import { isOn } from "./preferences.js";
-import { onLanguage, t } from "./texts.js";
+import { harmless, onLanguage, t } from "./texts.js";
 
 const TITLE_WAITS_MS = [0, 1000, 2000, 4000, 8000];
 const STORED = "llm-platform.form";
@@ -55,7 +55,7 @@ export function suggestThreads(threads) {
 /** Put the question of an address (`/?q=…`) into the box. It is asked at once only where a person chose that in this browser:
 a link of another site must not spend. */
 export function askAddress() {
-  const asked = new URLSearchParams(location.search).get("q")?.trim();
+  const asked = harmless(new URLSearchParams(location.search).get("q") ?? "").trim();
   if (!asked) return;
   history.replaceState(null, "", location.pathname + location.hash); // a reload asks nothing twice
   composer.write(asked);

@@ -1,6 +1,6 @@
 // Markdown to clean elements, block by block, with an element in the place of each citation marker.
 
-import { el } from "./dom.js";
+import { el, withoutUser } from "./dom.js";
 import { t } from "./texts.js";
 import "./vendor/dompurify.js";
 import "./vendor/markdown-it.js";
@@ -109,6 +109,7 @@ function fragmentOf(tokens, env, matches, start, marker) {
   env.languages = [];
   const fragment = DOMPurify.sanitize(renderer.render(tokens, options, env), CLEAN);
   for (const link of fragment.querySelectorAll("a")) {
+    link.href = withoutUser(link.getAttribute("href") ?? "");
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";
   }

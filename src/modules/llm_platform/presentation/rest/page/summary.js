@@ -72,17 +72,21 @@ export function sourceList(response, open) {
   }));
 }
 
+/** What was sent to a service of this machine did not leave it. */
+const isElsewhere = ({ host }) => !/^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?$/i.test(host);
+
 /** The ledger of what left the process, and what the answer took. */
 export function sentTable(response, sites) {
   const { metadata } = response;
-  const cached = metadata.cached_sent_to ?? [];
+  const cached = (metadata.cached_sent_to ?? []).filter(isElsewhere);
+  const left = metadata.sent_to.filter(isElsewhere);
   const isCached = metadata.cache_hit || cached.length > 0;
   const now = isCached ? t("Nothing left this machine now: this answer comes from the cache or the store.") : t("Nothing left this machine.");
-  const sent = metadata.sent_to.length ? ledger(metadata.sent_to, t("What left this machine")) : notice("info", el("p", {}, now));
+  const sent = left.length ? ledger(left, t("What left this machine")) : notice("info", el("p", {}, now));
   const icons = el("p", { class: "hint", hidden: true }, t("This server asked these sites for their icons:"), " ", [...new Set(sites)].join(", "));
   options().then(({ favicons }) => {
     icons.hidden = !(favicons && sites.length);
-    if (!icons.hidden && !metadata.sent_to.length) sent.remove(); // something left
+    if (!icons.hidden && !left.length) sent.remove(); // something left
   }, () => {});
   return el("div", { class: "ledger" }, sent, icons,
     isCached && el("h2", {}, t("What left when the stored parts were made")),

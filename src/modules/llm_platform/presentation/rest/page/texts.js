@@ -35,6 +35,14 @@ function isolated(value) {
 /** The text without these marks, for what leaves the page. */
 export const withoutMarks = (text) => text.replace(/[\u2066-\u2069]/g, "");
 
+// Signs that turn the order of those around them, print nothing, or pile marks on a letter: `report\u202Efdp.exe` would be shown
+// as `reportexe.pdf`. Joiners stay: words and emoji need them.
+const TURNING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+const PILED = /(\p{M}{4})\p{M}+/gu;
+
+/** A text from outside that is shown in one line: a title, an excerpt, a question. */
+export const harmless = (text) => text.replace(TURNING, "").replace(PILED, "$1");
+
 const locale = () => LOCALES[current] ?? current;
 export const language = () => current;
 export const onLanguage = (listener) => listeners.push(listener);

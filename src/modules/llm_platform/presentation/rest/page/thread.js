@@ -21,6 +21,21 @@ export class ThreadView {
     this.list = el("div", { class: "thread" });
     this.next = el("div", { class: "thread-next" });
     byId("result").replaceChildren(this.earlier, this.list, this.next);
+    this.refreshing = new AbortController();
+    addEventListener("focus", () => this.#refresh(), { signal: this.refreshing.signal });
+  }
+
+  /** Show what another tab has asked in this thread meanwhile. */
+  async #refresh() {
+    if (!this.id || !this.turns.length || !this.turns.every((turn) => turn.isOver && turn.isBackground)) return;
+    const found = await getThread(this.id).catch(() => null);
+    if (this.isLeft || !found) return;
+    const last = found.researches.findLastIndex((job) => this.has(job.id));
+    const fresh = last < 0 ? [] : found.researches.slice(last + 1);
+    if (!fresh.length || !this.turns.every((turn) => turn.isOver)) return;
+    const from = this.turns.at(-1).number + 1;
+    this.next.replaceChildren();
+    this.#load(fresh.map((job, index) => [this.#turn(from + index), job]));
   }
 
   /** Ask a question, below those before it; `joined` is a stored run of this thread, for a question that follows none. */
@@ -92,6 +107,7 @@ export class ThreadView {
 
   leave() {
     this.isLeft = true;
+    this.refreshing.abort();
     for (const turn of this.turns) turn.leave();
   }
 
