@@ -114,15 +114,14 @@ def plain_text(markdown: str) -> str:
 
 
 def render_sources(response: dtos.ResearchResponse, missing_model_note: str | None = None) -> Iterator[Line]:
-    """Everything below an answer: its evidence strip, sources, citations, notes, and what the answer took.
+    """Everything below an answer: sources, citations below the evidence strip, notes, and what the answer took.
 
     `missing_model_note` is None if a language model is configured.
     """
-    if evidence := evidence_line(sentence_evidence(response)):
-        yield Line()
-        yield Line(evidence)
     yield from _section("Sources", (line for source in response.sources for line in _source_lines(source)))
-    yield from _section("Citations", (_citation_line(citation, response) for citation in response.citations))
+    evidence = evidence_line(sentence_evidence(response))
+    citations = [_citation_line(citation, response) for citation in response.citations]
+    yield from _section("Citations", [Line(evidence), *citations] if evidence else citations)
     notes = degradation_notes(response.degraded, response.metadata.correction)
     yield from _note_lines([*notes, *store_notes(response), *_quote_notes(response, missing_model_note)])
     yield Line()
