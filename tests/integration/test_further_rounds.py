@@ -17,7 +17,9 @@ from modules.llm_platform import (
 from modules.llm_platform.application.research.events import Done, ResearchEvent, RoundStarted
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.testing import FakeLLM
 from shared.config import Settings
 
 QUESTION = "Which waterfall is in the country where the Bubye River is found?"
@@ -140,3 +142,31 @@ async def test_no_address_operator_or_control_character_of_a_page_reaches_a_quer
         assert not any(sign in query for sign in ("://", "!", ":", "@", "\u202e", "\x07", "evil.", "Evil.", ".evil"))
         assert not any(word.startswith("-") for word in query.split())
         assert len(query) <= 200
+
+
+async def with_model(line: str, **values: Any) -> tuple[ResearchResponse, World, FakeLLM]:
+    world, llm = World(RIVER.model_copy(update={"snippet": "The Bubye River is found near Alba."})), FakeLLM([line])
+    async with build_platform(
+        Settings(_env_file=None, **values), {IWebSearchProvider: world, ILLMProvider: llm}
+    ) as platform:
+        answer = await platform.research.research(ResearchRequest(query=QUESTION, language="en", depth="deep"))
+    return answer, world, llm
+
+
+async def test_a_model_adds_queries_to_those_of_the_rules_with_one_call() -> None:
+    """Its line is searched for, beside what the rules find, and its call is counted."""
+    answer, world, llm = await with_model("Query: Zimbabwe waterfall of the Bubye River")
+    further = [request for request in llm.requests if "Find what is missing" in request.messages[0].content]
+    assert len(further) == 1
+    assert "Zimbabwe waterfall of the Bubye River" in world.queries
+    assert any(query.startswith("Alba") for query in world.queries)
+    assert answer.metadata.llm_calls == len(llm.requests)
+
+
+async def test_a_large_model_ends_the_rounds_and_a_local_one_does_not() -> None:
+    """A small model says too often that nothing is missing."""
+    large, _, _ = await with_model("Query: none")
+    assert (large.metadata.rounds, large.metadata.stopped) == (0, "answered")
+    local, world, _ = await with_model("Query: none", LLM_KIND="ollama", LLM_MODEL="small")
+    assert local.metadata.rounds == 1
+    assert any(query.startswith("Alba") for query in world.queries)

@@ -23,6 +23,7 @@ from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamS
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
     STAGES,
     LLMAdapters,
+    has_local_model,
     llm_connections,
     model_version,
     research_timeout_s,
@@ -70,6 +71,7 @@ def report_options(settings: Settings) -> ReportOptions:
         max_tokens=REPORT_LENGTH_FACTOR * settings.LLM_MAX_TOKENS,
         context_tokens=settings.LLM_CONTEXT_TOKENS,
         offline=settings.LLM_PLATFORM_OFFLINE,
+        model_ends_rounds=not has_local_model(settings),
     )
 
 
@@ -90,6 +92,7 @@ def research_options(settings: Settings, llms: LLMAdapters) -> ResearchOptions:
         plan_ttl_s=settings.CACHE_TTL_S,
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
         judges_supported=judged_answers(settings, llms) == "all",
+        model_ends_rounds=not has_local_model(settings),
     )
 
 

@@ -11,8 +11,15 @@ from pathlib import Path
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research import answer_prompt, plan, structured_output, verification
+from modules.llm_platform.application.research import (
+    answer_prompt,
+    plan,
+    round_queries,
+    structured_output,
+    verification,
+)
 from modules.llm_platform.application.research.report import queries, rank, summarize
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -115,6 +122,15 @@ async def _outputs() -> list[Messages]:
     return [request.messages for request in llm.requests]
 
 
+async def _round_queries() -> list[Messages]:
+    llm = FakeLLM()
+    for searched in ((), (DIRECTION,)):
+        await round_queries.model_queries(
+            llm, QUESTION, (EvidenceRow(question=DIRECTION),), SOURCES, "euros", searched, 2, "en", (QUESTION,)
+        )
+    return [request.messages for request in llm.requests]
+
+
 # The version, and requests that contain every part of its prompts.
 PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
     "ANSWER_VERSION": (answer_prompt.ANSWER_VERSION, _written),
@@ -125,6 +141,7 @@ PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
     "RANK_VERSION": (rank.RANK_VERSION, _rankings),
     "SUMMARY_VERSION": (summarize.SUMMARY_VERSION, _summaries),
     "JUDGE_VERSION": (verification.JUDGE_VERSION, _claims),
+    "ROUND_QUERIES_VERSION": (round_queries.ROUND_QUERIES_VERSION, _round_queries),
     "OUTPUT_VERSION": (structured_output.OUTPUT_VERSION, _outputs),
 }
 

@@ -56,7 +56,8 @@ MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # share of the writing time th
 @dataclass(frozen=True, slots=True)
 class ResearchOptions:
     """Settings: seconds of one run, results of one search, tokens of one answer, cache seconds of a deep plan, and what is
-    read before writing. `judges_supported`: a judge also verifies the citations that the words support.
+    read before writing. `judges_supported`: a judge also verifies the citations that the words support. `model_ends_rounds`: a
+    model that adds no query ends the further rounds.
     """
 
     timeout_s: float = 120.0
@@ -65,6 +66,7 @@ class ResearchOptions:
     plan_ttl_s: float = 0.0
     reading: ReadOptions = DEFAULT_READING
     judges_supported: bool = False
+    model_ends_rounds: bool = False
 
 
 class QuickResearch:
@@ -120,14 +122,16 @@ class QuickResearch:
         async with PageReads(self._reader, context, pages, seconds) as reads:
             planned = await self._planner.plan(context)
             limits = limits_of(context)
-            rounds = FurtherRounds(context, limits, context.deadline)
+            rounds = FurtherRounds(
+                context, limits, context.deadline, self._planner.llm, llm_may_stop=options.model_ends_rounds
+            )
             results = await run_searches(context, planned.questions, self._search, options.results_per_search, reads)
             found, raw = number_sources(fuse_results(results.answers, source_limit), known=results.earlier)
             sources, excerpts = await reads.read_sources(found)
             rows = ledger_questions(request.query, planned.questions, context.language)
             await rounds.read(rows, excerpts)
             is_refused = False
-            while queries := rounds.next_queries(planned.questions, is_refused=is_refused):
+            while queries := await rounds.next_queries(planned.questions, is_refused=is_refused):
                 further, is_refused = await search_further(context, queries, self._search, options.results_per_search)
                 results = results + further
                 fused = fuse_results(results.answers, MAX_FUSED)
@@ -136,7 +140,11 @@ class QuickResearch:
                 found, raw = number_sources(rounds.best_first(fused, source_limit), known=results.earlier)
                 reads.allow(limits.pages)
                 sources, excerpts = await reads.read_sources(found)
-                await rounds.read(rows, excerpts)
+                if reads.read():  # pages in place of excerpts
+                    await rounds.read(rows, excerpts)
+            planned = replace(
+                planned, spent=planned.spent + rounds.spent, degraded=(*planned.degraded, *rounds.degraded)
+            )
             ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
             context.emit(events.Ranked(request_id=context.request_id, query=request.query, kept=ranked))
             context.emit(events.SourcesNumbered.of(context.request_id, sources))

@@ -5,16 +5,21 @@ for the next queries, and ends when there are none.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import RoundStarted
 from modules.llm_platform.application.research.plan import aspect_questions, decompose_question, is_query
+from modules.llm_platform.application.research.round_queries import ModelQueries, model_queries
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.evidence.ledger import ReadRow, pick_queries, read_row, words_left
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
@@ -26,6 +31,8 @@ KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left
 INLINE_CHARS = 30_000  # longer sources are read in a thread
 SPARE_QUERIES = 4  # queries beyond the limit, in place of those that may not be searched for
+MODEL_S = 30.0  # time for the queries of a model
+LATE_QUERIES = "timeout: the model added no queries in time; the rules searched without it"
 MIN_GAIN = 0.01  # growth of a row's coverage that counts
 
 
@@ -61,12 +68,25 @@ def ledger_questions(question: str, planned: Iterable[str], language: str) -> tu
 class FurtherRounds:
     """Keeps the ledger of a run, and decides after each search what is searched for next.
 
-    `deadline` is the event loop time before which the last round must end.
+    `deadline` is the event loop time before which the last round must end. `llm` adds queries to those of the rules, with one
+    call a round; where `llm_may_stop`, it ends the rounds by adding none.
     """
 
-    def __init__(self, context: ResearchContext, limits: RoundLimits, deadline: float) -> None:
+    def __init__(
+        self,
+        context: ResearchContext,
+        limits: RoundLimits,
+        deadline: float,
+        llm: ILLMProvider | None = None,
+        *,
+        llm_may_stop: bool = False,
+    ) -> None:
         self.limits = limits
         self.queries: list[str] = []  # of all further rounds
+        self.spent = NOTHING_SPENT
+        self.degraded: tuple[Degraded, ...] = ()
+        self._llm, self._llm_may_stop = llm, llm_may_stop
+        self._sources: dict[str, Source] = {}  # canonical address -> what was read last
         self._context = context
         self._deadline = deadline
         self._began = asyncio.get_running_loop().time()
@@ -85,8 +105,9 @@ class FurtherRounds:
         """Fill the rows of these questions from all sources that are known."""
         if not self.limits.rounds:
             return
-        for source in sources:
-            self._rounds_of.setdefault(canonical_url(source.url), self._number)
+        self._sources = {canonical_url(source.url): source for source in sources}
+        for address in self._sources:
+            self._rounds_of.setdefault(address, self._number)
 
         def rows() -> tuple[ReadRow, ...]:
             return tuple(read_row(question, self._context.language, sources, self._rounds_of) for question in questions)
@@ -94,15 +115,14 @@ class FurtherRounds:
         is_long = sum(len(source.text) for source in sources) * len(questions) > INLINE_CHARS
         self._rows = await asyncio.to_thread(rows) if is_long else rows()
 
-    def next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
+    async def next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
         """Return the queries of the next round, whose event is emitted; none when the run stops.
 
         `searched` are the queries of the first search; `is_refused`: a provider refused one of the last round.
         """
         if not self.limits.rounds or not self._rows:
             return []
-        asked = {normalize(query) for query in (*searched, *self.queries)}
-        queries = self._next(asked, is_refused=is_refused)
+        queries = await self._next((*searched, *self.queries), is_refused=is_refused)
         if queries:
             self._number += 1
             self._rows_before, self._began = self._rows, asyncio.get_running_loop().time()
@@ -115,22 +135,50 @@ class FurtherRounds:
             )
         return queries
 
-    def _next(self, asked: Collection[str], *, is_refused: bool) -> list[str]:
+    async def _next(self, searched: Sequence[str], *, is_refused: bool) -> list[str]:
         """Return the queries of the next round, or note why there is none."""
         now = asyncio.get_running_loop().time()
-        picked = pick_queries(self._rows, asked, self.limits.searches + SPARE_QUERIES)
-        texts = [query.text for query in picked if is_query(query.text, self._context.asked)][: self.limits.searches]
-        found_new = self._number in self._rounds_of.values()
         reasons: tuple[tuple[bool, StopReason], ...] = (
             (not self.ledger.open_questions, "answered"),
             (is_refused, "refused"),
-            (not texts or not found_new, "nothing_new"),
+            (self._number not in self._rounds_of.values(), "nothing_new"),
             (self._number > 0 and not _has_gained(self._rows_before, self._rows), "no_gain"),
             (self._number >= self.limits.rounds, "rounds"),
             (self._deadline - now < TIME_FACTOR * (now - self._began), "time"),
         )
         self._stopped = next((reason for holds, reason in reasons if holds), None)
-        return [] if self._stopped else texts
+        if self._stopped:
+            return []
+        asked = {normalize(query) for query in searched}
+        picked = pick_queries(self._rows, asked, self.limits.searches + SPARE_QUERIES)
+        by_rules = [query.text for query in picked if is_query(query.text, self._context.asked)]
+        added = [query for query in await self._ask_model(searched) if normalize(query) not in asked]
+        by_rules = by_rules[: self.limits.searches - len(added)]
+        queries = list({normalize(query): query for query in (*added, *by_rules)}.values())
+        if not queries or self._stopped:
+            self._stopped = self._stopped or "nothing_new"
+            return []
+        return queries
+
+    async def _ask_model(self, searched: Sequence[str]) -> tuple[str, ...]:
+        """Return the queries of the model; none without a model, and where it fails or is late."""
+        if self._llm is None:
+            return ()
+        quoted = [self._sources[key] for url in self.quoted_addresses() if (key := canonical_url(url)) in self._sources]
+        passages = [*quoted, *(source for source in self._sources.values() if source not in quoted)]
+        try:
+            async with deadline_in(MODEL_S):
+                made = await model_queries(
+                    self._llm, self._context.request.query, self.ledger.rows, passages, words_left(self._rows), searched,
+                    self.limits.searches // 2, self._context.language, self._context.asked,
+                )
+        except TimeoutError:
+            made = ModelQueries(spent=Spending(calls=1), degraded=(Degraded(component="queries", reason=LATE_QUERIES),))
+        self.spent += made.spent
+        self.degraded += made.degraded
+        if made.is_done and self._llm_may_stop:
+            self._stopped = "answered"
+        return made.queries
 
     def message(self, language: str) -> str:
         """Return a paragraph for the end of a report: the questions without a quote, and where they were looked for."""

@@ -39,7 +39,7 @@ async def search_open_questions(
     rows = (run.request.plan or ledger_questions(query, found.explored.questions, run.language))[:MAX_ROWS]
     await rounds.read(rows, _texts(found))
     is_refused = False
-    while queries := rounds.next_queries((), is_refused=is_refused):
+    while queries := await rounds.next_queries((), is_refused=is_refused):
         explored, is_refused = await explorer.search_further(query, queries)
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
         found = Found(explored, list(best), found.pages)

@@ -69,7 +69,10 @@ async def make_report(run: ReportRun) -> FinishedReport:
         given = [PageRequest(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
         for page_request in given:
             reader.start(page_request)
-        rounds = FurtherRounds(run.context, limits_of(run.context), run.budget.phase_end("search"))
+        rounds = FurtherRounds(
+            run.context, limits_of(run.context), run.budget.phase_end("search"), run.llm("queries", "search"),
+            llm_may_stop=run.options.model_ends_rounds,
+        )
         explorer = Explorer(run)
         explored = await explorer.explore()
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
@@ -77,6 +80,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
         page_limit = max(FINAL_PAGES, len(given))
         found = Found(explored, best, await _rank_by_summary(run, reader, pages, page_limit))
         found = await search_open_questions(run, rounds, explorer, reader, found, page_limit)
+        run.add_degraded(*rounds.degraded)
         explored, best, pages = found.explored, found.best, found.pages
         report_sources = from_pages(pages) if pages else from_results(best, run.options.pages)
         if not report_sources.sources and not explored.answers:

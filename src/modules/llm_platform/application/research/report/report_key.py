@@ -8,13 +8,16 @@ from modules.llm_platform.application.research.report.queries import QUERIES_VER
 from modules.llm_platform.application.research.report.rank import RANK_VERSION
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.report.summarize import SUMMARY_VERSION
+from modules.llm_platform.application.research.round_queries import ROUND_QUERIES_VERSION
 from modules.llm_platform.application.research.rounds import ROUNDS_VERSION
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.research.store_key import store_key
 
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
-PROMPT_VERSIONS = f"{SUB_QUESTIONS_VERSION}.{QUERIES_VERSION}.{RANK_VERSION}.{SUMMARY_VERSION}.{ROUNDS_VERSION}"
+PROMPT_VERSIONS = ".".join(
+    (SUB_QUESTIONS_VERSION, QUERIES_VERSION, RANK_VERSION, SUMMARY_VERSION, ROUNDS_VERSION, ROUND_QUERIES_VERSION)
+)
 # Request fields that do not change the report. Limits: a report that a limit cut short is not stored.
 # The output is made of the finished report. A follow-up question is part of the key as it was understood.
 EXCLUDED_FIELDS = {

@@ -39,6 +39,7 @@ class ReportOptions:
     max_tokens: int = 4096
     context_tokens: int = 32_000  # a report uses what `ReportTools.context` says, if there is one
     offline: bool = False
+    model_ends_rounds: bool = False  # a model that adds no query ends the further rounds
 
 
 @dataclass(frozen=True, slots=True)
