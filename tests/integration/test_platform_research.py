@@ -163,7 +163,8 @@ async def test_the_next_model_answers_and_the_first_rests() -> None:
     """Both calls are paid for; while the first rests, only the second is asked, and the answer says why."""
     first, second = ChatServer(error(500, {})), ChatServer(kimi())
     async with platform(first, second) as (wired, _):
-        responses = [await wired.research.research(research_request(depth=depth)) for depth in ("shallow", "deep")]
+        asked = [research_request(depth=depth, rounds=0) for depth in ("shallow", "deep")]
+        responses = [await wired.research.research(request) for request in asked]
     assert [response.metadata.synthesizer for response in responses] == ["b/b-1", "b/b-1"]
     assert [response.metadata.llm_calls for response in responses] == [2, 2]
     assert [response.metadata.cost_usd for response in responses] == pytest.approx([0.0012, 0.0024])
