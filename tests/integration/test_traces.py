@@ -136,7 +136,7 @@ async def test_a_research_is_one_trace(search: Loopback, tmp_path: Path, streame
     text = "The loop runs tasks [1]."
     events = stream(chunk(text), chunk(finish="stop"), usage_chunk(10, 5))
     written = events if streamed else answer(completion(text, "stop", USAGE))
-    body = {"query": QUESTION, "depth": "deep", "stream": streamed}
+    body = {"query": QUESTION, "depth": "deep", "rounds": 0, "stream": streamed}
     async with ChatServer(plan, written).running() as chat, traced_server(search, chat, tmp_path) as server:
         response = await server.client.post("/research", json=body, headers={"traceparent": PARENT})
         assert response.status_code == 200

@@ -181,7 +181,7 @@ async def test_deep_research_plans_in_the_same_call() -> None:
         "Standalone: How loud are heat pumps?\n"
         "Question: heat pump decibels\nQuestion: heat pump noise rules\nQuestion: quiet models"
     )
-    answer = await ask(service(library, model), NEXT, depth="deep", history=HISTORY)
+    answer = await ask(service(library, model), NEXT, depth="deep", rounds=0, history=HISTORY)
     assert [request.query for request in library.asked][:3] == [
         "heat pump decibels",
         "heat pump noise rules",
