@@ -18,6 +18,7 @@ from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.exceptions import SourceNotHeldError, WebSearchBlockedError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.testing import FakeLLM
 from shared.config import Settings
@@ -170,3 +171,36 @@ async def test_a_large_model_ends_the_rounds_and_a_local_one_does_not() -> None:
     local, world, _ = await with_model("Query: none", LLM_KIND="ollama", LLM_MODEL="small")
     assert local.metadata.rounds == 1
     assert any(query.startswith("Alba") for query in world.queries)
+@pytest.mark.parametrize("depth", ["deep", "report"])
+async def test_the_ledger_of_a_run_can_be_read_afterwards(depth: str) -> None:
+    """One line for each quote, verbatim, with the number of its source and the round that found it."""
+    async with build_platform(Settings(_env_file=None), {IWebSearchProvider: World()}) as platform:
+        answer = await platform.research.research(ResearchRequest(query=QUESTION, language="en", depth=depth))
+        lines = await platform.research.evidence(answer.metadata.request_id)
+        with pytest.raises(SourceNotHeldError):
+            await platform.research.evidence(answer.metadata.request_id, owner="another")
+    assert {(line.question, line.state) for line in lines} == {(QUESTION, "answered")}
+    found = {line.source.url: line for line in lines if line.source}
+    assert found["doc:river"].quote == RIVER.snippet
+    assert (found["doc:river"].round, found["doc:falls"].round) == (0, 1)
+    numbers = {source.url: source.index for source in answer.sources}
+    assert {line.source.index for line in lines if line.source} == set(numbers.values())
+    assert [row.question for row in answer.evidence] == [QUESTION]
+
+
+async def test_a_shallow_run_keeps_no_ledger() -> None:
+    """It has nothing to tell, which is no error."""
+    async with build_platform(Settings(_env_file=None), {IWebSearchProvider: World()}) as platform:
+        answer = await platform.research.research(ResearchRequest(query=QUESTION, language="en"))
+        assert await platform.research.evidence(answer.metadata.request_id) == ()
+
+
+async def test_a_stored_report_keeps_its_ledger() -> None:
+    """The second request is answered from the store, with the same lines."""
+    async with build_platform(Settings(_env_file=None), {IWebSearchProvider: World()}) as platform:
+        request = ResearchRequest(query=QUESTION, language="en", depth="report", sources=("documents",))
+        first = await platform.research.research(request)
+        second = await platform.research.research(request)
+        lines = await platform.research.evidence(second.metadata.request_id)
+    assert second.evidence == first.evidence != ()
+    assert [line.quote for line in lines] == [quote.text for row in first.evidence for quote in row.quotes]

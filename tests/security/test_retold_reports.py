@@ -32,6 +32,7 @@ from modules.llm_platform.application.research.events import (
 )
 from modules.llm_platform.application.research.report.replay import MAX_TEXT_CHARS, replay_events
 from modules.llm_platform.application.research.report.stored_report import StoredReport
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
     RawResult,
@@ -80,6 +81,30 @@ async def carried(folder: Path, spoil: Spoil) -> list[ResearchEvent]:
     events = await World(Web({}, down=True), ReportModel(), store).events()
     laws_of_events(events)
     return events
+
+
+async def test_a_spoilt_ledger_names_no_address_that_cannot_be_opened(tmp_path: Path) -> None:
+    """Its texts are within their limits and have no control characters but those of a source."""
+
+    def spoil(report: StoredReport) -> StoredReport:
+        done = report.events[-1]
+        assert isinstance(done, Done)
+        quotes = tuple(
+            EvidenceQuote(url=url, title=f"A\x1b[31m{'t' * LONG_CHARS}", text="q") for url in (*BAD_URLS, EVIL)
+        )
+        row = EvidenceRow(question=f"Which\x07{'w' * LONG_CHARS}", words=("a\x1b",), quotes=quotes)
+        response = done.response.model_copy(update={"evidence": (row,) * 100})
+        return report.model_copy(
+            update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))}
+        )
+
+    done = (await carried(tmp_path, spoil))[-1]
+    assert isinstance(done, Done)
+    assert 0 < len(done.response.evidence) <= 6
+    for row in done.response.evidence:
+        assert {quote.url for quote in row.quotes} <= {EVIL}
+        texts = [row.question, *row.words, *(quote.title for quote in row.quotes)]
+        assert all(len(text) <= 2000 and text.isprintable() for text in texts)
 
 
 async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:

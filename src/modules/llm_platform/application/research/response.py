@@ -56,6 +56,7 @@ def build_response(
         sources=tuple(dtos.SourceRef.of(source) for source in result.sources if source.index in cited),
         raw_results=None if context.request.omit_raw else result.raw,
         citations=written.checked.citations if written else (),
+        evidence=result.ledger.rows if result.ledger.stopped else (),
         degraded=distinct_degraded((*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)),
         metadata=_metadata(result, synthesis, egress_log or EgressLog()),
     )

@@ -24,8 +24,10 @@ from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
+from modules.llm_platform.domain.evidence.lines import evidence_lines
 from modules.llm_platform.domain.exceptions import (
     LLMRequestError,
     OutputSchemaError,
@@ -193,6 +195,21 @@ class ResearchService:
             raise SourceNotHeldError
         return source
 
+    async def evidence(self, request_id: str, *, owner: str = "") -> tuple[EvidenceLine, ...]:
+        """Return the ledger of a finished research as one line for each quote; a shallow one has none.
+
+        Raises SourceNotHeldError if it is no longer stored, has not ended, or belongs to another owner.
+        """
+        held = await self._stored_sources(owner, request_id)
+        if held is None:
+            raise SourceNotHeldError
+        rows = held.evidence
+        if not rows and self._jobs is not None and (research := await self._jobs.get(owner, request_id)):
+            if research.response is None:
+                raise SourceNotHeldError
+            rows = research.response.evidence
+        return evidence_lines(rows, held.sources)
+
     async def stored_sources(self, request_id: str, *, owner: str = "") -> dtos.StoredSources | None:
         """Return the stored texts of a research run of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
@@ -225,7 +242,11 @@ class ResearchService:
     async def _events(
         self, request: dtos.ResearchRequest, request_id: str, owner: str, hold: "_Holding", *, streamed: bool
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
+        held: tuple[dtos.Source, ...] = ()
+
         async def store_sources(sources: tuple[dtos.Source, ...]) -> None:
+            nonlocal held
+            held = sources
             if hold.holds:
                 await self._sources.set(
                     owner_key(owner, request_id), dtos.StoredSources(sources=sources), SOURCES_TTL_S
@@ -241,6 +262,9 @@ class ResearchService:
         try:
             while (event := await events.get()) is not None:
                 if isinstance(event, research_events.Done):
+                    if hold.holds and event.response.evidence:
+                        stored = dtos.StoredSources(sources=held, evidence=event.response.evidence)
+                        await self._sources.set(owner_key(owner, request_id), stored, SOURCES_TTL_S)
                     if request.files:
                         event = _naming_files(event, request)
                     else:

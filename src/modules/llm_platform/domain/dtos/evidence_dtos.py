@@ -58,3 +58,28 @@ class Ledger(BaseModel, frozen=True):
 
 
 EMPTY_LEDGER = Ledger()
+
+
+class EvidenceSource(BaseModel, frozen=True):
+    """Where a quote stands. `index` is the number of the source in the answer; None for a source that it does not have."""
+
+    index: int | None
+    url: str
+    title: str
+
+
+class EvidenceLine(BaseModel, frozen=True):
+    """One quote of the ledger with its question. A question without a quote has one line, whose `quote` is None.
+
+    `start` and `end` delimit the quote in the text of the source, in code points; `round` is the round that found the source.
+    """
+
+    question: str
+    state: RowState
+    needs: tuple[Need, ...] = ()
+    coverage: float = 0.0
+    quote: str | None = None
+    start: int = 0
+    end: int = 0
+    source: EvidenceSource | None = None
+    round: int | None = None

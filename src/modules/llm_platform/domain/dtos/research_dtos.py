@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from modules.llm_platform.domain.callers.request_id import REQUEST_ID_PATTERN
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, StopReason
 from modules.llm_platform.domain.dtos.freshness import parse_freshness
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent
@@ -453,6 +453,8 @@ class ResearchResponse(BaseModel, frozen=True):
 
     `output` is the text as an object of the request's `output_schema`; None without a schema, and where `degraded` names
     `output`: the model did not fill the schema, and the text is all there is.
+
+    `evidence` is the ledger of the run: for each question the quotes that answer it. A shallow run has none.
     """
 
     query: str
@@ -462,6 +464,7 @@ class ResearchResponse(BaseModel, frozen=True):
     sources: tuple[SourceRef, ...] = ()
     raw_results: tuple[RawResult, ...] | None = None
     citations: tuple[Citation, ...] = ()
+    evidence: tuple[EvidenceRow, ...] = ()
     degraded: tuple[Degraded, ...] = ()
     metadata: ResearchMetadata
 
@@ -485,9 +488,10 @@ class HeldSource(BaseModel, frozen=True):
 
 
 class StoredSources(BaseModel, frozen=True):
-    """All sources of one research run."""
+    """All sources of one research run, and its ledger once it has ended."""
 
     sources: tuple[Source, ...]
+    evidence: tuple[EvidenceRow, ...] = ()
 
     def find(self, index: int) -> HeldSource | None:
         """Return source number `index`, or None when the research had no such source."""

@@ -41,6 +41,7 @@ class OutputOptions:
     file: Path | None = None
     prompts_enabled: bool = True  # False with --yes
     csl: Path | None = None  # file for the sources in CSL-JSON
+    evidence: Path | None = None  # file for the ledger in JSON lines
     show_sent: bool = False
     prints_object: bool = False  # a schema replaces the text by an object
 
@@ -62,7 +63,11 @@ class OutputOptions:
             if self.file is not None and self.csl.resolve() == self.file.resolve():
                 reject("--csl", f"{self.csl} is also the file of --output: name another file")
             _check_writable(self.csl, "--csl")
-        for path in filter(None, (self.file, self.csl)):
+        if self.evidence is not None:
+            if self.evidence.suffix.lower() != ".jsonl":
+                reject("--evidence", f"{self.evidence} must end in .jsonl")
+            _check_writable(self.evidence, "--evidence")
+        for path in filter(None, (self.file, self.csl, self.evidence)):
             if self.prompts_enabled and path.exists() and not console.confirm(f"{path} exists: replace it?"):
                 raise CommandError(f"{path} was not replaced")
 

@@ -29,6 +29,7 @@ from modules.llm_platform.application.research.events import (
 )
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
 from modules.llm_platform.domain.dtos import research_dtos, research_job_dtos, verification_dtos
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceSource
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
@@ -81,6 +82,10 @@ SEARCH_RESPONSE: Final = WebSearchResponse(
     total_matches=1,
     results=(WebSearchResultItem(title=TITLE, url=URL, snippet=QUOTE, site_name="docs.python.org"),),
     provider="searxng",
+)
+EVIDENCE_LINE: Final = EvidenceLine(
+    question=QUESTION, state="answered", coverage=1.0, quote=QUOTE, start=0, end=len(QUOTE),
+    source=EvidenceSource(index=1, url=URL, title=TITLE), round=0,
 )
 STORED_SOURCE: Final = research_dtos.HeldSource(
     index=1, url=URL, title=TITLE, text=TEXT, sha256=sha256(TEXT.encode()).hexdigest()
@@ -253,6 +258,9 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
         None, parameters={"request_id": REQUEST_ID}, events=RESEARCH_EVENTS
     ),
     ("post", "/research/plan"): Example(_dump(PLAN), {"query": QUESTION, "language": "en"}),
+    ("get", "/research/{request_id}/evidence"): Example(
+        _dump(EVIDENCE_LINE), parameters={"request_id": REQUEST_ID}
+    ),
     ("get", "/research/{request_id}/sources/{index}"): Example(
         _dump(STORED_SOURCE), parameters={"request_id": REQUEST_ID, "index": 1}
     ),

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from modules.llm_platform.application.research.events import EVENT_TYPES, Done, ResearchEvent, Token
 from modules.llm_platform.application.services.research_job_service import NOT_STORED, ResearchJobService
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     MIN_QUESTION_CHARS,
@@ -54,6 +55,11 @@ WITH_FILES = BodyLimit(
     is_counted=False,  # `ServerState.uploads` limits their number
 )
 MAX_SOURCE_INDEX = 1_000_000
+JSON_LINES: Final = "application/x-ndjson"
+EVIDENCE_CONTENT: Final = {
+    "content": {JSON_LINES: {"schema": EvidenceLine.model_json_schema()}},
+    "description": "One object a line; nothing for a shallow run, which keeps no ledger",
+}
 ICON_CONTENT: Final = {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
 ICON_HEADERS: Final[Mapping[str, str]] = {  # whoever opens the address itself gets an image that can do nothing
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -207,6 +213,20 @@ async def plan(request: Request) -> Response:
     async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
         response = await services(request).research.plan(body, owner=caller_id(request))
     return json_response(response)
+
+
+@router.get(
+    "/{request_id}/evidence",
+    summary="The ledger of a research: for each question the quotes that answer it, as JSON lines",
+    response_class=Response,
+    responses={200: EVIDENCE_CONTENT, **problem_responses(404, 422)},
+)
+async def evidence(
+    request: Request,
+    research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
+) -> Response:
+    lines = await services(request).research.evidence(research_id, owner=caller_id(request))
+    return Response("".join(f"{line.model_dump_json()}\n" for line in lines), media_type=JSON_LINES)
 
 
 @router.get(

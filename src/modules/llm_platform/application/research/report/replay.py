@@ -9,10 +9,13 @@ from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.plan import is_query
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
 from modules.llm_platform.application.research.response import related_questions
+from modules.llm_platform.application.research.rounds import MAX_ROWS
 from modules.llm_platform.application.research.search import MAX_RESULT_CHARS, MAX_TITLE_CHARS
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.model_verdicts import within_limits
 from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
+from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.untrusted.untrusted_text import without_controls
 from modules.llm_platform.domain.urls.canonical_url import is_openable
@@ -168,11 +171,19 @@ def _answer(
             "output": None,  # made for each request
             "sources": tuple(dtos.SourceRef.of(source) for source in sources if source.index in cited),
             "citations": citations,
+            "evidence": tuple(map(_evidence_row, replayed.evidence[:MAX_ROWS])),
             "raw_results": None if replayed.raw_results is None else _raw_results(replayed.raw_results),
             "degraded": tuple(map(_shortened, replayed.degraded[:MAX_NOTES])),
             "metadata": _shortened(meta).model_copy(update=checked_metadata),
         }
     )
+
+
+def _evidence_row(row: EvidenceRow) -> EvidenceRow:
+    openable = [quote for quote in row.quotes[:MAX_NOTES] if is_openable(quote.url)]
+    quotes = tuple(map(_shortened, openable[:MAX_QUOTES]))
+    words = tuple(without_controls(word[:MAX_LABEL_CHARS]) for word in row.words[:MAX_NOTES])
+    return _shortened(row).model_copy(update={"quotes": quotes, "words": words})
 
 
 def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[dtos.Source]) -> bool:

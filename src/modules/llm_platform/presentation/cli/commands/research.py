@@ -27,7 +27,7 @@ from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOp
 from modules.llm_platform.presentation.cli.render import terminal
 from modules.llm_platform.presentation.cli.render.csl import csl_json
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
-from modules.llm_platform.presentation.cli.render.json import json_text, model_json
+from modules.llm_platform.presentation.cli.render.json import evidence_json_lines, json_text, model_json
 from modules.llm_platform.presentation.cli.render.progress import LiveAnswer, Progress, report_folder_progress
 from shared.config import Settings
 
@@ -106,6 +106,13 @@ Csl = Annotated[
     typer.Option("--csl", metavar="FILE.json", help="Write the sources as CSL-JSON, for citation managers."),
 ]
 
+Evidence = Annotated[
+    Path | None,
+    typer.Option(
+        "--evidence", metavar="FILE.jsonl", help="Write the ledger: for each question the quotes that answer it."
+    ),
+]
+
 
 def research(
     ctx: typer.Context,
@@ -137,13 +144,14 @@ def research(
     as_json: options.AsJson = False,
     output: options.Output = None,
     csl: Csl = None,
+    evidence: Evidence = None,
     show_sent: ShowSent = False,
     yes: options.Yes = False,
 ) -> None:
     """Answer a question, with citations that were checked."""
     console, wiring = setup.command_context(ctx)
     arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
-    output_options = OutputOptions(as_json, output, not yes, csl, show_sent, prints_object=schema is not None)
+    output_options = OutputOptions(as_json, output, not yes, csl, evidence, show_sent, prints_object=schema is not None)
     if plan_only:
         _check_plan_only(depth, output_options)
     fields: dict[str, Any] = {
@@ -180,7 +188,9 @@ def _question_fields(text: str, context: str | None) -> dict[str, str | None]:
 
 
 def _check_plan_only(depth: str | None, output_options: OutputOptions) -> None:
-    for option, path in (("--output", output_options.file), ("--csl", output_options.csl)):
+    for option, path in (
+        ("--output", output_options.file), ("--csl", output_options.csl), ("--evidence", output_options.evidence)
+    ):
         if path is not None:
             reject(option, NO_ANSWER_TO_WRITE)
     if output_options.prints_object:
@@ -350,6 +360,8 @@ def deliver_research(
     output_options.deliver(console, AnswerFormats(*(partial(render, response) for render in renderers)), print_answer)
     if output_options.csl is not None:
         write_file(console, output_options.csl, csl_json(response))
+    if output_options.evidence is not None:
+        write_file(console, output_options.evidence, evidence_json_lines(response))
     if output_options.show_sent:
         print_lines = console.print_lines if output_options.is_printed else console.print_notes
         print_lines(terminal.render_egress_log(response.metadata))

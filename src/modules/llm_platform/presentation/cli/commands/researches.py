@@ -17,7 +17,13 @@ from modules.llm_platform.domain.callers.api_key_label import owner_of_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJob
 from modules.llm_platform.presentation.cli import options
-from modules.llm_platform.presentation.cli.commands.research import Csl, ShowSent, deliver_research, show_research
+from modules.llm_platform.presentation.cli.commands.research import (
+    Csl,
+    Evidence,
+    ShowSent,
+    deliver_research,
+    show_research,
+)
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.output import OutputOptions, print_result
 from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
@@ -73,12 +79,13 @@ def follow(
     as_json: options.AsJson = False,
     output: options.Output = None,
     csl: Csl = None,
+    evidence: Evidence = None,
     show_sent: ShowSent = False,
     yes: options.Yes = False,
 ) -> None:
     """Show the steps of a background run, from the first one on, and its answer when it is done."""
     console, wiring = command_context(ctx)
-    output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, show_sent=show_sent)
+    output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, evidence=evidence, show_sent=show_sent)
     output_options.check(console)
     is_live = console.stdout_is_terminal and output_options.is_printed
 

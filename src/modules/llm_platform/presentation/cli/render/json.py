@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.domain.evidence.lines import evidence_lines
 
 SEARCH_FIELDS: Any = {
     "query": True,
@@ -21,13 +23,22 @@ _CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 def json_text(value: Any) -> str:
     """Indented JSON in which terminal control characters and lone surrogates are escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return _escaped(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _escaped(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def search_json(response: WebSearchResponse) -> str:
     """Return the answer of POST /llm-platform/web-search."""
     return json_text(response.model_dump(mode="json", include=SEARCH_FIELDS))
+
+
+def evidence_json_lines(response: ResearchResponse) -> str:
+    """Return the lines of GET /research/{request_id}/evidence."""
+    lines = evidence_lines(response.evidence, response.sources)
+    return "".join(f"{_escaped(line.model_dump_json())}\n" for line in lines)
 
 
 def model_json(answer: BaseModel) -> str:

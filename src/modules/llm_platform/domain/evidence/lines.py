@@ -1,0 +1,30 @@
+"""The ledger of a research run as lines, one for each quote, for programs that read it."""
+
+from collections.abc import Iterable, Iterator
+
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceQuote, EvidenceRow, EvidenceSource
+from modules.llm_platform.domain.dtos.research_dtos import Source, SourceRef
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
+
+
+def evidence_lines(rows: Iterable[EvidenceRow], sources: Iterable[Source | SourceRef]) -> tuple[EvidenceLine, ...]:
+    """Return the lines of all rows in order; the numbers of the sources are those of `sources`."""
+    numbers = {canonical_url(source.url): source.index for source in sources}
+    return tuple(line for row in rows for line in _row_lines(row, numbers))
+
+
+def _row_lines(row: EvidenceRow, numbers: dict[str, int]) -> Iterator[EvidenceLine]:
+    line = EvidenceLine(question=row.question, state=row.state, needs=row.needs, coverage=row.coverage)
+    if not row.quotes:
+        yield line
+    for quote in row.quotes:
+        yield line.model_copy(
+            update={
+                "quote": quote.text, "start": quote.start, "end": quote.end, "round": quote.round,
+                "source": _source(quote, numbers),
+            }
+        )
+
+
+def _source(quote: EvidenceQuote, numbers: dict[str, int]) -> EvidenceSource:
+    return EvidenceSource(index=numbers.get(canonical_url(quote.url)), url=quote.url, title=quote.title)
