@@ -93,7 +93,7 @@ async def test_a_spoilt_ledger_names_no_address_that_cannot_be_opened(tmp_path: 
             EvidenceQuote(url=url, title=f"A\x1b[31m{'t' * LONG_CHARS}", text="q") for url in (*BAD_URLS, EVIL)
         )
         row = EvidenceRow(question=f"Which\x07{'w' * LONG_CHARS}", words=("a\x1b",), quotes=quotes)
-        response = done.response.model_copy(update={"evidence": (row,) * 100})
+        response = done.response.model_copy(update={"evidence": (row,) * 8})
         return report.model_copy(
             update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))}
         )

@@ -39,6 +39,7 @@ from modules.llm_platform.application.services.verification_job import Verificat
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceSource
 from modules.llm_platform.domain.dtos.llm_dtos import (
     ConfiguredModel,
     LLMRequest,
@@ -239,6 +240,14 @@ class FakeServices:
             raise SourceNotHeldError
         return STORED_SOURCE
 
+    async def evidence(self, request_id: str, *, owner: str = "") -> tuple[EvidenceLine, ...]:
+        self.owners.append(owner)
+        if request_id != "held":
+            raise SourceNotHeldError
+        source = EvidenceSource(index=1, url=STORED_SOURCE.url, title=STORED_SOURCE.title)
+        quote = EvidenceLine(question="What?", state="answered", quote="line\nbreak", end=10, source=source, round=0)
+        return (quote, EvidenceLine(question="Why?", state="open"))
+
     async def read(self, url: str) -> Page:
         await self._work(url)
         return PAGE.model_copy(update={"url": url})
@@ -353,6 +362,7 @@ def platform_of(
             research=services.research,
             stream=services.stream_research,
             source=services.source,
+            evidence=services.evidence,
             plan=services.plan,
             stored_answer=services.stored_answer,
         ),

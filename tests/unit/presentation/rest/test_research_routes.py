@@ -60,7 +60,8 @@ async def test_response_has_the_documented_keys(client: httpx2.AsyncClient) -> N
     """The response has the documented keys; `raw_results` is null with `omit_raw`."""
     whole = (await client.post("/research", json={**QUESTION, "depth": "deep"})).json()
     assert list(whole) == [
-        "query", "depth", "synthesis", "output", "sources", "raw_results", "citations", "degraded", "metadata",
+        "query", "depth", "synthesis", "output", "sources", "raw_results", "citations", "evidence", "degraded",
+        "metadata",
     ]
     assert whole["output"] is None
     assert set(whole["raw_results"][0]) == {"title", "url", "content", "source", "score", "published"}
@@ -328,3 +329,14 @@ async def test_source_text_can_be_fetched(client: httpx2.AsyncClient) -> None:
         wrong = await client.get(f"/research/held/sources/{index}")
         assert (wrong.status_code, wrong.json()["errors"][0]["loc"]) == (422, ["path", "index"])
         assert set(wrong.json()["errors"][0]) == {"loc", "msg", "type"}
+
+
+async def test_the_ledger_is_sent_as_json_lines(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """One object a line, whatever its texts hold; a run that is not kept is a 404."""
+    found = await client.get("/research/held/evidence")
+    assert found.headers["content-type"].startswith("application/x-ndjson")
+    first, second = (json.loads(line) for line in found.text.splitlines())
+    assert (first["quote"], first["source"]["index"], first["round"]) == ("line\nbreak", 1, 0)
+    assert (second["question"], second["quote"], second["source"]) == ("Why?", None, None)
+    lost = await client.get("/research/other/evidence")
+    assert (lost.status_code, lost.json()["code"]) == (404, "source_not_held")

@@ -55,11 +55,7 @@ WITH_FILES = BodyLimit(
     is_counted=False,  # `ServerState.uploads` limits their number
 )
 MAX_SOURCE_INDEX = 1_000_000
-JSON_LINES: Final = "application/x-ndjson"
-EVIDENCE_CONTENT: Final = {
-    "content": {JSON_LINES: {"schema": EvidenceLine.model_json_schema()}},
-    "description": "One object a line; nothing for a shallow run, which keeps no ledger",
-}
+EVIDENCE_NOTE: Final = "One object a line; nothing for a shallow run, which keeps no ledger"
 ICON_CONTENT: Final = {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
 ICON_HEADERS: Final[Mapping[str, str]] = {  # whoever opens the address itself gets an image that can do nothing
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -153,6 +149,12 @@ class ResearchApiRequest(ResearchRequest, MessageRequest):
         return value
 
 
+class JsonLines(Response):
+    """Objects of JSON, each on a line of its own."""
+
+    media_type = "application/x-ndjson"
+
+
 @router.post(
     "",
     summary="Answer a question from sources",
@@ -218,15 +220,15 @@ async def plan(request: Request) -> Response:
 @router.get(
     "/{request_id}/evidence",
     summary="The ledger of a research: for each question the quotes that answer it, as JSON lines",
-    response_class=Response,
-    responses={200: EVIDENCE_CONTENT, **problem_responses(404, 422)},
+    response_class=JsonLines,
+    responses={200: {"model": EvidenceLine, "description": EVIDENCE_NOTE}, **problem_responses(404, 422)},
 )
 async def evidence(
     request: Request,
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
 ) -> Response:
     lines = await services(request).research.evidence(research_id, owner=caller_id(request))
-    return Response("".join(f"{line.model_dump_json()}\n" for line in lines), media_type=JSON_LINES)
+    return JsonLines("".join(f"{line.model_dump_json()}\n" for line in lines))
 
 
 @router.get(
