@@ -16,9 +16,8 @@ from modules.llm_platform import (
 )
 from modules.llm_platform.application.research.events import Done, ResearchEvent, RoundStarted
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.exceptions import WebSearchBlockedError
-from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.exceptions import SourceNotHeldError, WebSearchBlockedError
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.testing import FakeLLM
 from shared.config import Settings

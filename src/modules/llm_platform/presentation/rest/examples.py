@@ -259,7 +259,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ),
     ("post", "/research/plan"): Example(_dump(PLAN), {"query": QUESTION, "language": "en"}),
     ("get", "/research/{request_id}/evidence"): Example(
-        _dump(EVIDENCE_LINE), parameters={"request_id": REQUEST_ID}
+        f"{EVIDENCE_LINE.model_dump_json()}\n", parameters={"request_id": REQUEST_ID}
     ),
     ("get", "/research/{request_id}/sources/{index}"): Example(
         _dump(STORED_SOURCE), parameters={"request_id": REQUEST_ID, "index": 1}

@@ -15,7 +15,6 @@ from pydantic_core import PydanticCustomError
 from modules.llm_platform.application.research.events import EVENT_TYPES, Done, ResearchEvent, Token
 from modules.llm_platform.application.services.research_job_service import NOT_STORED, ResearchJobService
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     MIN_QUESTION_CHARS,
@@ -221,7 +220,7 @@ async def plan(request: Request) -> Response:
     "/{request_id}/evidence",
     summary="The ledger of a research: for each question the quotes that answer it, as JSON lines",
     response_class=JsonLines,
-    responses={200: {"model": EvidenceLine, "description": EVIDENCE_NOTE}, **problem_responses(404, 422)},
+    responses={200: {"description": EVIDENCE_NOTE}, **problem_responses(404, 422)},
 )
 async def evidence(
     request: Request,
