@@ -80,7 +80,7 @@ async def test_tools_answer_over_http(mode: str) -> None:
     async with running(services) as url, connected(url, mode) as client:
         tools = await client.list_tools()
         result = await client.call_tool("research", QUESTION)
-    assert [tool.name for tool in tools.tools] == ["search", "fetch", "research", "start_research", "get_research"]
+    assert [tool.name for tool in tools.tools] == ["search", "fetch", "research", "verify", "start_research", "get_research"]
     assert result.structured_content["synthesis"] == services.answer
     assert result.structured_content["metadata"]["request_id"]
 

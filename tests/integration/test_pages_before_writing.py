@@ -73,7 +73,8 @@ async def test_an_answer_is_checked_against_the_page_and_not_the_excerpt() -> No
     assert (stored.text, stored.text_kind) == (answer.raw_results[0].content, "page")
     metadata = answer.metadata
     assert (metadata.pages_read, metadata.pages_failed, metadata.pages_late) == (1, 1, 0)
-    assert {event.url: event.status for event in events if isinstance(event, Read)} == {urls[0]: "page_error", urls[1]: "read"}
+    statuses = {event.url: event.status for event in events if isinstance(event, Read)}
+    assert statuses == {urls[0]: "page_not_found", urls[1]: "read"}
     assert [sent.kind for sent in metadata.sent_to] == ["url"]
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modules.llm_platform.application.research import plan, structured_output, verification
+from modules.llm_platform.application.research import plan, round_queries, structured_output, verification
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.parts import ResearchParts
@@ -58,6 +58,8 @@ _LISTED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
 def stage_of(request: LLMRequest) -> LLMStage:
     """Return which stage a prompt belongs to, by the words before the first field of its prompt."""
     text = request.messages[0].content
+    if text.startswith(round_queries.PROMPT.partition("{")[0]):
+        return "queries"
     return next((stage for stage, prompt in PROMPTS.items() if text.startswith(prompt.partition("{")[0])), "write")
 
 
@@ -105,6 +107,8 @@ class ReportModel(ILLMProvider):
         if stage == "plan":
             return "\n".join(f"ПОДЗАПРОС: {question}" for question in SUB_QUESTIONS)
         if stage == "queries":
+            if "Topic: " not in prompt:  # of a further round
+                return "Query: none"
             topic = prompt.rpartition("Topic: ")[2].splitlines()[0]
             return f"ЗАПРОС: {topic} explained"
         if stage == "rank":

@@ -17,6 +17,7 @@ ALWAYS_OWN = ("settings", "llm_adapters")
 MODEL_PARTS = frozenset(
     (
         *("context_tokens", "llm_provider", "synthesizer", "stage_llms", "citation_judges", "report_tools", "reporter"),
+        "research_judge",
         *("price", "planner", "quick_research", "follow_ups", "output", "research_parts"),
     )
 )

@@ -9,6 +9,7 @@ from tests.unit.application.services.test_research_service import Library, event
 from tests.unit.domain.research.test_long_message import AGENT
 
 from modules.llm_platform.application.research.follow_up import MAX_READ_CHARS, UNUSABLE
+from modules.llm_platform.application.research.round_queries import PROMPT
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Turn
 from modules.llm_platform.domain.exceptions import LLMConnectionError
@@ -18,6 +19,7 @@ from modules.llm_platform.testing import BrokenStream, FakeLLM
 PUMPS = "Heat pumps work in cold winters by moving heat from outside air into the house."
 UNDERSTOOD = "Are heat pumps or gas boilers cheaper to run in Norway?"
 QUESTION, CONTEXT = split_message(AGENT)
+ROUND_PROMPT = PROMPT.partition("{")[0]
 
 
 class Reader(FakeLLM):
@@ -40,7 +42,9 @@ class Reader(FakeLLM):
     @property
     def wrote(self) -> list[str]:
         return [
-            request.messages[-1].content for request in self.requests if "Question:" in request.messages[-1].content
+            request.messages[-1].content
+            for request in self.requests
+            if "Question:" in request.messages[-1].content and not request.messages[-1].content.startswith(ROUND_PROMPT)
         ]
 
 

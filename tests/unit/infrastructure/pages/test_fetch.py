@@ -18,6 +18,7 @@ from modules.llm_platform.domain.exceptions import (
     PageBlockedError,
     PageConnectionError,
     PageError,
+    PageNotFoundError,
     PageRequestError,
     PageTimeoutError,
 )
@@ -155,9 +156,9 @@ class TestHead:
         ("status", "kind"),
         [
             (204, PageError), (206, PageError), (304, PageError), (300, PageError), (400, PageError), (401, PageBlockedError),
-            (402, PageBlockedError), (403, PageBlockedError), (404, PageError), (407, PageBlockedError),
+            (402, PageBlockedError), (403, PageBlockedError), (404, PageNotFoundError), (407, PageBlockedError),
             (408, PageTimeoutError),
-            (410, PageError), (418, PageError), (429, PageBlockedError), (451, PageBlockedError), (500, PageError),
+            (410, PageNotFoundError), (418, PageError), (429, PageBlockedError), (451, PageBlockedError), (500, PageError),
             (502, PageError), (503, PageBlockedError), (504, PageTimeoutError), (599, PageError), (999, PageBlockedError),
         ],
     )

@@ -14,6 +14,7 @@ from modules.llm_platform.domain.exceptions import (
     PageConfigError,
     PageConnectionError,
     PageError,
+    PageNotFoundError,
     PageTimeoutError,
 )
 from modules.llm_platform.domain.privacy.redaction import Redactor
@@ -110,7 +111,7 @@ async def test_a_warning_is_returned() -> None:
 @for_each(
     ("warning", "kind"),
     [
-        ("Target URL returned error 404: Not Found", PageError),
+        ("Target URL returned error 404: Not Found", PageNotFoundError),
         ("Target URL returned error 403: Forbidden", PageBlockedError),
         ("Target URL returned error 500", PageError),
         ("This page maybe requiring CAPTCHA, please make sure you are authorized", PageBlockedError),

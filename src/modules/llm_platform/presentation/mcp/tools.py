@@ -441,7 +441,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         result=ResearchResponse,
         run=_research,
         text=research_text,
-        hidden=frozenset({"raw_results"}),
+        hidden=frozenset({"raw_results", "evidence"}),
         researches=True,
     ),
     ToolSpec(
