@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure.index.qdrant.generations import CHUNK_BYTES, copy_folder
+from modules.llm_platform.infrastructure.index.qdrant.generations import CHUNK_BYTES, copy_folder, folder_size
 
 COPIES = 200
 
@@ -66,3 +68,22 @@ def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         copy_folder(tmp_path / "nowhere", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_folder_that_vanishes_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary folder that is removed after its parent was listed neither counts nor fails the measurement."""
+    (tmp_path / "stays").write_bytes(b"x" * 5000)
+    expected = folder_size(tmp_path)
+    vanishing = tmp_path / ".atomicwrite8oZD9p"
+    vanishing.mkdir()
+    scandir = os.scandir
+
+    def removed_before_listed(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+        if Path(folder) == vanishing:
+            vanishing.rmdir()
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", removed_before_listed)
+    measured = folder_size(tmp_path)
+    assert not vanishing.exists()
+    assert measured.allocated >= expected.allocated > 0

@@ -87,16 +87,22 @@ class FolderSize:
 
 
 def folder_size(folder: Path) -> FolderSize:
-    """Measure a shard. Files that vanish meanwhile are skipped."""
+    """Measure a shard. Files and folders that vanish meanwhile are skipped: opening a shard writes temporary ones."""
     allocated = unfilled = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            about = path.stat(follow_symlinks=False)
-            on_disk = getattr(about, "st_blocks", 0) * BLOCK_BYTES
-            allocated += on_disk
-            if not (path.name.startswith(PAGE_NAME) and about.st_size > LARGE_PAGE_BYTES):
-                unfilled += max(0, about.st_size - on_disk)
+    for parent, folders, files in os.walk(folder, onerror=_raise_unless_vanished):
+        for name in (*folders, *files):
+            with suppress(FileNotFoundError):
+                about = Path(parent, name).stat(follow_symlinks=False)
+                on_disk = getattr(about, "st_blocks", 0) * BLOCK_BYTES
+                allocated += on_disk
+                if not (name.startswith(PAGE_NAME) and about.st_size > LARGE_PAGE_BYTES):
+                    unfilled += max(0, about.st_size - on_disk)
     return FolderSize(allocated, unfilled)
+
+
+def _raise_unless_vanished(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 CURRENT: Final = "current"
