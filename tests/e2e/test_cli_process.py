@@ -25,6 +25,8 @@ from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 
+pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this process
+
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 PATIENCE_S = 120.0  # how long a test waits for a process before it is called hanging
 PROMPT_S = 20.0  # Ctrl-C to exit, on a slow and busy machine; the silent upstream would be waited for longer

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from tests.support.loopback_upstream import serving
 from tests.support.report_upstream import Upstream, environment
 from tests.support.report_world import SUB_QUESTIONS
@@ -23,6 +24,8 @@ from tests.support.server_process import asleep
 from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
+
+pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this process
 
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 QUESTION = "How do heat pumps work in cold winters?"

@@ -34,6 +34,8 @@ from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 
+pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this process
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0
 GROUP = "rag-core"
