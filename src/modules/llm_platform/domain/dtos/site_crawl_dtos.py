@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.web_search_dtos import clean_query
 from modules.llm_platform.domain.urls.url_pattern import UrlPattern
 
 MAX_CRAWL_DEPTH: Final = 5
@@ -27,7 +28,10 @@ def _pattern(text: str) -> str:
 
 
 StartUrl = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000), BeforeValidator(_with_scheme)
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=2000),
+    BeforeValidator(_with_scheme),
+    AfterValidator(clean_query),  # a crawl in the background has its address as its query
 ]
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field(max_length=MAX_PATTERNS)]
 

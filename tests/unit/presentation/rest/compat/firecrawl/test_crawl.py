@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import httpx2
@@ -106,6 +107,16 @@ async def test_crawl_belongs_to_its_key() -> None:
         run = await client.post("/tavily/research", json={"input": "What is asyncio?"}, headers=keys[0])
         research_id = run.json()["request_id"].rpartition("-")[0]
         assert (await client.get(f"/v2/crawl/{research_id}", headers=keys[0])).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["crawl", "map", "scrape"])
+@pytest.mark.parametrize("url", ["\x00", "https://a.example/\x00", " "])
+async def test_unusable_address_is_a_400_that_names_the_field(path: str, url: str) -> None:
+    """NUL or nothing but blanks is refused before anything is stored or read."""
+    async with app_client(FakeServices()) as client:
+        for prefix in VERSIONS:
+            refused = await client.post(f"{prefix}/{path}", content=json.dumps({"url": url}))
+            assert (refused.status_code, "url" in refused.text) == (400, True), refused.text
 
 
 @for_each(
