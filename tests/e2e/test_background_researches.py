@@ -61,7 +61,7 @@ class Server:
 
 def decoded(text: str) -> list[dict[str, Any]]:
     frames = [frame.splitlines() for frame in text.split("\n\n") if frame.startswith("id: ")]
-    return [{"number": int(lines[0][4:]), **json.loads(lines[2][6:])} for lines in frames if len(lines) == 3]
+    return [{**json.loads(lines[2][6:]), "number": int(lines[0][4:])} for lines in frames if len(lines) == 3]
 
 
 @asynccontextmanager

@@ -687,7 +687,7 @@ class TestExports:
             await page.get_by_text("Export").click()
             for kind in ("Markdown", "HTML", "JSON"):
                 async with page.expect_download() as download:
-                    await page.get_by_role("button", name=kind).click()
+                    await page.get_by_role("button", name=kind, exact=True).click()
                 saved = await download.value
                 path = await saved.path()
                 files[saved.suggested_filename.rpartition(".")[2]] = path.read_text(encoding="utf-8")
