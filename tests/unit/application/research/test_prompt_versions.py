@@ -126,7 +126,8 @@ async def _round_queries() -> list[Messages]:
     llm = FakeLLM()
     for searched in ((), (DIRECTION,)):
         await round_queries.model_queries(
-            llm, QUESTION, (EvidenceRow(question=DIRECTION),), SOURCES, "euros", searched, 2, "en", (QUESTION,)
+            partial(round_queries.ask_model, llm), QUESTION, (EvidenceRow(question=DIRECTION),), SOURCES, "euros", searched, 2,
+            "en", (QUESTION,),
         )
     return [request.messages for request in llm.requests]
 

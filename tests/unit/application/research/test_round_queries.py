@@ -1,6 +1,13 @@
 """The queries that a model adds to a further round."""
 
-from modules.llm_platform.application.research.round_queries import MAX_ANSWER_TOKENS, MAX_PROMPT_TOKENS, model_queries
+from functools import partial
+
+from modules.llm_platform.application.research.round_queries import (
+    MAX_ANSWER_TOKENS,
+    MAX_PROMPT_TOKENS,
+    ask_model,
+    model_queries,
+)
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConnectionError
@@ -13,7 +20,8 @@ RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text=
 
 async def asked(llm: FakeLLM, *passages: Source, searched: tuple[str, ...] = ()) -> tuple[str, ...]:
     rows = (EvidenceRow(question=QUESTION),)
-    made = await model_queries(llm, QUESTION, rows, passages or (RIVER,), "waterfall", searched, 4, "en", (QUESTION,))
+    ask = partial(ask_model, llm)
+    made = await model_queries(ask, QUESTION, rows, passages or (RIVER,), "waterfall", searched, 4, "en", (QUESTION,))
     return made.queries
 
 
@@ -44,7 +52,8 @@ async def test_the_call_is_small_whatever_was_found() -> None:
 async def test_a_failing_model_adds_nothing() -> None:
     """The rules go on without it, and `degraded` says why."""
     made = await model_queries(
-        FakeLLM([LLMConnectionError()]), QUESTION, (EvidenceRow(question=QUESTION),), (RIVER,), "", (), 4, "en", (QUESTION,)
+        partial(ask_model, FakeLLM([LLMConnectionError()])), QUESTION, (EvidenceRow(question=QUESTION),), (RIVER,), "", (), 4,
+        "en", (QUESTION,),
     )
     assert (made.queries, made.is_done) == ((), False)
     assert [entry.component for entry in made.degraded] == ["queries/fake"]
@@ -54,6 +63,7 @@ async def test_a_model_is_done_when_it_says_so() -> None:
     """Prose without a query is neither a query nor an end."""
     for text, is_done in (("Query: none", True), ("None", True), ("Let me think about it.", False)):
         made = await model_queries(
-            FakeLLM([text]), QUESTION, (EvidenceRow(question=QUESTION),), (RIVER,), "", (), 4, "en", (QUESTION,)
+            partial(ask_model, FakeLLM([text])), QUESTION, (EvidenceRow(question=QUESTION),), (RIVER,), "", (), 4, "en",
+            (QUESTION,),
         )
         assert (made.queries, made.is_done) == ((), is_done), text

@@ -3,6 +3,7 @@
 import logging
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from cachetools import TTLCache
@@ -19,6 +20,7 @@ from modules.llm_platform.application.research.read_pages import (
     with_pages,
 )
 from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
+from modules.llm_platform.application.research.round_queries import ask_model
 from modules.llm_platform.application.research.rounds import FurtherRounds, ledger_questions, limits_of
 from modules.llm_platform.application.research.search import (
     fuse_results,
@@ -122,9 +124,8 @@ class QuickResearch:
         async with PageReads(self._reader, context, pages, seconds) as reads:
             planned = await self._planner.plan(context)
             limits = limits_of(context)
-            rounds = FurtherRounds(
-                context, limits, context.deadline, self._planner.llm, llm_may_stop=options.model_ends_rounds
-            )
+            ask = partial(ask_model, self._planner.llm) if self._planner.llm else None
+            rounds = FurtherRounds(context, limits, context.deadline, ask, llm_may_stop=options.model_ends_rounds)
             results = await run_searches(context, planned.questions, self._search, options.results_per_search, reads)
             found, raw = number_sources(fuse_results(results.answers, source_limit), known=results.earlier)
             sources, excerpts = await reads.read_sources(found)

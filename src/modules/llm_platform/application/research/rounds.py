@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import RoundStarted
 from modules.llm_platform.application.research.plan import aspect_questions, decompose_question, is_query
-from modules.llm_platform.application.research.round_queries import ModelQueries, model_queries
-from modules.llm_platform.domain.concurrency.deadline import deadline_in
+from modules.llm_platform.application.research.round_queries import AskModel, model_queries
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
-from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.evidence.ledger import ReadRow, pick_queries, read_row, words_left
-from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
@@ -31,8 +29,6 @@ KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left
 INLINE_CHARS = 30_000  # longer sources are read in a thread
 SPARE_QUERIES = 4  # queries beyond the limit, in place of those that may not be searched for
-MODEL_S = 30.0  # time for the queries of a model
-LATE_QUERIES = "timeout: the model added no queries in time; the rules searched without it"
 MIN_GAIN = 0.01  # growth of a row's coverage that counts
 
 
@@ -68,8 +64,8 @@ def ledger_questions(question: str, planned: Iterable[str], language: str) -> tu
 class FurtherRounds:
     """Keeps the ledger of a run, and decides after each search what is searched for next.
 
-    `deadline` is the event loop time before which the last round must end. `llm` adds queries to those of the rules, with one
-    call a round; where `llm_may_stop`, it ends the rounds by adding none.
+    `deadline` is the event loop time before which the last round must end. The model behind `ask` adds queries to those of the
+    rules, with one call a round; where `llm_may_stop`, it ends the rounds by adding none.
     """
 
     def __init__(
@@ -77,7 +73,7 @@ class FurtherRounds:
         context: ResearchContext,
         limits: RoundLimits,
         deadline: float,
-        llm: ILLMProvider | None = None,
+        ask: AskModel | None = None,
         *,
         llm_may_stop: bool = False,
     ) -> None:
@@ -85,7 +81,7 @@ class FurtherRounds:
         self.queries: list[str] = []  # of all further rounds
         self.spent = NOTHING_SPENT
         self.degraded: tuple[Degraded, ...] = ()
-        self._llm, self._llm_may_stop = llm, llm_may_stop
+        self._ask, self._llm_may_stop = ask, llm_may_stop
         self._sources: dict[str, Source] = {}  # canonical address -> what was read last
         self._context = context
         self._deadline = deadline
@@ -162,18 +158,14 @@ class FurtherRounds:
 
     async def _ask_model(self, searched: Sequence[str]) -> tuple[str, ...]:
         """Return the queries of the model; none without a model, and where it fails or is late."""
-        if self._llm is None:
+        if self._ask is None:
             return ()
         quoted = [self._sources[key] for url in self.quoted_addresses() if (key := canonical_url(url)) in self._sources]
         passages = [*quoted, *(source for source in self._sources.values() if source not in quoted)]
-        try:
-            async with deadline_in(MODEL_S):
-                made = await model_queries(
-                    self._llm, self._context.request.query, self.ledger.rows, passages, words_left(self._rows), searched,
-                    self.limits.searches // 2, self._context.language, self._context.asked,
-                )
-        except TimeoutError:
-            made = ModelQueries(spent=Spending(calls=1), degraded=(Degraded(component="queries", reason=LATE_QUERIES),))
+        made = await model_queries(
+            self._ask, self._context.request.query, self.ledger.rows, passages, words_left(self._rows), searched,
+            self.limits.searches // 2, self._context.language, self._context.asked,
+        )
         self.spent += made.spent
         self.degraded += made.degraded
         if made.is_done and self._llm_may_stop:

@@ -64,6 +64,18 @@ class SearchQueries(BaseModel, frozen=True):
     degraded: tuple[Degraded, ...] = ()
 
 
+class RoundAnswer(BaseModel, frozen=True):
+    """What a model answered in a further round: its lines as it wrote them. `is_done`: it says that nothing is missing.
+
+    `spent` is the cost of this answer, nothing for a stored one.
+    """
+
+    lines: tuple[str, ...]
+    is_done: bool = False
+    spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()
+
+
 class Candidate(BaseModel, frozen=True):
     """A result, the sub-question that found it first, and all queries that found it."""
 

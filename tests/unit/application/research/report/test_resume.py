@@ -27,6 +27,7 @@ from modules.llm_platform.domain.telemetry.metrics import STORE_REQUESTS
 from modules.llm_platform.testing import MemoryResearchStore
 
 TTL_DAYS = 30.0
+ROUNDS = 2
 
 
 class Stopped(ReportModel):
@@ -47,13 +48,13 @@ class Stopped(ReportModel):
 async def stopped_at(call: int, folder: Path) -> tuple[Counter[str], Web]:
     """Return a research run whose process ends in that call; what was paid for until then."""
     model, web = Stopped(call), Web(some_pages(12))
-    await until_stopped(World(web, model, store(folder)), model)
+    await until_stopped(World(web, model, store(folder)), model, ROUNDS)
     return Counter(model.asked), web
 
 
-async def until_stopped(world: World, model: Stopped) -> None:
+async def until_stopped(world: World, model: Stopped, rounds: int = 0) -> None:
     """Run the research until its process ends in a call, or the report."""
-    running = asyncio.create_task(world.events())
+    running = asyncio.create_task(world.events(rounds=rounds))
     stop = asyncio.create_task(model.stop.wait())
     await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
     for task in (running, stop):
@@ -61,15 +62,16 @@ async def until_stopped(world: World, model: Stopped) -> None:
     await asyncio.wait([running, stop])
 
 
-@pytest.mark.parametrize("call", range(12))
+@pytest.mark.parametrize("call", range(14))
 async def test_finished_stages_are_not_paid_for_twice(call: int, tmp_path: Path) -> None:
     """Stopped in any call and run again: both runs together make no more calls, searches and reads than one whole run."""
     whole = World(Web(some_pages(12)), ReportModel(), store(tmp_path / "whole"))
-    await whole.events()
+    expected = answer_of(await whole.events(rounds=ROUNDS))
     first, web = await stopped_at(call, tmp_path)
     again = World(Web(some_pages(12)), ReportModel(), store(tmp_path))
-    answer = answer_of(await again.events())
+    answer = answer_of(await again.events(rounds=ROUNDS))
     assert first + again.calls() == whole.calls()
+    assert expected.metadata.rounds > 0
     assert len(web.searched) + len(again.web.searched) <= len(whole.web.searched) + 3  # searches under way at the stop
     assert not set(web.searched) & set(again.web.searched) or call < 4
     assert answer.citations

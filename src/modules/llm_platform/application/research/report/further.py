@@ -7,13 +7,15 @@ from modules.llm_platform.application.research.report.explore import Exploration
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
 from modules.llm_platform.application.research.report.run import ReportRun
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
+from modules.llm_platform.application.research.round_queries import ROUND_QUERIES_VERSION, AskModel, ask_model
 from modules.llm_platform.application.research.rounds import (
     KEPT_OF_FIRST_ROUND,
     MAX_ROWS,
     FurtherRounds,
     ledger_questions,
 )
-from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest
+from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RoundAnswer
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.retrieval.ranking import pick_top
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
@@ -26,6 +28,26 @@ class Found:
     explored: Exploration
     best: list[RankedCandidate]
     pages: list[ReadPage]
+
+
+def stored_model(run: ReportRun) -> AskModel | None:
+    """Return what asks the model of a round, and answers from the checkpoints what was asked before; None without a model."""
+    llm = run.llm("queries", "search")
+    if llm is None:
+        return None
+
+    async def ask(request: LLMRequest) -> RoundAnswer:
+        prompt = [message.content for message in request.messages]
+        key = run.stage_key("queries", ROUND_QUERIES_VERSION, prompt=prompt, max_tokens=request.max_tokens)
+        if stored := await run.checkpoints.get("search_queries", key, RoundAnswer):
+            run.add_degraded(*stored.degraded)
+            return stored
+        made = await ask_model(llm, request)
+        if run.record_stage("queries", made.degraded):
+            await run.checkpoints.put("search_queries", key, made.model_copy(update={"spent": NOTHING_SPENT}))
+        return made
+
+    return ask
 
 
 async def search_open_questions(

@@ -9,7 +9,7 @@ from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.read_pages import ReadCounts
 from modules.llm_platform.application.research.report.explore import Exploration, Explorer
-from modules.llm_platform.application.research.report.further import Found, search_open_questions
+from modules.llm_platform.application.research.report.further import Found, search_open_questions, stored_model
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
 from modules.llm_platform.application.research.report.run import ReportRun, Shortfall, is_timed_out
@@ -70,7 +70,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
         for page_request in given:
             reader.start(page_request)
         rounds = FurtherRounds(
-            run.context, limits_of(run.context), run.budget.phase_end("search"), run.llm("queries", "search"),
+            run.context, limits_of(run.context), run.budget.phase_end("search"), stored_model(run),
             llm_may_stop=run.options.model_ends_rounds,
         )
         explorer = Explorer(run)
@@ -80,7 +80,6 @@ async def make_report(run: ReportRun) -> FinishedReport:
         page_limit = max(FINAL_PAGES, len(given))
         found = Found(explored, best, await _rank_by_summary(run, reader, pages, page_limit))
         found = await search_open_questions(run, rounds, explorer, reader, found, page_limit)
-        run.add_degraded(*rounds.degraded)
         explored, best, pages = found.explored, found.best, found.pages
         report_sources = from_pages(pages) if pages else from_results(best, run.options.pages)
         if not report_sources.sources and not explored.answers:
