@@ -1,22 +1,30 @@
 """The end of an outage, as answers name it."""
 
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 
+from modules.llm_platform.domain.dtos import degraded
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.exceptions import WebSearchError
 
-LATE_S = 0.1
+NOW = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
+LATE = timedelta(seconds=0.1)
 
 
-def test_an_entry_names_the_second_of_the_refusal() -> None:
+class LateClock(datetime):
+    """Some time after the refusal of NOW."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return NOW + LATE
+
+
+def test_an_entry_names_the_second_of_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Midnight stays midnight, although a moment passes between the refusal and its entry."""
-    now = datetime.now(UTC)
-    end = now.replace(microsecond=0) + timedelta(hours=1)
-    error = WebSearchError("is away", retry_after_s=(end - now).total_seconds())
-    time.sleep(LATE_S)
+    end = NOW.replace(microsecond=0) + timedelta(hours=1)
+    error = WebSearchError("is away", retry_after_s=(end - NOW).total_seconds())
+    monkeypatch.setattr(degraded, "datetime", LateClock)
     assert Degraded.of("x", error).until == end
 
 

@@ -1,7 +1,14 @@
 """What a further round searches for, and which sentences answer a question together."""
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.evidence.ledger import ReadRow, evidence_quotes, pick_queries, read_row, words_left
+from modules.llm_platform.domain.evidence.ledger import (
+    LedgerReader,
+    ReadRow,
+    evidence_quotes,
+    located_rows,
+    pick_queries,
+    words_left,
+)
 from modules.llm_platform.domain.evidence.statements import names_of
 
 QUESTION = "Which waterfall is in the country where the Bubye River is found?"
@@ -13,7 +20,7 @@ FALLS = Source(
 
 
 def row_of(question: str, *sources: Source) -> ReadRow:
-    return read_row(question, "en", sources, {})
+    return LedgerReader([question], "en").read(sources, {})[0]
 
 
 def test_a_query_follows_a_name_that_the_question_lacks_with_the_words_that_its_passage_leaves_open() -> None:
@@ -36,7 +43,7 @@ def test_a_query_that_was_asked_is_not_asked_again() -> None:
 def test_an_answer_takes_the_sentence_of_the_bridge_and_then_the_one_that_it_leads_to() -> None:
     """Both are verbatim, at their offsets, in this order."""
     read = row_of(QUESTION, OTHER, RIVER, FALLS)
-    quotes = read.row.quotes[:2]
+    quotes = located_rows([read.row], [OTHER, RIVER, FALLS])[0].quotes[:2]
     assert [quote.text for quote in quotes] == [RIVER.text, FALLS.text]
     assert [(quote.start, quote.end) for quote in quotes] == [(0, len(RIVER.text)), (0, len(FALLS.text))]
     assert read.row.is_chain
@@ -62,6 +69,31 @@ def test_two_sources_with_different_figures_disagree_and_the_fact_is_asked_witho
     query = pick_queries([read], (), 1)[0].text
     assert "Meridian bridge" in query
     assert not any(char.isdigit() for char in query)
+
+
+def test_a_topic_is_not_disputed_by_figures_that_nobody_asked_for() -> None:
+    """Two reports of other years give other figures: only a question for a figure, or for what something is, makes it open."""
+    texts = ("The Meridian bridge cost 480 lives in total.", "The Meridian bridge cost 512 lives in total.")
+    sources = [Source(index=n, title="Bridge", url=f"https://{n}.example/", text=text) for n, text in enumerate(texts, 1)]
+    assert row_of("Meridian bridge", *sources).row.state == "answered"
+    assert row_of("How many lives did the Meridian bridge cost?", *sources).row.state == "disagree"
+
+
+def test_rows_are_the_same_however_the_sources_come() -> None:
+    """What was read before is not read again, and counts with the ranks and weights of now."""
+    reader = LedgerReader([QUESTION], "en")
+    reader.read([RIVER], {})
+    reader.read([FALLS, RIVER], {})
+    assert reader.read([OTHER, RIVER, FALLS], {}) == (row_of(QUESTION, OTHER, RIVER, FALLS),)
+
+
+def test_the_place_of_a_quote_is_the_one_in_the_text_that_the_answer_has() -> None:
+    """A page that was read after its excerpt moves the quote; one whose source the answer leaves out has no place."""
+    row = row_of(QUESTION, RIVER, FALLS).row
+    page = RIVER.model_copy(update={"text": f"About the river. {RIVER.text}"})
+    first, second = located_rows([row], [page])[0].quotes[:2]
+    assert page.text[first.start : first.end] == first.text == RIVER.text
+    assert (second.text, second.start, second.end) == (FALLS.text, 0, 0)
 
 
 def test_names_are_capitalised_words_and_identifiers_without_function_words() -> None:

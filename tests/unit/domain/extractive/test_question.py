@@ -129,11 +129,11 @@ def test_different_words_share_no_stem(one: str, other: str) -> None:
 def test_word_matches_terms_by_itself_its_parts_and_its_forms() -> None:
     """Exact is 1, another form a little less, and parts of an identifier count."""
     matcher = TermMatcher(read_question("cancel tasks in asyncio", "en").terms)
-    assert dict(matcher.matches("asyncio")) == {2: 1.0}
-    assert dict(matcher.matches("asyncio.task")) == {2: 1.0, 1: INFLECTED_CREDIT}
-    assert dict(matcher.matches("cancelled")) == {0: INFLECTED_CREDIT}
-    assert matcher.matches("other") == ()
-    assert matcher.matches("other") == ()
+    assert dict(matcher["asyncio"]) == {2: 1.0}
+    assert dict(matcher["asyncio.task"]) == {2: 1.0, 1: INFLECTED_CREDIT}
+    assert dict(matcher["cancelled"]) == {0: INFLECTED_CREDIT}
+    assert matcher["other"] == ()
+    assert matcher["other"] == ()
 
 
 @given(st.text(max_size=500), st.sampled_from(["en", "de", "zh", "xx"]))

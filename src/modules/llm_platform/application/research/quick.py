@@ -17,7 +17,6 @@ from modules.llm_platform.application.research.read_pages import (
     PageReads,
     ReadOptions,
     SourcesBeingRead,
-    with_pages,
 )
 from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
 from modules.llm_platform.application.research.round_queries import ask_model
@@ -136,8 +135,7 @@ class QuickResearch:
                 further, is_refused = await search_further(context, queries, self._search, options.results_per_search)
                 results = results + further
                 fused = fuse_results(results.answers, MAX_FUSED)
-                _, known = with_pages(number_sources(fused, known=results.earlier)[0], reads.read())
-                await rounds.read(rows, known)
+                await rounds.read(rows, number_sources(fused, known=results.earlier)[0])
                 found, raw = number_sources(rounds.best_first(fused, source_limit), known=results.earlier)
                 reads.allow(limits.pages)
                 sources, excerpts = await reads.read_sources(found)

@@ -15,6 +15,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degrade
 from modules.llm_platform.domain.dtos.evidence_dtos import EMPTY_LEDGER, Ledger
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
+from modules.llm_platform.domain.evidence.ledger import located_rows
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.privacy.egress_log import EgressLog
@@ -56,7 +57,7 @@ def build_response(
         sources=tuple(dtos.SourceRef.of(source) for source in result.sources if source.index in cited),
         raw_results=None if context.request.omit_raw else result.raw,
         citations=written.checked.citations if written else (),
-        evidence=result.ledger.rows if result.ledger.stopped else (),
+        evidence=located_rows(result.ledger.rows, result.sources) if result.ledger.stopped else (),
         degraded=distinct_degraded((*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)),
         metadata=_metadata(result, synthesis, egress_log or EgressLog()),
     )

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, 
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
-from modules.llm_platform.domain.evidence.ledger import ReadRow, pick_queries, read_row, words_left
+from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, pick_queries, words_left
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
@@ -86,6 +86,7 @@ class FurtherRounds:
         self._context = context
         self._deadline = deadline
         self._began = asyncio.get_running_loop().time()
+        self._reader: LedgerReader | None = None
         self._rows: tuple[ReadRow, ...] = ()
         self._rows_before: tuple[ReadRow, ...] = ()  # when the last round began
         self._rounds_of: dict[str, int] = {}  # canonical address -> the round that found it
@@ -98,18 +99,22 @@ class FurtherRounds:
         return Ledger(rows=tuple(read.row for read in self._rows), rounds=self._number, stopped=self._stopped)
 
     async def read(self, questions: Sequence[str], sources: Sequence[Source]) -> None:
-        """Fill the rows of these questions from all sources that are known."""
+        """Fill the rows of these questions from all sources that are known. What was read of a page stays, whatever excerpt of
+        it comes later.
+        """
         if not self.limits.rounds:
             return
-        self._sources = {canonical_url(source.url): source for source in sources}
+        pages = {address: source for address, source in self._sources.items() if source.text_kind == "page"}
+        self._sources = {(address := canonical_url(source.url)): pages.get(address, source) for source in sources}
         for address in self._sources:
             self._rounds_of.setdefault(address, self._number)
-
-        def rows() -> tuple[ReadRow, ...]:
-            return tuple(read_row(question, self._context.language, sources, self._rounds_of) for question in questions)
-
-        is_long = sum(len(source.text) for source in sources) * len(questions) > INLINE_CHARS
-        self._rows = await asyncio.to_thread(rows) if is_long else rows()
+        reader = self._reader = self._reader or LedgerReader(questions, self._context.language)
+        known = tuple(self._sources.values())
+        is_long = sum(len(source.text) for source in known) * len(questions) > INLINE_CHARS
+        if is_long:
+            self._rows = await asyncio.to_thread(reader.read, known, self._rounds_of)
+        else:
+            self._rows = reader.read(known, self._rounds_of)
 
     async def next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
         """Return the queries of the next round, whose event is emitted; none when the run stops.

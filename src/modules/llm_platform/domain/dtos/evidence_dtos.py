@@ -13,7 +13,7 @@ class EvidenceQuote(BaseModel, frozen=True):
     """A sentence of a source, verbatim, and the round that found the source; the first search is round 0.
 
     `start` and `end` delimit it in the text of the source, in code points; both are 0 where the sentence is shown without the
-    markup that the text has.
+    markup that the text has, and where the answer does not have the source.
     """
 
     url: str

@@ -24,11 +24,13 @@ class Chain:
     value: float
 
 
-def best_chains(found: Statements) -> list[Chain]:
-    """Return the chains, best first."""
+def best_chains(found: Statements, enough: float) -> list[Chain]:
+    """Return the chains, best first. Where one sentence has all that is needed (`enough`), none of two is looked for."""
     quotable = [statement for statement in found.all if statement.candidate.fit]
     best = sorted(quotable, key=lambda statement: -statement.value)[:BEGINNINGS]
     chains = [Chain((statement,), statement.value, statement.value) for statement in best]
+    if best and best[0].value >= enough:
+        return chains
     with_word: dict[str, list[Statement]] = defaultdict(list)
     for statement in quotable:
         for word in set(statement.text.split()):
@@ -39,7 +41,8 @@ def best_chains(found: Statements) -> list[Chain]:
 
 
 def _links(first: Statement, found: Statements, with_word: dict[str, list[Statement]]) -> Iterator[Chain]:
-    names = [normalize(name) for name in (first.candidate.source.title, *first.names) if found.is_new(name)]
+    title = first.candidate.source.title
+    names = [normalize(name) for name in ([title] if found.is_new(title) else []) + found.names(first)]
     linked: dict[int, tuple[Statement, bool]] = {}
     for name in filter(str.strip, names):
         for second in with_word.get(min(name.split(), key=lambda word: len(with_word.get(word, ()))), ()):

@@ -3,17 +3,19 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, Need, RowState
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.evidence.chains import Chain, best_chains, best_statements
 from modules.llm_platform.domain.evidence.queries import NamedQuery, further_queries, query_without_figures
-from modules.llm_platform.domain.evidence.statements import HAS_TERM, Statement, Statements
-from modules.llm_platform.domain.extractive.conflicts import find_conflict
-from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
+from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, candidates_of, relevance_of
+from modules.llm_platform.domain.extractive.conflicts import CONFLICTS_AMONG, find_conflict
+from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
-from modules.llm_platform.domain.extractive.sentences import Sentence
+from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
@@ -42,11 +44,48 @@ class ReadRow:
     words_met: frozenset[str]
 
 
-def read_row(question: str, language: str, sources: Sequence[Source], rounds: Mapping[str, int]) -> ReadRow:
-    """Return the row of a question from the texts of the sources; `rounds` has the round that found each canonical address."""
-    found = Statements(read_question(question, detect(question) or language), sources)
-    chains = best_chains(found)
-    terms = found.question.terms
+class LedgerReader:
+    """Fills the rows of questions from sources. A source is parsed once, and compared with each question once, however often
+    the rows are read.
+    """
+
+    def __init__(self, questions: Sequence[str], language: str) -> None:
+        self._questions = [read_question(question, detect(question) or language) for question in questions]
+        self._matchers = [TermMatcher(question.terms) for question in self._questions]
+        self._relevance = relevance_of(self._questions)
+        self._language = language
+        self._sources: dict[tuple[str, str, str], SourceNames] = {}  # address, title, text
+        self._candidates: dict[tuple[int, int], list[Candidate]] = {}  # number of the question, id of the source's names
+
+    def read(self, sources: Sequence[Source], rounds: Mapping[str, int]) -> tuple[ReadRow, ...]:
+        """Return the rows; `rounds` has the round that found each canonical address."""
+        known = [self._names(source) for source in sources]
+        return tuple(self._row(number, known, rounds) for number in range(len(self._questions)))
+
+    def _names(self, source: Source) -> SourceNames:
+        key = (source.url, source.title, source.text)
+        if key not in self._sources:
+            sentences = SourceSentences(source, blocks_of(source.text), self._language, self._relevance)
+            self._sources[key] = SourceNames(sentences)
+        return self._sources[key]
+
+    def _row(self, number: int, sources: Sequence[SourceNames], rounds: Mapping[str, int]) -> ReadRow:
+        candidates = [self._compared(number, source, rank) for rank, source in enumerate(sources)]
+        return _read_row(Statements(self._questions[number], sources, candidates, self._matchers[number]), rounds)
+
+    def _compared(self, number: int, source: SourceNames, rank: int) -> list[Candidate]:
+        key = number, id(source)
+        if key not in self._candidates:
+            question, matcher = self._questions[number], self._matchers[number]
+            self._candidates[key] = candidates_of(source.sentences, rank, question, matcher)
+        for candidate in self._candidates[key]:
+            candidate.rank = rank
+        return self._candidates[key]
+
+
+def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
+    chains = best_chains(found, enough=ANSWERED_FROM)
+    question, terms = found.question.text, found.question.terms
     words = tuple(term.word for term in terms)
     needs = tuple(need for need, pattern in _NEEDS.items() if pattern.search(question))
     if not chains:
@@ -57,10 +96,11 @@ def read_row(question: str, language: str, sources: Sequence[Source], rounds: Ma
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
         state = "answered" if best.coverage >= ANSWERED_FROM else "partly"
-    queries = further_queries(found)
-    if conflict := _conflict(found):
+    queries: list[NamedQuery] = []
+    asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
+    if conflict := _conflict(found, of_figures=asks_for_figure):
         state = "disagree"
-        queries = [query_without_figures(conflict[0].candidate.sentence.text), *queries]
+        queries = [query_without_figures(conflict[0].candidate.sentence.text)]
         chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_QUOTES]
     row = EvidenceRow(
         question=question, words=words, needs=needs, quotes=tuple(_quote(statement, rounds) for statement in chosen),
@@ -68,7 +108,7 @@ def read_row(question: str, language: str, sources: Sequence[Source], rounds: Ma
     )
     return ReadRow(
         row,
-        tuple(queries) if state != "answered" else (),
+        tuple(queries + further_queries(found)) if state != "answered" else (),
         tuple(dict.fromkeys(statement.candidate.source.url for statement in best_statements(chains, 2 * MAX_QUOTES))),
         frozenset(terms[number].word for number in met),
     )
@@ -80,23 +120,33 @@ def _quoted(best: Chain, chains: list[Chain]) -> list[Statement]:
     return statements if len(best.statements) > 1 else statements[:1]
 
 
-def _conflict(found: Statements) -> tuple[Statement, Statement] | None:
-    """Return two sentences of different sources that contradict each other."""
+def _conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statement] | None:
+    """Return two sentences of different sources that contradict each other, by their figures only where one is asked for."""
     best = sorted(found.all, key=lambda statement: -statement.value)[:MAX_COMPARED]
-    by_candidate = {id(statement.candidate): statement for statement in best}
-    for statement in best:
+    quotable = list(islice((statement for statement in best if statement.candidate.is_quotable), CONFLICTS_AMONG))
+    for statement in quotable:
         statement.candidate.score = statement.value
-    pair = find_conflict([statement.candidate for statement in best if statement.candidate.is_quotable])
+    by_candidate = {id(statement.candidate): statement for statement in quotable}
+    pair = find_conflict([statement.candidate for statement in quotable], of_figures=of_figures)
     return (by_candidate[id(pair[0])], by_candidate[id(pair[1])]) if pair else None
 
 
 def _quote(statement: Statement, rounds: Mapping[str, int]) -> EvidenceQuote:
-    source, text = statement.candidate.source, statement.candidate.sentence.text
-    start = source.text.find(text)
-    return EvidenceQuote(
-        url=source.url, title=source.title, text=text, start=max(0, start), end=start + len(text) if start >= 0 else 0,
-        round=rounds.get(canonical_url(source.url), 0),
-    )
+    source = statement.candidate.source
+    found_in = rounds.get(canonical_url(source.url), 0)
+    return EvidenceQuote(url=source.url, title=source.title, text=statement.candidate.sentence.text, round=found_in)
+
+
+def located_rows(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> tuple[EvidenceRow, ...]:
+    """Return the rows with the places of their quotes in the texts of the sources, as these are when the answer is ready."""
+    by_address = {canonical_url(source.url): source for source in sources}
+
+    def located(quote: EvidenceQuote) -> EvidenceQuote:
+        source = by_address.get(canonical_url(quote.url))
+        start = source.text.find(quote.text) if source else -1
+        return quote.model_copy(update={"start": start, "end": start + len(quote.text)}) if start >= 0 else quote
+
+    return tuple(row.model_copy(update={"quotes": tuple(map(located, row.quotes))}) for row in rows)
 
 
 def evidence_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> list[Quote]:

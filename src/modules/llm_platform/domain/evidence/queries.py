@@ -51,7 +51,7 @@ def _names(passage: Passage, statements: Statements) -> list[tuple[str, float]]:
     found = [(title, TITLE_SHARE)] if statements.is_new(title) else []
     for statement in passage.statements:
         share = (BASE + statement.value) / (1 + POSITION_STEP * min(statement.position, MAX_POSITION))
-        found += [(name, share) for name in statement.names]
+        found += [(name, share) for name in statements.names(statement)]
     return found
 
 

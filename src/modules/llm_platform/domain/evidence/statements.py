@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import cached_property
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates, met_terms
+from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, met_terms
 from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question, TermMatcher
 from modules.llm_platform.domain.extractive.scoring import weigh
-from modules.llm_platform.domain.extractive.sentences import blocks_of
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, words
 
@@ -26,34 +25,83 @@ _LINK = r"(?:of|the|de|von|van|der|al|for|del|la|le|and|y|du|di|und|et)"
 _NAME = re.compile(rf"\b{_CAPITAL}(?:(?: {_LINK}){{0,3}} (?:{_CAPITAL}|\d[\w.-]*))*|\b[a-z]+[-_.]?\d[\w.-]*\b")
 
 
+class SourceNames:
+    """A source with its sentences; their names and folded texts are read when they are first needed, for all questions."""
+
+    def __init__(self, sentences: SourceSentences) -> None:
+        self.sentences = sentences
+
+    @property
+    def source(self) -> Source:
+        return self.sentences.source
+
+    @cached_property
+    def title(self) -> str:
+        """The folded title, between blanks."""
+        return normalize(self.source.title)
+
+    @cached_property
+    def title_words(self) -> list[str]:
+        return words(self.source.title)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The words of each sentence with those of the title, folded, between blanks."""
+        return [normalize(f"{self.source.title} {form.sentence.text}") for form in self.sentences.forms]
+
+    @cached_property
+    def names(self) -> list[list[str]]:
+        """The names of each sentence."""
+        return [names_of(form.sentence.text) for form in self.sentences.forms]
+
+
 @dataclass(slots=True, eq=False)
 class Statement:
-    """A sentence, the names that the question lacks, and its words with those of its title, between blanks."""
+    """A sentence, its position in its source (from 0), and the share of the question's words that it has (`value`)."""
 
     candidate: Candidate
-    names: tuple[str, ...]
-    text: str
-    title: str
-    position: int  # in its source, from 0
-    value: float  # share of the question's words that it has
+    found_in: SourceNames
+    position: int
+    value: float
+
+    @property
+    def text(self) -> str:
+        """Its words with those of its title, folded, between blanks."""
+        return self.found_in.texts[self.position]
+
+    @property
+    def title(self) -> str:
+        return self.found_in.title
 
 
 class Statements:
     """The statements of the sources, with the weights of the question's terms among them."""
 
-    def __init__(self, question: Question, sources: Sequence[Source]) -> None:
-        matcher = TermMatcher(question.terms)
-        candidates = find_candidates(question, sources, [blocks_of(source.text) for source in sources], matcher)
+    def __init__(
+        self,
+        question: Question,
+        sources: Sequence[SourceNames],
+        candidates: Sequence[Sequence[Candidate]],
+        matcher: TermMatcher,
+    ) -> None:
+        """`candidates` are the sentences of each source, compared with the question by the `matcher`."""
         self.question = question
-        weights = weigh(question, candidates).subject
+        weights = weigh(question, [candidate for found in candidates for candidate in found]).subject
         strong = [term.weight > WEAK_WEIGHT for term in question.terms]  # words about the form of the answer need no quote
         self.weights = [weight * kept for weight, kept in zip(weights, strong, strict=True)] if any(strong) else weights
         self._total = sum(self.weights)
         self._known = frozenset(words(question.text)) | stop_words(question.language) | stop_words("en")
-        self.passages = [
-            self._passage(list(members), matcher) for _, members in groupby(candidates, key=lambda one: one.rank)
+        self._matcher = matcher
+        self.by_source = [
+            (source, [Statement(one, source, position, self.coverage(one.met)) for position, one in enumerate(found)])
+            for source, found in zip(sources, candidates, strict=True)
         ]
-        self.all = [statement for passage in self.passages for statement in passage.statements]
+        self.all = [statement for _, statements in self.by_source for statement in statements]
+
+    @cached_property
+    def passages(self) -> list[Passage]:
+        """The sources that have sentences."""
+        return [self._passage(source, statements) for source, statements in self.by_source if statements]
 
     def coverage(self, met: dict[int, float]) -> float:
         """Return the weighted share of the question's terms."""
@@ -63,28 +111,19 @@ class Statements:
         """Return whether the name has a word that neither the question nor the language brings along."""
         return any(word not in self._known for word in words(name))
 
-    def _passage(self, members: Sequence[Candidate], matcher: TermMatcher) -> Passage:
-        source = members[0].source
-        title = normalize(source.title)
-        statements = [
-            Statement(
-                candidate=one,
-                names=tuple(name for name in names_of(one.sentence.text) if self.is_new(name))[:MAX_NAMES],
-                text=normalize(f"{source.title} {one.sentence.text}"),
-                title=title,
-                position=position,
-                value=self.coverage(one.met),
-            )
-            for position, one in enumerate(members)
-        ]
-        titled = met_terms(words(source.title), matcher)
+    def names(self, statement: Statement) -> list[str]:
+        """Return the names of a sentence that the question lacks."""
+        return [name for name in statement.found_in.names[statement.position] if self.is_new(name)][:MAX_NAMES]
+
+    def _passage(self, source: SourceNames, statements: list[Statement]) -> Passage:
+        titled = met_terms(source.title_words, self._matcher)
         met = dict(titled)
-        for one in members:
-            for number, credit in one.met.items():
+        for statement in statements:
+            for number, credit in statement.candidate.met.items():
                 met[number] = max(met.get(number, 0.0), credit)
-        asked = [word in self._known for word in words(source.title)]
+        asked = [word in self._known for word in source.title_words]
         about = sum(asked) / len(asked) * self.coverage(titled) if asked else 0.0
-        return Passage(source, members[0].rank, statements, met, self.coverage(met) + about)
+        return Passage(source.source, statements[0].candidate.rank, statements, met, self.coverage(met) + about)
 
 
 @dataclass(slots=True, eq=False)

@@ -191,11 +191,78 @@ PREFIX_CHARS = 4  # compared beginning of a term, for the relevance of paragraph
 
 
 @dataclass(slots=True, eq=False)
-class Candidate:
-    """A sentence, its words, and how well it matches each term of the question (`met`, 0 to 1).
+class SentenceForm:
+    """A sentence with what no question changes.
 
-    - `lead` is repeated before it.
+    - `lead` is repeated before it, and `shown` is both.
     - `above` is the code right above that it refers to (`This command …`).
+    - `refers_back`: its first words refer to the sentence before.
+    - `is_alone`: it is the whole text of its source, a bare answer.
+    - `is_usable`: it is neither too short nor too long, and its beginning is there.
+    - `context`: its heading, defined term, introduction and column names.
+    """
+
+    sentence: Sentence
+    lead: str
+    shown: str
+    words: list[str]
+    above: Block | None
+    refers_back: bool
+    is_alone: bool
+    is_usable: bool
+    context: tuple[str, ...]
+
+
+class SourceSentences:
+    """The sentences of a source, to be compared with any number of questions.
+
+    `language` is that of the question; `relevance` says how many of its terms a paragraph has: of a long source the best
+    paragraphs are read.
+    """
+
+    def __init__(
+        self, source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]
+    ) -> None:
+        self.source = source
+        self.language = detect(source.text[:LANGUAGE_CHARS]) or language
+        self.stop_words = stop_words(self.language)
+        bare = source.text.strip()
+        self.forms = [self._form(sentence, bare) for sentence in sentences_in(blocks, self.language, relevance)]
+        self.context_words = {
+            context: words(" ".join((source.title, *context))) for context in {form.context for form in self.forms}
+        }
+
+    def _form(self, sentence: Sentence, bare: str) -> SentenceForm:
+        refers_back = depends_on_context(sentence.text, self.language)
+        lead = _lead_in(sentence, self.language)
+        shown = f"{lead}: {sentence.text}" if lead else sentence.text
+        own = words(" ".join((shown, *sentence.columns)) if sentence.columns else shown)
+        is_alone = sentence.text == bare
+        return SentenceForm(
+            sentence=sentence,
+            lead=lead,
+            shown=shown,
+            words=own,
+            above=sentence.above if refers_back and sentence.above and is_short(sentence.above) else None,
+            refers_back=refers_back,
+            is_alone=is_alone,
+            is_usable=self._is_usable(sentence, own, is_alone=is_alone),
+            context=(sentence.heading, sentence.term, sentence.intro, *sentence.columns),
+        )
+
+    def _is_usable(self, sentence: Sentence, own: Sequence[str], *, is_alone: bool) -> bool:
+        long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
+        if not long_enough or len(own) > MAX_WORDS:
+            return False
+        return (
+            sentence.item or not sentence.text[0].islower() or own[0] not in self.stop_words
+        )  # `of the …`: its beginning is missing
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """A sentence, and how well it matches each term of the question (`met`, 0 to 1; `own_met` without what is around it).
+
     - `attached` are the blocks that it announces.
     - `has_own_term`: the sentence with its lead has a term itself; `met` also counts its heading, its source and the
       sentence before it.
@@ -203,121 +270,134 @@ class Candidate:
     - `passage` is how well its whole source matches (0 to 1).
     """
 
-    sentence: Sentence
+    form: SentenceForm
     source: Source
     rank: int
-    question: str
-    words: list[str]
-    content: frozenset[str]
+    question: Question
+    matcher: TermMatcher
+    stop_words: frozenset[str]
     met: dict[int, float]
+    own_met: dict[int, float]
     before: Candidate | None
     has_own_term: bool
-    is_dependent: bool
     fit: bool
-    quality: float
     attached: tuple[Block, ...]
-    lead: str = ""
-    above: Block | None = None
     passage: float = 0.0
     score: float = 0.0
     _is_quotable: bool | None = None
+    _content: frozenset[str] | None = None
+
+    @property
+    def sentence(self) -> Sentence:
+        return self.form.sentence
+
+    @property
+    def words(self) -> list[str]:
+        return self.form.words
+
+    @property
+    def lead(self) -> str:
+        return self.form.lead
+
+    @property
+    def above(self) -> Block | None:
+        return self.form.above
+
+    @property
+    def is_dependent(self) -> bool:
+        """Whether it refers to the sentence before, and nothing is repeated in place of that."""
+        return self.form.refers_back and not self.form.lead and self.form.above is None
+
+    @property
+    def quality(self) -> float:
+        """The factor of its form: complete, of usual length, of the kind that the question asks for."""
+        return _quality(self.sentence, self.form.shown, self.words, self.own_met, self.question)
 
     @property
     def is_quotable(self) -> bool:
         """Whether it can be part of an answer. Evaluated on demand: most candidates are never considered."""
         if self._is_quotable is None:
             text = self.sentence.text
-            shows_nothing = not self.attached and points_to_exhibit(text, self.question)
+            shows_nothing = not self.attached and points_to_exhibit(text, self.question.text)
             self._is_quotable = (
-                self.fit and not shows_nothing and not is_question(text) and not is_boilerplate(text, self.question)
+                self.fit and not shows_nothing and not is_question(text) and not is_boilerplate(text, self.question.text)
             )
         return self._is_quotable
+
+    @property
+    def content(self) -> frozenset[str]:
+        """Its words beyond function words and the question's own; of an announcement, those of what it announces."""
+        if self._content is None:
+            own = self.words if not self.lead else words(self.sentence.text)
+            if self.sentence.is_announcement:
+                own = _code_words(self.attached)
+            kept = (word for word in own if word not in self.stop_words and not self.matcher[word])
+            self._content = frozenset(kept)
+        return self._content
 
 
 def find_candidates(
     question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]], matcher: TermMatcher
 ) -> list[Candidate]:
     """Return the sentences of all sources in order; `texts` are the blocks of the sources."""
-    relevance = _relevance(question)
-    found: list[Candidate] = []
-    for rank, (source, blocks) in enumerate(zip(sources, texts, strict=True)):
-        scorer = _CandidateScorer(source, rank, question, matcher)
-        for sentence in sentences_in(blocks, scorer.language, relevance):
-            before = found[-1] if found and found[-1].sentence is sentence.before else None
-            found.append(scorer.candidate(sentence, before))
-    return found
+    relevance = relevance_of([question])
+    read = (
+        SourceSentences(source, blocks, question.language, relevance)
+        for source, blocks in zip(sources, texts, strict=True)
+    )
+    return [found for rank, sentences in enumerate(read) for found in candidates_of(sentences, rank, question, matcher)]
 
 
-def _relevance(question: Question) -> Callable[[str], int]:
-    """Estimates by prefixes how many terms a paragraph has."""
-    starts = sorted({re.escape(term.word[:PREFIX_CHARS]) for term in question.terms}, key=len, reverse=True)
-    pattern = re.compile("|".join(starts) or r"(?!)")
+def relevance_of(questions: Sequence[Question]) -> Callable[[str], int]:
+    """Return a function that estimates by prefixes how many terms of the questions a paragraph has."""
+    beginnings = {re.escape(term.word[:PREFIX_CHARS]) for question in questions for term in question.terms}
+    pattern = re.compile("|".join(sorted(beginnings, key=len, reverse=True)) or r"(?!)")
     return lambda text: len(set(pattern.findall(fold(text))))
 
 
-class _CandidateScorer:
-    """Makes candidates from the sentences of one source."""
-
-    def __init__(self, source: Source, rank: int, question: Question, matcher: TermMatcher) -> None:
-        self.language = detect(source.text[:LANGUAGE_CHARS]) or question.language
-        self._source, self._rank, self._question, self._matcher = source, rank, question, matcher
-        self._stop = stop_words(self.language)
-        self._bare = source.text.strip()
-        self._above: dict[tuple[str, ...], dict[int, float]] = {}
-        self._how = question.asks_how
-        self._has_symbols = bool(symbols(question.text))
-
-    def candidate(self, sentence: Sentence, before: Candidate | None) -> Candidate:
-        dependent = depends_on_context(sentence.text, self.language)
-        lead = _lead_in(sentence, self.language)
-        above = sentence.above if dependent and sentence.above and is_short(sentence.above) else None
-        shown = f"{lead}: {sentence.text}" if lead else sentence.text
-        own = words(" ".join((shown, *sentence.columns)) if sentence.columns else shown)
-        met = met_terms([*own, *symbols(shown)] if self._has_symbols else own, self._matcher)
-        # The terms in the title, heading, defined term, introduction and column names.
-        key = (sentence.heading, sentence.term, sentence.intro, *sentence.columns)
-        if key not in self._above:
-            self._above[key] = met_terms(words(" ".join((self._source.title, *key))), self._matcher)
-        headings = self._above[key]
-        attached = attached_blocks(sentence, how=self._how)
-        code = words(attached[0].text) if attached and attached[0].kind != "item" else []
-        coded = met_terms(code, self._matcher)
-        alone = sentence.text == self._bare  # a bare answer
+def candidates_of(
+    sentences: SourceSentences, rank: int, question: Question, matcher: TermMatcher
+) -> list[Candidate]:
+    """Return the sentences of one source, compared with the question."""
+    above = {context: met_terms(found, matcher) for context, found in sentences.context_words.items()}
+    has_symbols = bool(symbols(question.text))
+    candidates: list[Candidate] = []
+    for form in sentences.forms:
+        sentence = form.sentence
+        own_met = met_terms([*form.words, *symbols(form.shown)] if has_symbols else form.words, matcher)
+        attached = attached_blocks(sentence, how=question.asks_how)
+        code = _code_words(attached)
+        coded = met_terms(code, matcher) if code else {}
+        headings = above[form.context]
+        before = candidates[-1] if candidates and candidates[-1].sentence is sentence.before else None
         context = (
             (headings, TITLE_CREDIT),
             (before.met if before else {}, BEFORE_CREDIT),
             (coded, _worth(attached, code)),
         )
-        return Candidate(
-            sentence=sentence,
-            source=self._source,
-            rank=self._rank,
-            question=self._question.text,
-            words=own,
-            content=self._content(code if sentence.is_announcement else words(sentence.text) if lead else own),
-            met=_with_context(met, context),
-            before=before,
-            has_own_term=bool(met)
-            or (alone and bool(headings))
-            or (sentence.is_announcement and len(coded) >= CODE_TERMS),
-            is_dependent=dependent and not lead and above is None,
-            fit=self._fit(sentence, own, alone=alone) and attached is not None,
-            quality=_quality(sentence, shown, own, met, self._question),
-            attached=attached or (),
-            lead=lead,
-            above=above,
+        candidates.append(
+            Candidate(
+                form=form,
+                source=sentences.source,
+                rank=rank,
+                question=question,
+                matcher=matcher,
+                stop_words=sentences.stop_words,
+                met=_with_context(own_met, context),
+                own_met=own_met,
+                before=before,
+                has_own_term=bool(own_met)
+                or (form.is_alone and bool(headings))
+                or (sentence.is_announcement and len(coded) >= CODE_TERMS),
+                fit=form.is_usable and attached is not None,
+                attached=attached or (),
+            )
         )
+    return candidates
 
-    def _fit(self, sentence: Sentence, own: Sequence[str], *, alone: bool) -> bool:
-        long_enough = alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
-        if not long_enough or len(own) > MAX_WORDS:
-            return False
-        return (
-            sentence.item or not sentence.text[0].islower() or own[0] not in self._stop
-        )  # `of the …`: its beginning is missing
 
-    def _content(self, own: Sequence[str]) -> frozenset[str]:
-        return frozenset(word for word in own if word not in self._stop and not self._matcher.matches(word))
+def _code_words(attached: Sequence[Block] | None) -> list[str]:
+    return words(attached[0].text) if attached and attached[0].kind != "item" else []
 
 
 def _worth(attached: Sequence[Block] | None, code: Sequence[str]) -> float:
@@ -331,15 +411,16 @@ def _with_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int,
     met = dict(own)
     for around, worth in context:
         for number, credit in around.items():
-            met[number] = max(met.get(number, 0.0), worth * credit)
+            if worth * credit > met.get(number, 0.0):
+                met[number] = worth * credit
     return met
 
 
 def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
     """Return the terms that these words match, each with its credit (0 to 1)."""
     met: dict[int, float] = {}
-    for word in found:
-        for number, credit in matcher.matches(word):
+    for matched in matcher.matches_of(found):
+        for number, credit in matched:
             if credit > met.get(number, 0.0):
                 met[number] = credit
     return met

@@ -29,8 +29,12 @@ _APPOSED = re.compile(
 )
 
 
-def find_conflict(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate] | None:
-    """Return the best pair of sentences of different sources that contradict each other, better-ranked one first."""
+def find_conflict(
+    candidates: Sequence[Candidate], *, of_figures: bool = True
+) -> tuple[Candidate, Candidate] | None:
+    """Return the best pair of sentences of different sources that contradict each other, better-ranked one first; without
+    `of_figures` only those of which one denies what the other says.
+    """
     if not candidates:
         return None
     floor = CLOSE_TO_TOP * candidates[0].score
@@ -38,19 +42,19 @@ def find_conflict(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate
         one for one in candidates[:CONFLICTS_AMONG] if one.score >= floor and not one.attached and not one.sentence.row
     ]
     for one, other in itertools.combinations(near, 2):
-        if one.source.index != other.source.index and _contradict(one, other):
+        if one.rank != other.rank and _contradict(one, other, of_figures=of_figures):
             return one, other
     return None
 
 
-def _contradict(one: Candidate, other: Candidate) -> bool:
+def _contradict(one: Candidate, other: Candidate, *, of_figures: bool) -> bool:
     first, second = _statement(one), _statement(other)
     if min(len(first), len(second)) < MIN_STATEMENT_WORDS:
         return False
     alike = len(first & second) / max(len(first), len(second))
     if alike < SAME_STATEMENT or _versions(one) != _versions(other):
         return False
-    if _numbers_differ(one.sentence.text, other.sentence.text):
+    if of_figures and _numbers_differ(one.sentence.text, other.sentence.text):
         return True
     return alike >= SAME_STATEMENT_NEGATED and _negations(one) != _negations(other) and _have_same_numbers(one, other)
 

@@ -167,34 +167,35 @@ def _merged_parts(parts: Sequence[frozenset[int]], terms: Sequence[Term]) -> lis
     return merged or [pending]
 
 
-class TermMatcher:
-    """Matches words of sources with terms of a question, with a cache."""
+Matches = tuple[tuple[int, float], ...]  # index of a term, and the credit for it (0 to 1)
+
+
+class TermMatcher(dict[str, Matches]):
+    """The terms of a question that a word of a source matches, found when the word is first looked up."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
+        super().__init__()
         self._exact = {term.word: number for number, term in enumerate(terms)}
         self._by_prefix: dict[str, list[tuple[str, int]]] = {}
         for number, term in enumerate(terms):
             if term.word.isalpha() and len(term.word) >= 3:
                 self._by_prefix.setdefault(term.word[:3], []).append((term.word, number))
-        self._seen: dict[str, tuple[tuple[int, float], ...]] = {}
 
-    def matches(self, word: str) -> tuple[tuple[int, float], ...]:
-        """(index of the term, credit) for each term that the word matches."""
-        found = self._seen.get(word)
-        if found is None:
-            found = self._seen[word] = self._find(word)
-        return found
-
-    def _find(self, word: str) -> tuple[tuple[int, float], ...]:
+    def __missing__(self, word: str) -> Matches:
         met: dict[int, float] = {}
-        for form in {word, *word_parts(word)}:
+        for form in (word,) if word.isalnum() else {word, *word_parts(word)}:
             if form in self._exact:
                 met[self._exact[form]] = 1.0
                 continue
             for term, number in self._by_prefix.get(form[:3], ()):
                 if form.isalpha() and has_same_stem(form, term):
                     met[number] = max(met.get(number, 0.0), INFLECTED_CREDIT)
-        return tuple(met.items())
+        found = self[word] = tuple(met.items())
+        return found
+
+    def matches_of(self, words: Iterable[str]) -> Iterable[Matches]:
+        """Return the matches of the words that have any."""
+        return filter(None, map(self.__getitem__, words))
 
 
 def has_same_stem(one: str, other: str) -> bool:

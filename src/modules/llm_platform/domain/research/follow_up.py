@@ -104,7 +104,7 @@ def topic_terms(question: str, turns: Sequence[Turn], language: str) -> str:
     """The heaviest terms of the turns that the question lacks, and the names of the last question, in order of mention."""
     own = TermMatcher(_terms(question, language))
     terms = [
-        term for term in _weighed(turns, language) if not own.matches(term.word) and not own.matches(fold(term.written))
+        term for term in _weighed(turns, language) if not own[term.word] and not own[fold(term.written)]
     ]
     ranked = sorted(terms, key=lambda term: -term.weight)
     least = ranked[0].weight * MIN_TOPIC_SHARE if ranked else 0.0
@@ -180,7 +180,7 @@ def _terms(text: str, language: str) -> list[Term]:
 def _known(terms: Sequence[Term], text: str) -> set[str]:
     """Return the terms that occur in the text, in any inflection."""
     matcher = TermMatcher(terms)
-    return {terms[number].word for word in words(text) for number, _ in matcher.matches(word)}
+    return {terms[number].word for found in matcher.matches_of(words(text)) for number, _ in found}
 
 
 def _text_of(turns: Sequence[Turn]) -> str:
