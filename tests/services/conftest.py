@@ -25,7 +25,7 @@ FIRST = (  # they take minutes, the longest one first; what follows fills the ga
     "test_crashes_postgres.py", "test_promise_mock.py", "test_crashes_mock.py", "test_tutorial_kafka.py",
     "test_kafka_security.py", "test_page_reading.py", "test_page.py", "test_page_asking.py",
     "test_page_words.py", "test_page_faults.py",
-    "test_page_evidence.py", "test_page_speed.py", "test_real_broker.py", "test_clock_jumps.py",
+    "test_page_evidence.py", "test_page_verification.py", "test_page_speed.py", "test_real_broker.py", "test_clock_jumps.py",
     "test_rights.py", "test_postgres_faults.py",
 )
 LAST = "test_clients.py"  # its tests are shared out one by one, see tests/conftest.py

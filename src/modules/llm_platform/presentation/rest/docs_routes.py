@@ -50,7 +50,7 @@ RESEARCH_FILES: Final[Mapping[str, str]] = {
             *("steps", "summary", "texts", "thread", "underlines", "verdicts"),
             *("first_paint", "highlight", "icons", "keyboard", "problems", "theme"),
             *("choices", "choices_panel", "clipboard", "composer", "files", "kept_files", "suggestions"),
-            *("receipts", "sentences", "strip"),
+            *("receipts", "sentences", "strip", "verification", "verified_text"),
             *("lang/ar", "lang/de", "lang/he", "lang/ru", "lang/zh", "vendor/dompurify", "vendor/markdown-it"),
         )
     },

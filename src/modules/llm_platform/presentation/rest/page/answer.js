@@ -14,12 +14,18 @@ import { cellVerdicts, isDoubt, ofCell, quotedPassage, verdictWord } from "./ver
 const OPEN_BLOCKS = 2; // at the end of a text that grows: what follows may change them, as a line of === makes a heading
 const REST = 3; // between two drawings of a growing text, in times of what the last one took
 const MAX_REST_MS = 150;
+const LINE_START = /(?:^|\n)[ \t>*+-]*$/; // before the number of an entry of a list of sources, which cites nothing
 const QUIET = ["supported", "quoted"]; // a marker without a sign
 
 export class AnswerText {
-  constructor(openQuote) {
+  /** `waiting()` says why a marker has no verdict yet; with `keepsLines` the lines of the text end where they end. */
+  constructor(openQuote, { waiting, keepsLines = false } = {}) {
     this.element = el("div", { class: "answer", dir: "auto" });
     this.openQuote = openQuote;
+    this.waiting = waiting;
+    this.keepsLines = keepsLines;
+    this.element.classList.toggle("pasted", keepsLines);
+    this.isOpen = false; // whether more verdicts come
     this.strip = new EvidenceStrip((sentence) => this.#showSentence(sentence));
     this.receipts = new Receipts((citation) => openQuote(citation.source_index, citation, false));
     this.texts = []; // of the sources, by their numbers less one, where the page holds them
@@ -36,7 +42,7 @@ export class AnswerText {
   #begin(text) {
     this.text = text;
     this.blocks = []; // of the text when it was drawn last
-    this.links = {};
+    this.links = { keepsLines: this.keepsLines };
     this.judge = null; // while it is written, a marker has no verdict
   }
 
@@ -73,6 +79,7 @@ export class AnswerText {
   /** Show the whole answer with its verdicts; done when all of it is on the page. */
   finish(response) {
     this.setSources(response.sources);
+    this.isOpen = Boolean(response.isOpen);
     if (response.depth !== "report") this.texts = (response.raw_results ?? []).map((each) => each.content);
     this.element.lang = response.metadata.language;
     return this.#finish(response.synthesis, response.citations, response.metadata.uncited);
@@ -86,7 +93,7 @@ export class AnswerText {
     this.strip.setSentences(statements, text);
     if (!(await this.#draw())) return;
     await pause();
-    if (this.text === text && !this.isLeft) this.#markPlaces(placed, placedSpans(text, uncited), statements);
+    if (this.text === text && !this.isLeft) this.#markPlaces(placed, placedSpans(text, uncited).filter(({ verdict }) => verdict !== "pending"), statements);
   }
 
   /** Lines under what is doubted or cites nothing, and a sign at each cell of a table that its sources do not support. */
@@ -184,6 +191,7 @@ export class AnswerText {
   #shownBlock(block, old, next) {
     const markers = [];
     const fragment = block.fragment((index, place) => {
+      if (this.keepsLines && LINE_START.test(block.source.slice(0, place))) return `[${index}]`;
       markers.push({ place, ...this.#marker(index) });
       return [markerText(index), markers.at(-1).button];
     });
@@ -208,6 +216,7 @@ export class AnswerText {
     for (const { place, about, button } of block.markers) {
       const position = block.start + place;
       const citation = this.judge(about.index, position) ?? quotedPassage(this.text, position, about.index, this.texts[about.index - 1]);
+      if (!citation && this.isOpen) continue;
       if (!about.isWriting && about.citation === citation && about.text === this.texts[about.index - 1]) continue;
       Object.assign(about, { citation, synthesis: this.text, isWriting: false, text: this.texts[about.index - 1], source: this.sources.get(about.index) });
       const isByCell = citation?.cells?.length > 0;
@@ -220,7 +229,7 @@ export class AnswerText {
   }
 
   #marker(index) {
-    const about = { index, source: this.sources.get(index), citation: null, isWriting: true };
+    const about = { index, source: this.sources.get(index), citation: null, isWriting: true, waiting: this.waiting };
     about.open = () => this.openQuote(index, about.citation, about.isWriting);
     const button = el("button", {
       type: "button", class: "cite pending", "data-number": index, "aria-label": t("Source {n}, not checked yet", { n: index }), "aria-haspopup": "dialog",

@@ -141,12 +141,15 @@ export async function getIcon(id, index) {
 }
 export const getSource = (id, index) => soon(`${researchPath(id)}/sources/${index}`);
 
-/** The events of a research run that lives as long as this connection. */
-export async function* stream(body, signal) {
+/** The events of a research run that lives as long as this connection, or of another request that is streamed. */
+export async function* stream(body, signal, path = "research") {
   const headers = { Accept: "text/event-stream" };
-  const response = await send("research", { method: "POST", body: { ...body, stream: true }, headers, signal });
+  const response = await send(path, { method: "POST", body: { ...body, stream: true }, headers, signal });
   yield* events(response);
 }
+
+/** The events of the verification of a text. */
+export const verify = (body, signal) => stream(body, signal, "verify");
 
 /** The events of a background research run from the first one on; a connection that breaks goes on where it was.
 

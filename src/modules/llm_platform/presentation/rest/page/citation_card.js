@@ -4,7 +4,7 @@ import { byId, el, icon, shortAddress, sourceLink } from "./dom.js";
 import { differenceLine, differenceOf } from "./receipts.js";
 import { plainQuote } from "./source_text.js";
 import { t } from "./texts.js";
-import { explanation, verdictBadge } from "./verdicts.js";
+import { explanation, pageOf, verdictBadge } from "./verdicts.js";
 
 const SHOW_MS = 120; // a pointer that only passes opens nothing
 const HIDE_MS = 250; // long enough to move from the marker into the card
@@ -58,13 +58,13 @@ function show(marker, about) {
   place(marker.getBoundingClientRect());
 }
 
-function content({ source, citation, isWriting, text, synthesis = "", open }) {
+function content({ source, citation, isWriting, waiting, text, synthesis = "", open }) {
   const difference = isWriting ? null : differenceOf(citation, synthesis, text);
   const address = citation?.quote_url ?? source.url;
   const parts = [
     el("p", { class: "card-title", dir: "auto" }, source.title || shortAddress(source.url)),
-    el("p", { class: "muted" }, shortAddress(source.url)),
-    isWriting ? el("p", { class: "muted" }, t("The answer is still being written. Citations are checked at its end."))
+    el("p", { class: "muted" }, shortAddress(source.url), pageOf(citation)),
+    isWriting ? el("p", { class: "muted" }, waiting?.() ?? t("The answer is still being written. Citations are checked at its end."))
       : el("p", { class: "card-verdict" }, verdictBadge(citation, text), " ", explanation(citation, text, source)),
     difference && differenceLine(difference),
     citation?.quote && el("blockquote", { dir: "auto" }, plainQuote(citation.quote)),

@@ -7,6 +7,7 @@ import { onLanguage, startLanguage } from "./texts.js";
 import { startTheme } from "./theme.js";
 
 const PARTS = ["ask", "result"];
+const CHECK = "#check";
 const RESEARCH = /^#research\/([\w-]{1,128})$/;
 let thread = null;
 let routes = 0; // counts up: only the last one goes on
@@ -30,6 +31,7 @@ function show(part) {
   document.documentElement.classList.remove("opening");
   for (const id of PARTS) byId(id).hidden = id !== part;
   byId("to-new").setAttribute("aria-current", part === "ask" ? "page" : "false");
+  byId("to-check").setAttribute("aria-current", location.hash === CHECK ? "page" : "false");
   if (part === "ask") document.title = "llm-platform";
   window.scrollTo(0, 0);
 }
@@ -75,6 +77,7 @@ async function route() {
     return;
   }
   if (location.hash === "#answer" && thread) return show("result");
+  if (location.hash === CHECK) return openCheck(number);
   const { clearForm, focusForm, openThreads, refreshThreads } = await startAsking();
   if (number !== routes) return;
   if (thread?.turns[0]?.id) clearForm(); // the server has the question
@@ -83,6 +86,16 @@ async function route() {
   refreshThreads("");
   if (location.hash === "#history") openThreads();
   else focusForm();
+}
+
+/** The part that checks a text is loaded when it is first opened. */
+async function openCheck(number) {
+  const [{ openVerification }, { refreshThreads }] = await Promise.all([import("./verification.js"), startAsking()]);
+  if (number !== routes) return;
+  leaveThread();
+  show("result");
+  openVerification();
+  refreshThreads("");
 }
 
 const spoken = () => ({ lang: document.documentElement.lang, dir: document.documentElement.dir });

@@ -58,7 +58,8 @@ function withLanguage(rule) {
 
 /** The top-level blocks of a text, as {source, start, key, fragment(marker)}; two with the same key look the same.
 
-`numbers` are the sources that the text may cite. `env` holds the definitions of links, for texts that are parts of one. */
+`numbers` are the sources that the text may cite. `env` holds the definitions of links, for texts that are parts of one; with
+`keepsLines` a marker at the beginning of a line stays there, as in a list of sources. */
 export function blocksOf(text, numbers, env = {}) {
   const matches = [...text.matchAll(MARKER)].filter((match) => numbers.has(Number(match[1])));
   const tokens = markdown().parse(withPlaces(text, matches), env);
@@ -122,11 +123,11 @@ function fragmentOf(tokens, env, matches, start, marker) {
     block.tabIndex = 0;
     if (env.languages[place]) block.dataset.language = env.languages[place];
   });
-  placeMarkers(fragment, matches, (match) => marker(Number(match[1]), match.index - start));
+  placeMarkers(fragment, matches, (match) => marker(Number(match[1]), match.index - start), env.keepsLines);
   return fragment;
 }
 
-function placeMarkers(fragment, matches, marker) {
+function placeMarkers(fragment, matches, marker, keepsLines) {
   const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
   const nodes = [];
   while (walker.nextNode()) if (walker.currentNode.data.includes(OPEN)) nodes.push(walker.currentNode);
@@ -142,20 +143,21 @@ function placeMarkers(fragment, matches, marker) {
       parts.push(node.data.slice(position, run.index), [...run[0].matchAll(PLACE)].map(([, number]) => marker(matches[Number(number)])));
       position = run.index + run[0].length;
     }
-    node.replaceWith(...unbroken([...parts, node.data.slice(position)]));
+    node.replaceWith(...unbroken([...parts, node.data.slice(position)], keepsLines));
   }
 }
 
 /** Texts and runs of markers in turn: a full stop comes before the run, and no line breaks between a word and its marker. */
-function unbroken(parts) {
+function unbroken(parts, keepsLines) {
   const bound = [];
   for (let place = 0; place + 1 < parts.length; place += 2) {
     const after = parts[place + 2];
     const stop = STOP.exec(after)?.[0] ?? "";
     const closing = stop ? "" : CLOSING.exec(after)?.[0] ?? "";
     parts[place + 2] = after.slice(stop.length + closing.length);
-    const text = parts[place].trimEnd() + stop;
-    const word = LAST_WORD.exec(text)[0];
+    const isAtLineStart = keepsLines && /\n[ \t]*$/.test(parts[place]);
+    const text = (isAtLineStart ? parts[place] : parts[place].trimEnd()) + stop;
+    const word = isAtLineStart ? "" : LAST_WORD.exec(text)[0];
     bound.push(text.slice(0, text.length - word.length));
     parts[place + 1].forEach((marker, index, all) => {
       bound.push(el("span", { class: "kept" }, index ? "" : word, marker, index + 1 === all.length && closing));

@@ -103,6 +103,7 @@ const STATUSES = {
 /** The fields of a request, as the page calls them. */
 const FIELDS = {
   query: () => t("Your question"),
+  text: () => t("Text"),
   sources: () => t("Sources"),
   depth: () => t("Depth"),
   language: () => t("Answer in"),

@@ -4,7 +4,7 @@ import { errorParts, getSource, Refused } from "./api.js";
 import { byId, el, icon, shortAddress, sourceLink, unitOffsets } from "./dom.js";
 import { sourceText } from "./source_text.js";
 import { t } from "./texts.js";
-import { explanation, ofCell, verdictBadge, VERDICTS } from "./verdicts.js";
+import { explanation, ofCell, pageOf, verdictBadge, VERDICTS } from "./verdicts.js";
 
 const NOT_FOUND = 404;
 
@@ -45,8 +45,9 @@ export class SourceTexts {
 }
 
 /** Open the dialog on a source; `citation` is null where there is nothing to compare, undefined where nothing is cited. `cells`
-are those of a row of a table, with their texts; `difference` is what the source says in the place of which words. */
-export async function openQuote({ source, citation, statement, difference, cells, texts, isWriting }) {
+are those of a row of a table, with their texts; `difference` is what the source says in the place of which words;
+`words` are other ones for a text that is no answer. */
+export async function openQuote({ source, citation, statement, difference, cells, texts, isWriting, words = {} }) {
   const dialog = byId("quote");
   const body = el("div", { class: "source-text", tabindex: "0", role: "region", "aria-label": t("Text of the source") });
   const verdict = citation?.verdict ?? "unchecked";
@@ -58,17 +59,17 @@ export async function openQuote({ source, citation, statement, difference, cells
       el("button", { type: "button", class: "quiet round", "aria-label": t("Close"), onclick: () => dialog.close() }, icon("close"))),
     el("p", { class: "address" }, sourceLink(citation?.quote_url ?? source.url, shortAddress(source.url)), /^https?:/i.test(source.url) && icon("out")),
     isWriting
-      ? el("p", { class: "hint" }, t("The answer is still being written. Citations are checked at its end."))
+      ? el("p", { class: "hint" }, words.waiting ?? t("The answer is still being written. Citations are checked at its end."))
       : citation !== undefined && el("div", { class: `verdict ${verdict}` },
         el("p", {}, verdictBadge(citation, held), explanation(citation, held, source)),
         citation && verdict !== "quoted" && el("p", { class: "muted" }, citation.checked_by === "model"
           ? t("Checked by a language model; the comparison of words said: {verdict}.", { verdict: VERDICTS[citation.word_verdict ?? verdict]() })
           : t("Checked by comparing words.")),
         citation?.cited_by === "platform" && el("p", { class: "muted" }, t("The model named no source here; the platform found this one."))),
-    statement && el("div", {}, el("h3", {}, t("In the answer")), el("blockquote", { dir: "auto" }, difference ? [difference.before, el("mark", {}, difference.claimed), difference.after] : statement),
+    statement && el("div", {}, el("h3", {}, words.statement ?? t("In the answer")), el("blockquote", { dir: "auto" }, difference ? [difference.before, el("mark", {}, difference.claimed), difference.after] : statement),
       cells.length > 0 && el("ul", { class: "cells" }, cells.map((cell) => el("li", {},
         verdictBadge(ofCell(citation, cell), held), " ", el("span", { dir: "auto" }, cell.text))))),
-    !isWriting && el("h3", {}, t("In the source")),
+    !isWriting && el("h3", {}, t("In the source"), pageOf(citation)),
     !isWriting && body,
   ].filter(Boolean));
   dialog.onclick = (event) => event.target === dialog && dialog.close(); // beside it
@@ -77,7 +78,7 @@ export async function openQuote({ source, citation, statement, difference, cells
   if (isWriting) return;
   body.setAttribute("aria-busy", "true");
   let text = null;
-  let missing = t("The whole text is not stored any more.");
+  let missing = words.missing ?? t("The whole text is not stored any more.");
   try {
     text = await texts.get(source.index);
   } catch (error) {

@@ -19,11 +19,12 @@ export function citationFinder(placed) {
   };
 }
 
-/** The sentences in their order, each {start, end, verdict, citation}. `verdict` is "uncited" for one without a source. Statements
+/** The sentences in their order, each {start, end, verdict, citation}. `verdict` is "uncited" for one without a source, and
+"pending" for one whose sources are still being read. Statements
 that overlap are clauses of one sentence, which has the worst of their verdicts. */
 export function sentencesOf(placed, uncited) {
   const statements = [...Map.groupBy(placed, ({ start, end }) => `${start} ${end}`).values()].map(statementOf);
-  const all = [...statements, ...uncited.map(({ start, end }) => ({ start, end, verdict: "uncited", citation: null, isRow: false }))];
+  const all = [...statements, ...uncited.map(({ start, end, verdict = "uncited" }) => ({ start, end, verdict, citation: null, isRow: false }))];
   const sentences = [];
   for (const statement of all.sort((one, other) => one.start - other.start || other.end - one.end)) {
     const last = sentences.at(-1);
@@ -34,15 +35,18 @@ export function sentencesOf(placed, uncited) {
 }
 
 /** How many sentences their sources support, of how many. */
-export const heldOf = (sentences) => [sentences.filter(({ verdict }) => verdict === "supported").length, sentences.length];
+export const heldOf = (sentences) => [sentences.filter(({ verdict }) => verdict === "supported").length, sentences.filter(({ verdict }) => verdict !== "pending").length];
 
 const rank = (verdict) => WORST_FIRST.indexOf(verdict);
 const isWorse = (one, other) => other.verdict === "uncited" || rank(one.verdict) < rank(other.verdict);
 const worst = (list) => list.reduce((found, item) => (rank(item.verdict) < rank(found.verdict) ? item : found));
 
-/** One source that supports a statement is enough; a row of a table is as good as the weakest of its cells. */
+/** One source that supports a statement is enough; a row of a table is as good as the weakest of its cells. The server says the
+verdict of a sentence that somebody else wrote. */
 function statementOf(citations) {
-  const { start, end } = citations[0];
+  const { start, end, sentence_verdict: known } = citations[0];
+  const deciding = citations.filter(({ verdict }) => verdict === known);
+  if (known) return { start, end, isRow: citations.some(({ cells }) => cells?.length), verdict: known, citation: (deciding.find(({ difference }) => difference) ?? deciding[0] ?? citations[0]).sent };
   const isRow = citations.some(({ cells }) => cells?.length);
   const supporting = citations.find(({ verdict, cells }) => verdict === "supported" && !cells?.length);
   const cells = isRow ? cellVerdicts(citations) : [];

@@ -9,10 +9,12 @@ import { verdictWord } from "./verdicts.js";
 const SENTENCE_END = /[.!?。！？](?=[\s\[]|$)|[。！？]|\n/g;
 const MIN_CHARS = 12; // of a stretch that counts as a sentence while the text is written
 const CROWDED = 160; // cells from which there is no gap between them
-const BLOCKS = { supported: "▁", partial: "▄", unsupported: "█", uncited: "░", unchecked: "▒" };
+const BLOCKS = { supported: "▁", partial: "▄", unsupported: "█", uncited: "░", unchecked: "▒", pending: "▒" };
+
+const NOT_COMPARED = { uncited: () => t("no source"), pending: () => t("not checked yet") };
 
 /** The verdict of a sentence in a few words. */
-export const sentenceWord = ({ verdict, citation }) => (verdict === "uncited" ? t("no source") : verdictWord({ ...citation, verdict }));
+export const sentenceWord = ({ verdict, citation }) => NOT_COMPARED[verdict]?.() ?? verdictWord({ ...citation, verdict });
 
 /** "12 of 20 hold", and a line of one block character for each sentence, for texts without colours. */
 export const heldLine = (sentences) => {

@@ -6,7 +6,7 @@ import { el, icon, shortAddress, sourceLink } from "./dom.js";
 import { details, notesOf } from "./problems.js";
 import { plainQuote } from "./source_text.js";
 import { dateTime, dollars, isRightToLeft, number, seconds, size, t } from "./texts.js";
-import { verdictBadge, VERDICTS } from "./verdicts.js";
+import { pageOf, verdictBadge, VERDICTS } from "./verdicts.js";
 
 const notice = (kind, ...content) => el("div", { class: `notice ${kind}` }, icon(kind), el("div", {}, ...content));
 
@@ -25,7 +25,7 @@ export function answerNotes({ metadata, degraded, depth, sources }, isRepeatable
 }
 
 /** Each {text, until, lines}: one line, which opens to a list. A single note is told at once, for a narrow line. */
-function folded(notes, kind) {
+export function folded(notes, kind) {
   const lines = notes.flatMap((each) => each.lines ?? []);
   const texts = notes.map(({ text }) => text).join(" · ");
   return el("details", { class: "notes" },
@@ -54,8 +54,8 @@ export function verdictLine(response) {
     counts.map(([verdict, count]) => el("span", { class: `badge ${verdict}` }, icon(verdict), `${number(count)} ${VERDICTS[verdict]()}`)));
 }
 
-/** The sources with the verdicts of the statements that cite them. */
-export function sourceList(response, open) {
+/** The sources with the verdicts of the statements that cite them. `about(source)` are further lines on a source. */
+export function sourceList(response, open, about = () => []) {
   if (!response.sources.length) return el("p", { class: "hint" }, t("This answer has no sources."));
   return el("ol", { class: "source-list" }, response.sources.map((source) => {
     const citations = response.citations.filter((each) => each.source_index === source.index);
@@ -65,8 +65,9 @@ export function sourceList(response, open) {
       el("div", {},
         el("p", { class: "source-title" }, sourceLink(source.url, source.title || shortAddress(source.url))),
         el("p", { class: "muted" }, shortAddress(source.url)),
+        about(source),
         el("ul", { class: "quotes" }, citations.map((citation) => el("li", {},
-          verdictBadge(citation, text),
+          verdictBadge(citation, text), el("span", { class: "muted" }, pageOf(citation).replace(/^ · /, "")),
           citation.quote && el("q", { dir: "auto" }, plainQuote(citation.quote)),
           el("button", { type: "button", class: "link", onclick: () => open(source.index, citation) }, t("Show in the source")))))));
   }));
@@ -76,7 +77,7 @@ export function sourceList(response, open) {
 const isElsewhere = ({ host }) => !/^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?$/i.test(host);
 
 /** The ledger of what left the process, and what the answer took. */
-export function sentTable(response, sites) {
+export function sentTable(response, sites, took = t("What the answer took")) {
   const { metadata } = response;
   const cached = (metadata.cached_sent_to ?? []).filter(isElsewhere);
   const left = metadata.sent_to.filter(isElsewhere);
@@ -91,7 +92,7 @@ export function sentTable(response, sites) {
   return el("div", { class: "ledger" }, sent, icons,
     isCached && el("h2", {}, t("What left when the stored parts were made")),
     isCached && (cached.length ? ledger(cached, t("What left when the stored parts were made")) : el("p", { class: "hint" }, t("Nothing is recorded."))),
-    el("h2", {}, t("What the answer took")), facts(metadata));
+    el("h2", {}, took), facts(metadata));
 }
 
 function ledger(sent, label) {

@@ -1,13 +1,21 @@
 // What the page says about a verdict: in words that are true of what was compared with what.
 
 import { el, icon } from "./dom.js";
-import { t } from "./texts.js";
+import { number, t } from "./texts.js";
 
 export const VERDICTS = {
   supported: () => t("supported"),
   partial: () => t("partly supported"),
   unsupported: () => t("not supported"),
   unchecked: () => t("not checked"),
+};
+/** Why a source that a text cites was not read. */
+export const SOURCE_STATES = {
+  dead: () => t("There is no such page."),
+  refused: () => t("The page may not be read."),
+  no_text: () => t("No text of this source could be read."),
+  late: () => t("The page was not read in time."),
+  unread: () => t("The page could not be read."),
 };
 export const isDoubt = (verdict) => verdict === "unsupported" || verdict === "partial";
 
@@ -67,7 +75,7 @@ const READ_IN_PART = 0.25; // Below this share of a page's text, what is missing
 
 /** The verdict in a sentence, for a row of a table what was compared, and for a doubt how much of the page was read. */
 export function explanation(citation, text, source) {
-  let told = sentence(citation, text);
+  let told = SOURCE_STATES[source?.state]?.() ?? sentence(citation, text);
   const isInPart = typeof source?.extraction === "number" && source.extraction < READ_IN_PART;
   if (isInPart && citation?.verdict === "unsupported")
     told += ` ${t("Only {share} % of the visible text of the page was read.", { share: Math.round(source.extraction * 100) })}`;
@@ -89,6 +97,9 @@ function sentence(citation, text) {
   if (citation?.quote || (citation && text?.trim())) return t("The answer and the source are in different languages, and no model compared them.");
   return t("The text of the source could not be compared.");
 }
+
+/** The page of a PDF on which the quote stands, behind what names the source. */
+export const pageOf = (citation) => (citation?.page ? ` · ${t("p. {n}", { n: number(citation.page) })}` : "");
 
 export const verdictBadge = (citation, text) =>
   el("span", { class: `badge ${citation?.verdict ?? "unchecked"}` }, icon(citation?.verdict ?? "unchecked"), verdictWord(citation, text));
