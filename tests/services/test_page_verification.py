@@ -17,13 +17,15 @@ from tests.services.browser import OFFLINE, WIDTHS, Visit, becomes, serving_page
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 PAGES = {
-    "/bridge": "<title>The bridge</title><p>The bridge was opened in 1973. Its main span is 1074 metres long. It has six lanes.</p>",
+    "/bridge": "<title>The bridge</title>"
+    "<p>The bridge was opened in 1973. Its main span is 1074 metres long. It has six lanes.</p>",
     "/pumps": "<title>Heat pumps</title><p>The back-up heater supplied 4 percent of the delivered heat in the study.</p>",
 }
 HOSTILE = (
-    '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script> <b>Bold</b> words are [a link](javascript:window.hacked=1) '
-    "and ![an image](https://evil.test/x.png)."
+    '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script> '
+    "<b>Bold</b> words are [a link](javascript:window.hacked=1) and ![an image](https://evil.test/x.png)."
 )
+NOTICE = ".turn-row .notice"
 CELLS = "[...document.querySelectorAll('.strip-band .cell')].map(cell => cell.dataset.verdict)"
 MARKERS = "[...document.querySelectorAll('.answer .cite')].map(cite => [cite.dataset.number, cite.classList[1]])"
 # In the browser: the next stream of a verification is one that `send(event)` writes to.
@@ -119,7 +121,8 @@ class TestReading:
             page = visit.page
             await check(visit, text(pages))
             await checked(visit)
-            await becomes(page, CELLS, ["supported", "unsupported", "supported", "uncited", "unsupported", "unchecked", "uncited"])
+            cells = ["supported", "unsupported", "supported", "uncited", "unsupported", "unchecked", "uncited"]
+            await becomes(page, CELLS, cells)
             markers = [["1", "supported"], ["1", "unsupported"], ["1", "supported"], ["2", "unsupported"], ["3", "unchecked"]]
             await becomes(page, MARKERS, markers)
             await expect(page.locator(".receipt").first.locator("del")).to_have_text("1380")
@@ -240,22 +243,22 @@ class TestStream:
             await becomes(page, CELLS, ["supported", "pending"])
             await expect(page.locator(".kicker")).to_have_text("1 of 2 sources read")
             await page.get_by_role("button", name="Cancel").click()
-            await expect(page.locator(".turn-row .notice")).to_contain_text("What was checked so far stays here.")
+            await expect(page.locator(NOTICE)).to_contain_text("so far stays here.")
             await becomes(page, "window.isCancelled")
             await expect(page.locator(".answer .cite.supported")).to_have_count(1)
             await expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
     async def test_a_failure_says_what_to_do(self, browser: Browser, base: str) -> None:
-        """An error in the stream, a refusal and an end without a result: words, the server's behind "Details", and a next step."""
+        """An error in the stream and an end without a result: words for readers, and a next step."""
         problem = {"status": 422, "code": "verification", "detail": "The text has 3001 sentences", "title": "Verification"}
         async with visiting(browser, base) as visit:
             await answer_with(visit, {"type": "failed", "problem": problem})
             await check(visit, "Water boils [1].")
-            await expect(visit.page.locator(".turn-row .notice.warning")).to_contain_text("too many sentences or sources: divide it")
+            await expect(visit.page.locator(NOTICE)).to_contain_text("too many sentences or sources: divide it")
             await visit.page.unroute("**/verify")
             await answer_with(visit, {"type": "started"})
             await visit.page.get_by_role("button", name="Try again").click()
-            await expect(visit.page.locator(".turn-row .notice.warning")).to_contain_text("The server cannot be reached. Try again.")
+            await expect(visit.page.locator(NOTICE)).to_contain_text("The server cannot be reached. Try again.")
             await visit.page.get_by_role("button", name="Change the text").click()
             await expect(visit.page.locator("#check-text")).to_have_value("Water boils [1].")
 
@@ -274,7 +277,7 @@ class TestStream:
         async with visiting(browser, base) as visit:
             await answer_with(visit, {"type": "done", "response": verified()})
             await check(visit, "Water boils.")
-            await expect(visit.page.locator(".turn-row .notice")).to_contain_text("This text names no sources that can be read.")
+            await expect(visit.page.locator(NOTICE)).to_contain_text("This text names no sources that can be read.")
 
     async def test_brackets_do_not_stop_the_page(self, browser: Browser, base: str) -> None:
         """A text of brackets, markers and stars alone is shown, and the page goes on."""
