@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, Need, RowState
@@ -12,7 +11,7 @@ from modules.llm_platform.domain.evidence.chains import Chain, best_chains, best
 from modules.llm_platform.domain.evidence.queries import NamedQuery, further_queries, query_without_figures
 from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
 from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, candidates_of, relevance_of
-from modules.llm_platform.domain.extractive.conflicts import CONFLICTS_AMONG, find_conflict
+from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
 from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
@@ -96,6 +95,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
         state = "answered" if best.coverage >= ANSWERED_FROM else "partly"
+    bearing = best_statements(chains, 2 * MAX_QUOTES) if state != "answered" else chosen
     queries: list[NamedQuery] = []
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
     if conflict := _conflict(found, of_figures=asks_for_figure):
@@ -109,7 +109,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     return ReadRow(
         row,
         tuple(queries + further_queries(found)) if state != "answered" else (),
-        tuple(dict.fromkeys(statement.candidate.source.url for statement in best_statements(chains, 2 * MAX_QUOTES))),
+        tuple(dict.fromkeys(statement.candidate.source.url for statement in bearing)),
         frozenset(terms[number].word for number in met),
     )
 
@@ -123,11 +123,10 @@ def _quoted(best: Chain, chains: list[Chain]) -> list[Statement]:
 def _conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statement] | None:
     """Return two sentences of different sources that contradict each other, by their figures only where one is asked for."""
     best = sorted(found.all, key=lambda statement: -statement.value)[:MAX_COMPARED]
-    quotable = list(islice((statement for statement in best if statement.candidate.is_quotable), CONFLICTS_AMONG))
-    for statement in quotable:
+    for statement in best:
         statement.candidate.score = statement.value
-    by_candidate = {id(statement.candidate): statement for statement in quotable}
-    pair = find_conflict([statement.candidate for statement in quotable], of_figures=of_figures)
+    by_candidate = {id(statement.candidate): statement for statement in best}
+    pair = find_conflict([statement.candidate for statement in best], of_figures=of_figures)
     return (by_candidate[id(pair[0])], by_candidate[id(pair[1])]) if pair else None
 
 

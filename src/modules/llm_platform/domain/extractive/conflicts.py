@@ -38,40 +38,46 @@ def find_conflict(
     if not candidates:
         return None
     floor = CLOSE_TO_TOP * candidates[0].score
-    near = [
-        one for one in candidates[:CONFLICTS_AMONG] if one.score >= floor and not one.attached and not one.sentence.row
-    ]
-    for one, other in itertools.combinations(near, 2):
-        if one.rank != other.rank and _contradict(one, other, of_figures=of_figures):
-            return one, other
+    near = [one for one in candidates if one.score >= floor and not one.attached and not one.sentence.row]
+    if not of_figures and len({_negations(one) for one in near}) < 2:
+        return None
+    compared = itertools.islice((one for one in near if one.is_quotable), CONFLICTS_AMONG)
+    for one, other in itertools.combinations(map(_Statement, compared), 2):
+        if one.candidate.rank != other.candidate.rank and _contradict(one, other, of_figures=of_figures):
+            return one.candidate, other.candidate
     return None
 
 
-def _contradict(one: Candidate, other: Candidate, *, of_figures: bool) -> bool:
-    first, second = _statement(one), _statement(other)
-    if min(len(first), len(second)) < MIN_STATEMENT_WORDS:
+class _Statement:
+    """A sentence as it is compared with others: `words` are those without numbers and negations."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        negators = negation_words().negators
+        self.candidate = candidate
+        self.words = {
+            word
+            for word in candidate.words
+            if not (_NUMBER.fullmatch(word) or word in negators or _UNSPACED_NEGATION.fullmatch(word))
+        }
+        self.numbers = frozenset(_NUMBER.findall(candidate.sentence.text))
+        # `Python 3.11` and `Python 3.12` are different subjects.
+        self.versions = {found.casefold() for found in _VERSION.findall(candidate.sentence.text)}
+
+
+def _contradict(one: _Statement, other: _Statement, *, of_figures: bool) -> bool:
+    if min(len(one.words), len(other.words)) < MIN_STATEMENT_WORDS:
         return False
-    alike = len(first & second) / max(len(first), len(second))
-    if alike < SAME_STATEMENT or _versions(one) != _versions(other):
+    alike = len(one.words & other.words) / max(len(one.words), len(other.words))
+    if alike < SAME_STATEMENT or one.versions != other.versions:
         return False
-    if of_figures and _numbers_differ(one.sentence.text, other.sentence.text):
+    if of_figures and _numbers_differ(one.numbers, other.numbers):
         return True
-    return alike >= SAME_STATEMENT_NEGATED and _negations(one) != _negations(other) and _have_same_numbers(one, other)
+    is_denied = _negations(one.candidate) != _negations(other.candidate)
+    return alike >= SAME_STATEMENT_NEGATED and is_denied and one.numbers == other.numbers
 
 
-def _statement(one: Candidate) -> set[str]:
-    """Return the words without numbers and negations."""
-    negators = negation_words().negators
-    return {
-        word
-        for word in one.words
-        if not (_NUMBER.fullmatch(word) or word in negators or _UNSPACED_NEGATION.fullmatch(word))
-    }
-
-
-def _numbers_differ(one: str, other: str) -> bool:
+def _numbers_differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
     """Return whether each has a number that the other lacks. When years differ too, they describe two times."""
-    mine, theirs = set(_NUMBER.findall(one)), set(_NUMBER.findall(other))
     only_mine, only_theirs = mine - theirs, theirs - mine
     if not only_mine or not only_theirs:
         return False
@@ -81,18 +87,9 @@ def _numbers_differ(one: str, other: str) -> bool:
     return not (dated and others)
 
 
-def _have_same_numbers(one: Candidate, other: Candidate) -> bool:
-    return set(_NUMBER.findall(one.sentence.text)) == set(_NUMBER.findall(other.sentence.text))
-
-
 def _negations(one: Candidate) -> int:
     count = count_negators([word.replace("’", "'") for word in one.words])
     return (count + len(_UNSPACED_NEGATION.findall(one.sentence.text))) % 2
-
-
-def _versions(one: Candidate) -> set[str]:
-    """Version numbers with their names: `Python 3.11` and `Python 3.12` are different subjects."""
-    return {found.casefold() for found in _VERSION.findall(one.sentence.text)}
 
 
 @dataclass(frozen=True, slots=True)
