@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -99,6 +100,17 @@ class ResearchJobStoreContract:
         assert await store.sources("owner", "a") == sources_to_store
         assert await store.claim("worker", LEASE_S) is None
         assert await store.get("", "a") is None
+
+    async def test_a_recorded_run_can_have_a_webhook(self, store: IResearchJobStore) -> None:
+        """It is due at once, with the last event; a run without one has none."""
+        hook = "https://hooks.example.org/a"
+        for name, webhook in (("a", None), ("b", hook)):
+            job = NewResearchJob(name, ResearchRequest(query=QUESTION), webhook=webhook)
+            await store.record(job, [event(1, "failed", PROBLEM)], None, 2.0)
+        delivery = await store.claim_webhook(LEASE_S)
+        assert delivery is not None
+        assert (delivery.job.id, delivery.url, delivery.result) == ("b", hook, json.loads(PROBLEM))
+        assert await store.claim_webhook(LEASE_S) is None
 
     async def test_runs_are_listed_by_compatible_api(self, store: IResearchJobStore) -> None:
         """A list of one API has only its research runs; every list of the owner has them all."""

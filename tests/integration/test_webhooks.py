@@ -11,9 +11,10 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from standardwebhooks.webhooks import Webhook
@@ -23,8 +24,16 @@ from tests.kafka.child_process import free_port
 from tests.support.cases import for_each
 from tests.support.loopback_upstream import Exchange, Loopback, head, serving
 
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.webhook_service import LEASE_S, MAX_SENDING, WebhookService
+from modules.llm_platform.domain.dtos.research_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import NewResearchJob, ResearchProgress
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    VerificationChange,
+    VerificationCounts,
+    VerificationMetadata,
+    VerifiedAgain,
+)
 from modules.llm_platform.domain.exceptions import WebhookError
 from modules.llm_platform.infrastructure.guarded_webhook_sender import GuardedWebhookSender
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
@@ -161,6 +170,31 @@ async def test_delivered_at_least_once(store: SqliteResearchJobStore) -> None:
     delivered = ("llm_platform_webhook_deliveries_total", "delivered")
     retried = ("llm_platform_webhook_deliveries_total", "retried")
     assert (metrics.values[delivered], metrics.values[retried]) == (2, 4)
+
+
+async def test_a_change_of_a_stored_answer_is_delivered(
+    store: SqliteResearchJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the stored answer and how many sentences no longer hold; the comparison is at its location."""
+    was = Citation(start=0, end=5, source_index=1, verdict="supported", score=1.0)
+    verified = VerifiedAgain(
+        sentences=(), sources=(), counts=VerificationCounts(), metadata=VerificationMetadata(latency_ms=5, request_id="c1"),
+        research_id="a1", query="How tall is it?", changed=(VerificationChange(sentence=TextSpan(start=0, end=5), was=was),),
+        no_longer_hold=1, verified_at=datetime(2026, 1, 2, tzinfo=UTC),
+    )
+    receiver, metrics = Receiver(500, 200), MemoryMetrics()
+    async with serving(receiver.handle) as loopback, delivering(store, loopback, metrics, timeout_s=5.0):
+        jobs = ResearchJobService(cast(Any, None), store, WebhookService(store, cast(Any, None), ()))
+        monkeypatch.setattr(ResearchJobService, "start", lambda self: None)  # the service above delivers
+        await jobs.report_changes(verified, f"{loopback.url}/hook", owner="me")
+        assert await settled(store, "c1") == ("delivered", 2)
+        job = await jobs.verification("c1", owner="me")
+    message = json.loads(receiver.requests[1].body)
+    assert (message["type"], message["data"]["location"]) == ("verification.changed", "/verify/c1")
+    assert {name: message["data"][name] for name in ("research_id", "query", "changed", "no_longer_hold")} == {
+        "research_id": "a1", "query": "How tall is it?", "changed": 1, "no_longer_hold": 1,
+    }
+    assert job.response == verified
 
 
 async def test_nothing_is_lost_while_the_receiver_and_the_server_fail(tmp_path: Path) -> None:

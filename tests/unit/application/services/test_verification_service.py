@@ -256,6 +256,14 @@ async def test_a_stored_answer_is_compared_with_the_pages_of_today() -> None:
     assert (len(gone.changed), gone.no_longer_hold) == (2, 2)
 
 
+async def test_a_page_that_is_late_says_nothing_new() -> None:
+    """A slow server is no change: whoever watches an answer is not called for it."""
+    text = "The Eiffel Tower is 330 metres tall [1]."
+    before = (await service({URL: TOWER}).verify(f"{text}\n\n[1] {URL}")).sentences
+    late = await service({URL: PageTimeoutError()}).verify_again(_stored(text, before[0].citations))
+    assert (late.sources[0].state, late.changed, late.no_longer_hold) == ("late", (), 0)
+
+
 async def test_a_run_without_an_answer_cannot_be_verified() -> None:
     """It has failed, or is not done yet."""
     with pytest.raises(VerificationError, match="no answer"):

@@ -6,8 +6,12 @@ import asyncio
 import json
 
 import httpx2
+import pytest
 from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices
+
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain
 
 URL = "https://a.example/tower"
 TOWER = "The Eiffel Tower is 330 metres tall. It was completed in 1889."
@@ -77,6 +81,33 @@ async def test_a_stored_answer_is_verified_again(client: httpx2.AsyncClient, ser
     assert again.json()["research_id"] == stored["metadata"]["request_id"]
     assert [change["was"]["source_index"] for change in again.json()["changed"]] == [1]
     assert (await client.post("/research/unknown/verify")).status_code == 404
+
+
+async def test_changes_of_a_stored_answer_are_reported(
+    client: httpx2.AsyncClient, services: FakeServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The webhook is notified if a verdict is another one now, and not otherwise; an address that gets none is refused."""
+    stored = (await client.post("/research", json={"query": "What runs tasks?", "store": True})).json()
+    path, hook = f"/research/{stored['metadata']['request_id']}/verify", "https://hooks.example.org/changed"
+    refused = await client.post(path, json={"webhook": hook})
+    assert (refused.status_code, refused.json()["code"]) == (422, "webhook")
+    reported: list[tuple[str, int]] = []
+
+    async def check(self: ResearchJobService, url: str) -> None:
+        assert url == hook
+
+    async def report(self: ResearchJobService, verified: VerifiedAgain, webhook: str, *, owner: str = "") -> None:
+        reported.append((webhook, len(verified.changed)))
+
+    monkeypatch.setattr(ResearchJobService, "check_webhook", check)
+    monkeypatch.setattr(ResearchJobService, "report_changes", report)
+    assert (await client.post(path, json={"webhook": hook})).json()["no_longer_hold"] == 1
+    assert (await client.post(path)).status_code == (await client.post(path, json={})).status_code == 200
+    assert reported == [(hook, 1)]
+    services.verified_pages[stored["sources"][0]["url"]] = stored["citations"][0]["quote"]
+    assert (await client.post(path, json={"webhook": hook})).json()["changed"] == []
+    assert reported == [(hook, 1)]
+    assert (await client.post(path, json={"webhook": "ftp://a.example"})).status_code == 422
 
 
 async def test_a_verification_in_the_background_is_polled(client: httpx2.AsyncClient, services: FakeServices) -> None:

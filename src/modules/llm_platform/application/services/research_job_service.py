@@ -12,7 +12,12 @@ from modules.llm_platform.application.research.events import Done, Failed, Resea
 from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_job import CRAWL, SiteCrawlJob
-from modules.llm_platform.application.services.verification_job import VERIFY, VerificationRuns, verification_job
+from modules.llm_platform.application.services.verification_job import (
+    VERIFY,
+    VerificationRuns,
+    stored_response,
+    verification_job,
+)
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
@@ -21,7 +26,7 @@ from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredSources
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
-from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, VerificationRequest
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, VerificationRequest, VerifiedAgain
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
@@ -144,6 +149,24 @@ class ResearchJobService:
         title = ResearchRequest(query=VERIFICATION_TITLE)
         sent = {VERIFY: request.model_dump(mode="json", include=set(VerificationRequest.model_fields))}
         return verification_job(await self._queue(title, owner, VERIFY, sent, webhook=webhook))
+
+    async def check_webhook(self, url: str) -> None:
+        """Raise BackgroundError or WebhookError if no webhook can be sent there."""
+        if self._webhooks is None:
+            raise exceptions.BackgroundError(NO_STORE)
+        await self._webhooks.check(url)
+
+    async def report_changes(self, verified: VerifiedAgain, webhook: str, *, owner: str = "") -> None:
+        """Store a comparison that found changes, and notify the address of it as of a run that ended. Raises StoreError."""
+        if self._webhooks is None:
+            raise exceptions.BackgroundError(NO_STORE)
+        title, number = ResearchRequest(query=VERIFICATION_TITLE), verified.metadata.request_id
+        job = dtos.NewResearchJob(number, title, owner, api_key_label(), webhook, api=VERIFY)
+        done = Done(request_id=number, response=stored_response(title, verified))
+        event = dtos.JobEvent(1, done.type, done.model_dump_json())
+        await self._store_of(number).record(job, [event], None, verified.metadata.latency_ms / 1000)
+        self.start()
+        self._webhooks.wake()
 
     async def verification(self, job_id: str, *, owner: str = "") -> VerificationJob:
         """Return a background verification. Raises ResearchNotFoundError."""

@@ -6,9 +6,14 @@ from typing import Final
 from modules.llm_platform.application.research.events import Done, Failed, Read, ResearchEvent, Started
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.events import TextVerified
-from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse, Source
+from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, ResearchJobDetail
-from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, VerificationRequest, VerifiedText
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    VerificationJob,
+    VerificationRequest,
+    VerifiedAgain,
+    VerifiedText,
+)
 
 VERIFY: Final = "verify"  # field of `client_request` that has the VerificationRequest, and the `api` of such a run
 SUMMARY: Final = "{unsupported} of {sentences} sentences are not supported by their sources."
@@ -31,15 +36,15 @@ class VerificationRuns:
             if isinstance(event, Started | Read | Failed):
                 yield event
             elif isinstance(event, TextVerified):
-                yield Done(request_id=job.id, response=_response(job, event.response))
+                yield Done(request_id=job.id, response=stored_response(job.request, event.response))
 
 
-def _response(job: ClaimedJob, verified: VerifiedText) -> ResearchResponse:
+def stored_response(request: ResearchRequest, verified: VerifiedText) -> ResearchResponse:
     """Return the verified text in the answer of a research run, which is what is stored."""
     counts = verified.counts
     return ResearchResponse(
-        query=job.request.query,
-        depth=job.request.depth,
+        query=request.query,
+        depth=request.depth,
         synthesis=SUMMARY.format(unsupported=counts.unsupported, sentences=counts.sentences),
         output=verified.model_dump(mode="json"),
         degraded=verified.degraded,
@@ -56,7 +61,9 @@ def _response(job: ClaimedJob, verified: VerifiedText) -> ResearchResponse:
 
 def verification_job(job: ResearchJobDetail) -> VerificationJob:
     """Return a background run as a verification. `job` is one of a verification."""
-    response = VerifiedText.model_validate(job.response.output) if job.response and job.response.output else None
+    output = job.response.output if job.response else None
+    kind = VerifiedAgain if output and "changed" in output else VerifiedText
+    response = kind.model_validate(output) if output else None
     return VerificationJob(
         id=job.id, status=job.status, created_at=job.created_at, started_at=job.started_at, finished_at=job.finished_at,
         read=job.progress.read, webhook=job.webhook, response=response, problem=job.problem,

@@ -143,7 +143,9 @@ class VerificationService:
         )
         given = [GivenSource(source.index, source.url, source.title) for source in answer.sources]
         verified = await self.run(request, request_id=request_id, owner=owner, on_event=on_event, given=given)
-        changed = changes_of(answer.citations, verified.sentences)
+        late = {source.index for source in verified.sources if source.state == "late"}  # they say nothing new
+        before = [citation for citation in answer.citations if citation.source_index not in late]
+        changed = changes_of(before, verified.sentences)
         lost = {change.sentence for change in changed if holds(change.was) and not holds(change.now)}
         return dtos.VerifiedAgain(
             **dict(verified),

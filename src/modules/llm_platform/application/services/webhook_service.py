@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Final
 
+from modules.llm_platform.application.services.verification_job import VERIFY
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_job_dtos import WebhookDelivery, WebhookStatus
 from modules.llm_platform.domain.exceptions import StoreError, WebhookError
@@ -139,5 +140,11 @@ def payload(delivery: WebhookDelivery) -> bytes:
     data["location"] = f"/research/{job.id}"
     if job.status == "failed":
         data["problem"] = delivery.result.get("problem")
-    message = {"type": f"research.{job.status}", "timestamp": data["finished_at"], "data": data}
+    kind = f"research.{job.status}"
+    output = (delivery.result.get("response") or {}).get("output") or {}
+    if job.api == VERIFY and "changed" in output:
+        kind = "verification.changed"
+        data |= {"query": output["query"], "research_id": output["research_id"], "location": f"/verify/{job.id}"}
+        data |= {"changed": len(output["changed"]), "no_longer_hold": output["no_longer_hold"]}
+    message = {"type": kind, "timestamp": data["finished_at"], "data": data}
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()

@@ -204,5 +204,5 @@ class VerificationJob(BaseModel, frozen=True):
     finished_at: datetime | None = None
     read: int = 0
     webhook: WebhookState | None = None
-    response: VerifiedText | None = None
+    response: VerifiedAgain | VerifiedText | None = None
     problem: dict[str, Any] | None = None

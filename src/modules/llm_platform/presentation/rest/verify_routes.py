@@ -4,7 +4,7 @@ from typing import Annotated, Self
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.verification.events import VERIFICATION_EVENT_TYPES
@@ -53,6 +53,14 @@ class VerificationApiRequest(VerificationRequest):
         return self
 
 
+class VerifyAgainApiRequest(BaseModel):
+    """`webhook` is notified if a verdict has changed; the result is then stored for `STORE_TTL_DAYS` at /verify/{id}."""
+
+    model_config = ConfigDict(frozen=True)
+
+    webhook: GivenUrl | None = None
+
+
 @router.post(
     "/verify",
     summary="Check the sentences of a text against the sources that it cites",
@@ -97,13 +105,19 @@ async def get_verification(
     "/research/{request_id:research_id}/verify",
     summary="Compare a stored answer with what its sources say now",
     response_model=VerifiedAgain,
-    responses=problem_responses(404, 405, 422, *UPSTREAM_STATUSES),
+    responses=problem_responses(404, 405, *BODY_STATUSES, *UPSTREAM_STATUSES),
+    openapi_extra=body_of(VerifyAgainApiRequest, is_required=False),
 )
 async def verify_again(request: Request, research_id: ResearchId) -> Response:
+    body = await read_body(request, VerifyAgainApiRequest, if_empty=VerifyAgainApiRequest())
     platform, owner = services(request), caller_id(request)
+    if body.webhook is not None:
+        await platform.research_jobs.check_webhook(body.webhook)
     research = await platform.research_jobs.get(research_id, owner=owner)
     know_questions(request, research)
     async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
         verified = await platform.verification.verify_again(research, request_id=request_id(request), owner=owner)
+        if body.webhook is not None and verified.changed:
+            await platform.research_jobs.report_changes(verified, body.webhook, owner=owner)
     request.scope[ANSWER] = verified
     return json_response(verified)

@@ -129,14 +129,17 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             f"""
             INSERT INTO llm_platform.research_job (
                 owner, id, label, request, status, created_at, started_at, finished_at, attempts, last_event, api,
-                client_request, {_THREAD_COLUMNS}
+                client_request, webhook, webhook_status, webhook_at, {_THREAD_COLUMNS}
             ) VALUES (
                 :owner, :id, :label, :request, 'done', :now - :took_s, :now - :took_s, :now, 1, :last, :api, :client_request,
-                {_THREAD}
+                :webhook, :webhook_status, :now, {_THREAD}
             )
             RETURNING number
             """,  # noqa: S608  constants
-            {**_new(job), "took_s": took_s, "last": events[-1].number},
+            {
+                **_new(job), "took_s": took_s, "last": events[-1].number,
+                "webhook": job.webhook, "webhook_status": "pending" if job.webhook else None,
+            },
         )
         yield from _insert_events(number, events)
         if sources is not None:

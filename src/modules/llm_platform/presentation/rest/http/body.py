@@ -88,13 +88,17 @@ async def read_body(
     model: type[Model],
     from_form: Callable[[bytes], dict[str, Any]] | None = None,
     limit: BodyLimit = ORDINARY,
+    if_empty: Model | None = None,
 ) -> Model:
     """Return the body as a model. Raises a RestError if it is invalid.
 
-    `from_form` returns the values of an HTML form, or raises ValueError. Without it, forms are refused.
+    `from_form` returns the values of an HTML form, or raises ValueError. Without it, forms are refused. `if_empty` is returned
+    where there is no body; without it, one is required.
     """
     headers = request.scope[HEADERS]
     body = await receive_body(request.receive, headers, limit)
+    if if_empty is not None and not body:
+        return if_empty
     if from_form and _is_form(headers, body):
         try:
             values = from_form(body)

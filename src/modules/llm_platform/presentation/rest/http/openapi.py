@@ -30,13 +30,15 @@ KEYS: Mapping[str, Any] = {
 }
 
 
-def body_of(model: type[BaseModel], form: Mapping[str, Any] | None = None, note: str = "") -> dict[str, Any]:
+def body_of(
+    model: type[BaseModel], form: Mapping[str, Any] | None = None, note: str = "", *, is_required: bool = True
+) -> dict[str, Any]:
     """Return the `openapi_extra=` of a route that calls `read_body`. `form`: the result of `query_of` if it accepts forms."""
     _BODIES[model.__name__] = model
     content: dict[str, Any] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
     if form:
         content[FORM] = {"schema": _form_schema(form["parameters"])}
-    return {"requestBody": {"required": True, "description": f"{BODY_NOTE} {note}".strip(), "content": content}}
+    return {"requestBody": {"required": is_required, "description": f"{BODY_NOTE} {note}".strip(), "content": content}}
 
 
 def event_stream_response(*events: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
