@@ -163,11 +163,11 @@ async def test_the_next_model_answers_and_the_first_rests() -> None:
     """Both calls are paid for; while the first rests, only the second is asked, and the answer says why."""
     first, second = ChatServer(error(500, {})), ChatServer(kimi())
     async with platform(first, second) as (wired, _):
-        asked = [research_request(depth=depth, rounds=0) for depth in ("shallow", "deep")]
+        asked = [research_request(depth=depth) for depth in ("shallow", "deep")]
         responses = [await wired.research.research(request) for request in asked]
     assert [response.metadata.synthesizer for response in responses] == ["b/b-1", "b/b-1"]
-    assert [response.metadata.llm_calls for response in responses] == [2, 2]
-    assert [response.metadata.cost_usd for response in responses] == pytest.approx([0.0012, 0.0024])
+    assert [response.metadata.llm_calls for response in responses] == [2, 3]  # a deep answer asks for queries of its round
+    assert [response.metadata.cost_usd for response in responses] == pytest.approx([0.0012, 0.0036])
     for response in responses:
         assert [entry.component for entry in response.degraded] == ["a"], "told once, however often it was skipped"
     assert len(first.asked) == 1
@@ -225,12 +225,12 @@ QUESTIONS = "Question: What is an event loop?\nQuestion: What are callbacks?\nQu
 
 
 async def test_a_deep_question_is_paid_for_once() -> None:
-    """Asked again, questions, searches and text come from the cache: no call of the model, no search, the same answer."""
+    """Asked again, questions, searches, queries of the round and text come from the cache, without a call or a search."""
     chat = ChatServer(kimi(QUESTIONS), kimi())
     async with platform(chat) as (wired, upstream):
-        first = await wired.research.research(research_request(depth="deep", rounds=0))
-        second = await wired.research.research(research_request(depth="deep", rounds=0))
-        events = [event async for event in wired.research.stream(research_request(depth="deep", rounds=0))]
+        first = await wired.research.research(research_request(depth="deep"))
+        second = await wired.research.research(research_request(depth="deep"))
+        events = [event async for event in wired.research.stream(research_request(depth="deep"))]
     third = events[-1]
     assert third.type == "done"
     for again in (second, third.response):
@@ -240,7 +240,7 @@ async def test_a_deep_question_is_paid_for_once() -> None:
         assert (metadata.llm_calls, metadata.tokens_used, metadata.cost_usd, metadata.searches) == (0, 0, 0.0, 0)
     planned = next(event for event in events if event.type == "planned")
     assert planned.questions == ("What is an event loop?", "What are callbacks?", "What blocks a loop?")
-    assert (len(chat.asked), len(upstream.requests)) == (2, 3)
+    assert (len(chat.asked), len(upstream.requests)) == (3, 6)  # plan, round, text; three searches, and three of the round
 
 
 @for_each(
@@ -356,10 +356,10 @@ async def test_a_failing_suggestion_is_told() -> None:
 
     chat = ChatServer(kimi("Question: event loop\nQuestion: nothing here\nQuestion: callbacks"), kimi())
     async with platform(chat, search=sparse) as (wired, _):
-        response = await wired.research.research(research_request(depth="deep", rounds=0))
+        response = await wired.research.research(research_request(depth="deep"))
     assert response.synthesis == WRITTEN
     assert [entry.component for entry in response.degraded] == ["search/suggested"]
-    assert response.metadata.searches == 4
+    assert response.metadata.searches == 7  # three of the plan, the suggestion, and three of the round
 
 
 # --- time ----------------------------------------------------------------------------------------------------------------

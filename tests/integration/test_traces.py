@@ -136,8 +136,9 @@ async def test_a_research_is_one_trace(search: Loopback, tmp_path: Path, streame
     text = "The loop runs tasks [1]."
     events = stream(chunk(text), chunk(finish="stop"), usage_chunk(10, 5))
     written = events if streamed else answer(completion(text, "stop", USAGE))
-    body = {"query": QUESTION, "depth": "deep", "rounds": 0, "stream": streamed}
-    async with ChatServer(plan, written).running() as chat, traced_server(search, chat, tmp_path) as server:
+    body = {"query": QUESTION, "depth": "deep", "stream": streamed}
+    queries = answer(completion("Query: tasks of the loop", "stop", USAGE))
+    async with ChatServer(plan, queries, written).running() as chat, traced_server(search, chat, tmp_path) as server:
         response = await server.client.post("/research", json=body, headers={"traceparent": PARENT})
         assert response.status_code == 200
         [root] = server.named("POST /research")
@@ -148,10 +149,12 @@ async def test_a_research_is_one_trace(search: Loopback, tmp_path: Path, streame
         under = ["POST /research", "research deep"]
         llm_name = next(span.name for span in server.spans if span.name.startswith("llm "))
         llms, searches = server.named(llm_name), server.named("search searxng")
-        assert sorted(server.path(span) for span in llms) == [[*under, "plan", llm_name], [*under, "write", llm_name]]
-        assert [server.path(span) for span in searches] == [[*under, "search", "search searxng"]] * 3
-        assert [attributes(span)[PROMPT_TOKENS] for span in llms] == [10, 10]
-        assert [attributes(span)[COMPLETION_TOKENS] for span in llms] == [5, 5]
+        stages = ("plan", "queries", "write")  # a further round asks for queries
+        assert sorted(server.path(span) for span in llms) == [[*under, stage, llm_name] for stage in stages]
+        assert [server.path(span) for span in searches] == [[*under, "search", "search searxng"]] * len(searches)
+        assert len(searches) == len(search.requests) > 3  # those of the plan, and of the round
+        assert [attributes(span)[PROMPT_TOKENS] for span in llms] == [10, 10, 10]
+        assert [attributes(span)[COMPLETION_TOKENS] for span in llms] == [5, 5, 5]
         assert server.named("verify")
 
         sent = [exchange.headers for exchange in search.requests]

@@ -250,8 +250,7 @@ class World:
         return Reporter(tools)
 
     async def events(self, query: str = QUESTION, **request: object) -> list[ResearchEvent]:
-        """Return the events of a report, of one search unless `rounds` says otherwise."""
-        asked = ResearchRequest.model_validate({"query": query, "depth": "report", "rounds": 0, **request})
+        asked = ResearchRequest.model_validate({"query": query, "depth": "report", **request})
         return [event async for event in self.service().stream(asked)]
 
     def calls(self) -> Counter[str]:

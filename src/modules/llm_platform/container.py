@@ -33,7 +33,7 @@ from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
 from modules.llm_platform.domain.dtos.research_dtos import StoredSources, StoredTurns
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -220,6 +220,7 @@ class Container(ProviderContainer):
         judge=research_judge,
         reader=answer_page_reader,
         models=providers.Singleton(chat_models.model_version, llm_adapters),
+        round_answers=shared_state.provided.cache.call("rounds", RoundAnswer),
     )
     follow_ups = providers.Singleton(
         FollowUps,

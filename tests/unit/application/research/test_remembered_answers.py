@@ -8,9 +8,10 @@ from collections.abc import Collection
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
 
-from modules.llm_platform.application.research.writing import StoredTextWriter, WritingRequest, write
+from modules.llm_platform.application.research.writing import WritingRequest, write
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 
 TEXT = "The harbour wall is nine metres high [1]."
 
@@ -19,13 +20,23 @@ def source(text: str) -> Source:
     return Source(index=1, title="Harbour", url="https://docs.test/1", text=text)
 
 
+class Remembered(ISynthesizer):
+    """A writer whose text comes from a cache."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    async def synthesize(self, request: SynthesisRequest) -> Synthesis:
+        return Synthesis(text=self._text, synthesizer="fake", cached=True)
+
+
 def request(text: str, found: Source, language: str = "en") -> WritingRequest:
     return WritingRequest(
         question="How high is the harbour wall?",
         sources=(found,),
         language=language,
         max_tokens=100,
-        writer=StoredTextWriter(Synthesis(text=text, synthesizer="fake", cached=True)),
+        writer=Remembered(text),
         fallback=FakeSynthesizer("nothing"),
         deadline=asyncio.get_running_loop().time() + 60,
         offer_deep=False,

@@ -175,19 +175,19 @@ async def test_model_makes_the_question_stand_alone() -> None:
 
 
 async def test_deep_research_plans_in_the_same_call() -> None:
-    """One call gives the question and its searches; a second one writes."""
+    """One call gives the question and its searches, a second one queries of the further round, a third one writes."""
     library = Library([NOISE])
     model = Model(
         "Standalone: How loud are heat pumps?\n"
         "Question: heat pump decibels\nQuestion: heat pump noise rules\nQuestion: quiet models"
     )
-    answer = await ask(service(library, model), NEXT, depth="deep", rounds=0, history=HISTORY)
+    answer = await ask(service(library, model), NEXT, depth="deep", history=HISTORY)
     assert [request.query for request in library.asked][:3] == [
         "heat pump decibels",
         "heat pump noise rules",
         "quiet models",
     ]
-    assert (answer.metadata.standalone_query, answer.metadata.llm_calls) == ("How loud are heat pumps?", 2)
+    assert (answer.metadata.standalone_query, answer.metadata.llm_calls) == ("How loud are heat pumps?", 3)
 
 
 @for_each(

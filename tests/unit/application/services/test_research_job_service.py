@@ -148,7 +148,7 @@ async def test_stopped_and_started_again(store: MemoryResearchJobStore) -> None:
     research_store = MemoryResearchStore()
     slow = ReportModel(delays={"write": 60.0})
     async with running(World(Web(some_pages()), slow, research_store), store) as service:
-        job = await service.submit(REPORT.model_copy(update={"rounds": 0}))
+        job = await service.submit(REPORT)
         await until(lambda: "write" in slow.asked)
         await asyncio.sleep(0.05)
         before = (await service.get(job.id)).progress

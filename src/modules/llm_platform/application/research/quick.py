@@ -19,7 +19,7 @@ from modules.llm_platform.application.research.read_pages import (
     SourcesBeingRead,
 )
 from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
-from modules.llm_platform.application.research.round_queries import ask_model
+from modules.llm_platform.application.research.round_queries import AskModel, ask_model, cached_model
 from modules.llm_platform.application.research.rounds import FurtherRounds, ledger_questions, limits_of
 from modules.llm_platform.application.research.search import (
     fuse_results,
@@ -32,7 +32,7 @@ from modules.llm_platform.application.research.structured_output import output_s
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write_events
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
-from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, Source
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -73,8 +73,9 @@ class ResearchOptions:
 class QuickResearch:
     """Answers from search results and the best of their pages: one search if shallow, three concurrent ones if deep.
 
-    - `plans` caches the questions of deep research runs; None disables the cache.
-    - `models` names those that plan, for its keys.
+    - `plans` caches the questions of deep research runs, `round_answers` what the model adds to further rounds; None disables
+      the cache.
+    - `models` names those that plan, for the keys of both.
     - `reader` reads pages; None reads none.
     """
 
@@ -89,9 +90,13 @@ class QuickResearch:
         judge: ICitationJudge | None = None,
         reader: IPageReader | None = None,
         models: str = "",
+        round_answers: ICache[RoundAnswer] | None = None,
     ) -> None:
         self._options = options = options or ResearchOptions()
         self._planner = SearchPlanner(planner, options.timeout_s * PLAN_SHARE, plans, options.plan_ttl_s, models)
+        self._ask: AskModel | None = partial(ask_model, planner) if planner else None
+        if planner and self._ask and round_answers is not None and options.plan_ttl_s > 0:
+            self._ask = cached_model(self._ask, round_answers, options.plan_ttl_s, models or planner.name)
         self._search = search
         self._reader = reader
         self._writer = writer
@@ -123,8 +128,7 @@ class QuickResearch:
         async with PageReads(self._reader, context, pages, seconds) as reads:
             planned = await self._planner.plan(context)
             limits = limits_of(context)
-            ask = partial(ask_model, self._planner.llm) if self._planner.llm else None
-            rounds = FurtherRounds(context, limits, context.deadline, ask, llm_may_stop=options.model_ends_rounds)
+            rounds = FurtherRounds(context, limits, context.deadline, self._ask, llm_may_stop=options.model_ends_rounds)
             results = await run_searches(context, planned.questions, self._search, options.results_per_search, reads)
             found, raw = number_sources(fuse_results(results.answers, source_limit), known=results.earlier)
             sources, excerpts = await reads.read_sources(found)

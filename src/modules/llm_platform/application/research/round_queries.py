@@ -15,8 +15,10 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.evidence.queries import MAX_QUERY_CHARS
 from modules.llm_platform.domain.evidence.statements import names_of
 from modules.llm_platform.domain.exceptions import LLMException
+from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.store_key import store_key
 from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens, normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
@@ -67,6 +69,22 @@ async def ask_model(llm: ILLMProvider, request: LLMRequest) -> RoundAnswer:
     lines = tuple(read_strings(answer.content, plain=False))
     is_done = not lines and "none" in answer.content.casefold()
     return RoundAnswer(lines=lines, is_done=is_done, spent=answer.spent, degraded=answer.degraded)
+
+
+def cached_model(ask: AskModel, cache: ICache[RoundAnswer], ttl_s: float, model: str) -> AskModel:
+    """Return what asks the `model` for nothing twice within `ttl_s` seconds, unless its answer failed or was late."""
+
+    async def ask_once(request: LLMRequest) -> RoundAnswer:
+        prompt = [message.content for message in request.messages]
+        key = store_key(version=ROUND_QUERIES_VERSION, model=model, language="", prompt=prompt)
+        if cached := await cache.get(key):
+            return cached
+        made = await ask(request)
+        if not made.degraded:
+            await cache.set(key, made.model_copy(update={"spent": NOTHING_SPENT}), ttl_s)
+        return made
+
+    return ask_once
 
 
 async def model_queries(

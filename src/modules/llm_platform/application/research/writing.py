@@ -315,16 +315,3 @@ async def _fall_back(request: WritingRequest, output: Draft, reason: str, spent:
     output.reset(reason)
     synthesis = await _stream(request, request.fallback, output)
     return synthesis.model_copy(update={"spent": spent + synthesis.spent})
-
-
-class StoredTextWriter(ISynthesizer):
-    """Returns a stored synthesis instead of a new one: the same question from the same sources, at no cost."""
-
-    writes_reports = True
-
-    def __init__(self, synthesis: Synthesis) -> None:
-        self.name = synthesis.synthesizer
-        self._synthesis = synthesis
-
-    async def synthesize(self, request: SynthesisRequest) -> Synthesis:
-        return self._synthesis

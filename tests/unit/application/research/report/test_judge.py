@@ -59,7 +59,7 @@ async def test_failed_judge_leaves_the_answer() -> None:
     done = answer_of(await world(model).events())
     assert {citation.checked_by for citation in done.citations} == {"words"}
     assert [entry.component for entry in done.degraded] == ["judge/scripted"]
-    assert done.synthesis == TEXT
+    assert done.synthesis.startswith(TEXT)
 
 
 async def test_budget_has_priority_over_the_judge() -> None:

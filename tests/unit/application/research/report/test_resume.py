@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.support.cases import for_each
-from tests.support.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, stage_of, store
+from tests.support.report_world import (
+    QUESTION,
+    REWORDED,
+    ReportModel,
+    Web,
+    World,
+    answer_of,
+    some_pages,
+    stage_of,
+    store,
+)
 
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.report_key import request_key
@@ -27,7 +37,8 @@ from modules.llm_platform.domain.telemetry.metrics import STORE_REQUESTS
 from modules.llm_platform.testing import MemoryResearchStore
 
 TTL_DAYS = 30.0
-ROUNDS = 2
+NEVER_S = 3600.0
+PATIENCE_S = 60.0  # limit on a busy machine
 
 
 class Stopped(ReportModel):
@@ -48,13 +59,13 @@ class Stopped(ReportModel):
 async def stopped_at(call: int, folder: Path) -> tuple[Counter[str], Web]:
     """Return a research run whose process ends in that call; what was paid for until then."""
     model, web = Stopped(call), Web(some_pages(12))
-    await until_stopped(World(web, model, store(folder)), model, ROUNDS)
+    await until_stopped(World(web, model, store(folder)), model)
     return Counter(model.asked), web
 
 
-async def until_stopped(world: World, model: Stopped, rounds: int = 0) -> None:
+async def until_stopped(world: World, model: Stopped) -> None:
     """Run the research until its process ends in a call, or the report."""
-    running = asyncio.create_task(world.events(rounds=rounds))
+    running = asyncio.create_task(world.events())
     stop = asyncio.create_task(model.stop.wait())
     await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
     for task in (running, stop):
@@ -66,15 +77,29 @@ async def until_stopped(world: World, model: Stopped, rounds: int = 0) -> None:
 async def test_finished_stages_are_not_paid_for_twice(call: int, tmp_path: Path) -> None:
     """Stopped in any call and run again: both runs together make no more calls, searches and reads than one whole run."""
     whole = World(Web(some_pages(12)), ReportModel(), store(tmp_path / "whole"))
-    expected = answer_of(await whole.events(rounds=ROUNDS))
+    expected = answer_of(await whole.events())
     first, web = await stopped_at(call, tmp_path)
     again = World(Web(some_pages(12)), ReportModel(), store(tmp_path))
-    answer = answer_of(await again.events(rounds=ROUNDS))
+    answer = answer_of(await again.events())
     assert first + again.calls() == whole.calls()
     assert expected.metadata.rounds > 0
     assert len(web.searched) + len(again.web.searched) <= len(whole.web.searched) + 3  # searches under way at the stop
     assert not set(web.searched) & set(again.web.searched) or call < 4
     assert answer.citations
+
+
+async def test_a_stop_during_the_judgement_costs_no_second_text(tmp_path: Path) -> None:
+    """The text is stored before its citations are judged: the next run asks the judge, and nothing else."""
+    model = ReportModel(text=REWORDED, delays={"judge": NEVER_S})
+    running = asyncio.create_task(World(Web(some_pages(12)), model, store(tmp_path)).events())
+    async with asyncio.timeout(PATIENCE_S):
+        while "judge" not in model.asked:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.wait([running])
+    again = World(Web(some_pages(12)), ReportModel(text=REWORDED), store(tmp_path))
+    assert answer_of(await again.events()).synthesis.startswith(REWORDED)
+    assert again.calls() == Counter(judge=1)
 
 
 class SharedLock(IKeyLock):

@@ -19,21 +19,15 @@ from modules.llm_platform.application.research.report.sources import (
     from_results,
     raw_results,
 )
+from modules.llm_platform.application.research.report.stored_writer import StoredWriter
 from modules.llm_platform.application.research.response import ResearchResult, build_response
 from modules.llm_platform.application.research.rounds import FurtherRounds, limits_of
 from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
-from modules.llm_platform.application.research.writing import (
-    UNFINISHED,
-    StoredTextWriter,
-    WritingRequest,
-    WrittenAnswer,
-    write_events,
-)
+from modules.llm_platform.application.research.writing import UNFINISHED, WritingRequest, WrittenAnswer, write_events
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
-from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
-from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis, RankedCandidate, RankedSummaries, Summary
+from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RankedSummaries, Summary
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source, StoredVerdicts
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
@@ -145,15 +139,9 @@ async def _write(
         instructions=run.request.instructions, context=run.request.context,
         sources=[(source.title, source.url, source.text) for source in sources],
     )
-    stored = await run.checkpoints.get("answers", key, KeptSynthesis)
-    text_writer = StoredTextWriter(stored.synthesis) if stored else writer
-    answer = await write_events(run.context, _writing_request(run, explored, sources, text_writer, max_tokens, evidence))
-    # An extractive text costs nothing to make again, and a text that was cut off is none to keep.
-    is_whole = answer.synthesis.finish_reason not in UNFINISHED
-    if run.tools.llms and not stored and is_whole and _is_by_expected_writer(run, answer):
-        synthesis = answer.synthesis.model_copy(update={"spent": NOTHING_SPENT, "cached": True})
-        await run.checkpoints.put("answers", key, KeptSynthesis(synthesis=synthesis))
-    return answer
+    if run.tools.llms:  # an extractive text costs nothing to make again
+        writer = StoredWriter(run, writer, key)
+    return await write_events(run.context, _writing_request(run, explored, sources, writer, max_tokens, evidence))
 
 
 def _writing_request(

@@ -1,0 +1,41 @@
+"""The writer of a report with a model: its text is stored as soon as it is complete, and not written again."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from modules.llm_platform.application.research.report.run import ReportRun
+from modules.llm_platform.application.research.writing import UNFINISHED
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
+from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis
+from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
+from modules.llm_platform.domain.markdown.sanitizer import sanitize
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
+
+
+class StoredWriter(StreamingSynthesizer):
+    """Gives the text that the checkpoints have under `key`, at no cost, else that of `writer`.
+
+    The text is stored before its citations are judged, so a process that is killed during the judgement loses no text.
+    """
+
+    def __init__(self, run: ReportRun, writer: ISynthesizer, key: str) -> None:
+        self.name, self.version, self.writes_reports = writer.name, writer.version, writer.writes_reports
+        self._run, self._writer, self._key = run, writer, key
+
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        checkpoints = self._run.checkpoints
+        if stored := await checkpoints.get("answers", self._key, KeptSynthesis):
+            yield SynthesisToken(text=stored.synthesis.text)
+            yield stored.synthesis
+            return
+        async with aclosing(self._writer.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
+            async for part in parts:
+                if isinstance(part, Synthesis) and self._is_final(part, tuple(request.sources)):
+                    synthesis = part.model_copy(update={"spent": NOTHING_SPENT, "cached": True})
+                    await checkpoints.put("answers", self._key, KeptSynthesis(synthesis=synthesis))
+                yield part
+
+    def _is_final(self, synthesis: Synthesis, sources: tuple[Source, ...]) -> bool:
+        """Return whether a model wrote the text, and neither broke off nor wrote only what cannot be shown."""
+        is_whole = synthesis.synthesizer != self._run.tools.fallback.name and synthesis.finish_reason not in UNFINISHED
+        return is_whole and bool(sanitize(synthesis.text, sources).strip())
