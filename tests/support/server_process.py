@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 from tests.support.loopback_upstream import Exchange, Loopback, json_reply, serving
@@ -32,6 +32,13 @@ RESULT = {
     "content": "asyncio is a library to write concurrent code.",
 }
 STREAM = {"Accept": "text/event-stream"}
+
+
+class HasPid(Protocol):
+    """A process, however it was started."""
+
+    @property
+    def pid(self) -> int: ...
 
 
 class GatedSearch:
@@ -98,7 +105,7 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
             await process.wait()
 
 
-async def asleep(process: Process) -> None:
+async def asleep(process: HasPid) -> None:
     """Until no thread of the process runs or waits for a processor or a disk: it has nothing to do until something arrives.
 
     A busy machine makes no difference: what could go on, and waits for its turn, does not sleep.

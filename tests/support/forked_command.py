@@ -1,0 +1,75 @@
+"""Commands as processes that are forked from one which has imported the program: each starts in a tenth of a second."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from modules.llm_platform.__main__ import wiring
+from modules.llm_platform.container import build_platform  # noqa: F401  imported before the fork
+from modules.llm_platform.presentation.cli.main import run
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
+
+
+@dataclass(frozen=True)
+class ForkedCommand:
+    """A running command. `output` is the file of its standard output, `errors` that of its errors."""
+
+    process: BaseProcess
+    output: Path
+    errors: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid or 0
+
+    @property
+    def has_ended(self) -> bool:
+        return not self.process.is_alive()
+
+    async def wait(self) -> int:
+        """Wait for its end, and return its exit code."""
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(self.process.sentinel, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self.process.sentinel)
+        await asyncio.to_thread(self.process.join)
+        return self.process.exitcode or 0
+
+
+@asynccontextmanager
+async def forked(arguments: Sequence[str], env: Mapping[str, str], folder: Path) -> AsyncIterator[ForkedCommand]:
+    """The command in a process of its own, which is killed with SIGKILL at the end of the block if it runs then."""
+    folder.mkdir(parents=True, exist_ok=True)
+    output, errors = folder / "output", folder / "errors"
+    process = FORKS.Process(target=_run, args=(tuple(arguments), dict(env), output, errors))
+    process.start()
+    command = ForkedCommand(process, output, errors)
+    try:
+        yield command
+    finally:
+        process.kill()
+        await command.wait()
+
+
+def _run(arguments: Sequence[str], env: Mapping[str, str], output: Path, errors: Path) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    for number, path in ((1, output), (2, errors)):
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), number)
+    code = run(arguments, wiring())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
