@@ -275,9 +275,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
         _dump(QUEUED_VERIFICATION.model_copy(update={"status": "done", "read": 1, "response": VERIFIED_TEXT})),
         parameters={"request_id": REQUEST_ID},
     ),
-    ("post", "/research/{request_id}/verify"): Example(
-        _dump(VERIFIED_AGAIN), {"webhook": "https://hooks.example.org/changed"}, parameters={"request_id": REQUEST_ID}
-    ),
+    ("post", "/research/{request_id}/verify"): Example(_dump(VERIFIED_AGAIN), parameters={"request_id": REQUEST_ID}),
     ("post", "/llm-platform/web-search"): Example(
         {
             **_dump(SEARCH_RESPONSE, include={"query", "total_matches", "provider", "degraded"}),
