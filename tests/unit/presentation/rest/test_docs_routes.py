@@ -9,6 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urljoin
+from xml.etree import ElementTree
 
 import pytest
 from scripts import vendored
@@ -143,6 +144,47 @@ async def test_redaction_does_not_change_the_page_files() -> None:
     assert int(script.headers["content-length"]) == len(script.content)
 
 
+class TestBrowserFiles:
+    """What a browser reads to install the page and to offer it as a search engine."""
+
+    @pytest.mark.parametrize("keys", ["", KEY])
+    async def test_manifest(self, keys: str) -> None:
+        """It needs no key, and its addresses are relative, so that a prefix of a proxy is no matter; its icon is there."""
+        async with app_client(LLM_PLATFORM_API_KEYS=keys) as client:
+            links = Links((await client.get("/", headers=BROWSER)).text).found
+            answer = await client.get("/manifest.webmanifest", headers={"Sec-Fetch-Site": "same-origin"})
+            manifest = answer.json()
+            icon = await client.get(urljoin("/manifest.webmanifest", manifest["icons"][0]["src"]))
+        assert "manifest.webmanifest" in links
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/manifest+json")
+        assert manifest["start_url"] == manifest["scope"] == "./"
+        assert (icon.status_code, icon.headers["content-type"]) == (200, "image/svg+xml")
+
+    @for_each(
+        ("headers", "base"),
+        [
+            ({"Host": "localhost:8000"}, "http://localhost:8000/"),
+            ({"Host": "localhost", "X-Forwarded-Proto": "https"}, "https://localhost/"),
+            ({"Host": "localhost", "X-Forwarded-Proto": "javascript"}, "http://localhost/"),
+        ],
+    )
+    async def test_search_engine(self, headers: dict[str, str], base: str) -> None:
+        """A question goes to the address under which the page was asked for, also behind a proxy that ends TLS."""
+        async with app_client(LLM_PLATFORM_API_KEYS=KEY) as client:
+            links = Links((await client.get("/", headers=BROWSER)).text).found
+            answer = await client.get("/opensearch.xml", headers=headers)
+        assert "opensearch.xml" in links
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/opensearchdescription+xml")
+        name = "{http://a9.com/-/spec/opensearch/1.1/}Url"
+        (url,) = ElementTree.fromstring(answer.content).iter(name)
+        assert url.get("template") == f"{base}?q={{searchTerms}}"
+
+    async def test_search_engine_of_a_foreign_name(self) -> None:
+        """A name that is not the server's gets no description."""
+        async with app_client() as client:
+            assert (await client.get("/opensearch.xml", headers={"Host": "evil.test"})).status_code == 421
+
+
 class TestResearchPage:
     """The page at /: its files, what it may load, and how large it is."""
 
@@ -178,6 +220,7 @@ class TestResearchPage:
         assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
         assert policy["require-trusted-types-for"] == "'script'"
         assert policy["trusted-types"] == "dompurify"
+        assert policy["manifest-src"] == "'self'"
         assert Links(page.text).written == ""
 
     async def test_the_whole_page_is_small(self) -> None:

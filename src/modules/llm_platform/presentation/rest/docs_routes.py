@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+from xml.sax.saxutils import escape
 
 from fastapi import Request, Response
 from pydantic_core import to_json
@@ -51,6 +52,7 @@ RESEARCH_FILES: Final[Mapping[str, str]] = {
             *("first_paint", "highlight", "icons", "keyboard", "problems", "theme"),
             *("choices", "choices_panel", "clipboard", "composer", "files", "kept_files", "suggestions"),
             *("receipts", "sentences", "strip", "verification", "verified_text"),
+            *("export_files", "picture", "pins", "ready"),
             *("lang/ar", "lang/de", "lang/he", "lang/ru", "lang/zh", "vendor/dompurify", "vendor/markdown-it"),
         )
     },
@@ -59,13 +61,34 @@ RESEARCH_FILES: Final[Mapping[str, str]] = {
 VERSIONED: Final = re.compile(r"(?:(?P<version>[0-9a-f]{16})/)?(?P<name>.+)")
 UNCHANGING: Final = "public, max-age=31536000, immutable"
 # Only DOMPurify may turn text into elements.
-RESEARCH_POLICY: Final = f"{POLICY}; require-trusted-types-for 'script'; trusted-types dompurify"
+RESEARCH_POLICY: Final = f"{POLICY}; manifest-src 'self'; require-trusted-types-for 'script'; trusted-types dompurify"
 PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
 FILE_HEADERS: Final[Mapping[str, str]] = {"Cache-Control": "max-age=3600"}
+MANIFEST: Final[Mapping[str, object]] = {  # addresses are relative to that of the manifest
+    "id": "./",
+    "name": "llm-platform",
+    "short_name": "llm-platform",
+    "description": "Search and research with a verdict for each sentence.",
+    "start_url": "./",
+    "scope": "./",
+    "display": "standalone",
+    "background_color": "#fbfbfa",
+    "theme_color": "#2f5fd0",
+    "icons": [{"src": "page/icon.svg", "type": "image/svg+xml", "sizes": "any", "purpose": "any maskable"}],
+}
+OPENSEARCH: Final = """<?xml version="1.0" encoding="UTF-8"?>
+<OpenSearchDescription xmlns="http://a9.com/-/spec/opensearch/1.1/">
+<ShortName>llm-platform</ShortName>
+<Description>Search and research with a verdict for each sentence.</Description>
+<InputEncoding>UTF-8</InputEncoding>
+<Image type="image/svg+xml" width="32" height="32">{base}page/icon.svg</Image>
+<Url type="text/html" method="get" template="{base}?q={{searchTerms}}"/>
+</OpenSearchDescription>
+"""
 ROUTE_INDEX: Final[Mapping[str, object]] = {
     "name": "llm-platform",
     "docs": "/docs",
@@ -98,6 +121,25 @@ async def research_file(request: Request) -> Response:
         raise NotFoundError
     headers = {"Cache-Control": UNCHANGING} if asked["version"] == research_version() else {}
     return _research_file(request, asked["name"], RESEARCH_FILES[asked["name"]], headers)
+
+
+async def manifest(request: Request) -> Response:
+    """Send what a browser needs to install the page."""
+    return Response(to_json(MANIFEST), media_type="application/manifest+json", headers={"Cache-Control": "no-cache"})
+
+
+async def opensearch(request: Request) -> Response:
+    """Send what a browser needs to offer the page as a search engine. Its addresses are absolute, as the format requires.
+
+    Behind a proxy that ends TLS, only `X-Forwarded-Proto` says that the address of the page begins with https.
+    """
+    is_https = request.headers.get("x-forwarded-proto", "").lower() == "https"
+    base = str(request.base_url.replace(scheme="https") if is_https else request.base_url)
+    return Response(
+        OPENSEARCH.format(base=escape(base, {'"': "&quot;"})),
+        media_type="application/opensearchdescription+xml",
+        headers={"Cache-Control": "no-store"},  # the content depends on the Host
+    )
 
 
 def _research_file(request: Request, name: str, media_type: str, headers: Mapping[str, str]) -> Response:
@@ -151,6 +193,8 @@ def _file_content(name: str) -> bytes:
 
 ROUTES: Final = (
     Route("/", root),
+    Route("/manifest.webmanifest", manifest),
+    Route("/opensearch.xml", opensearch),
     Route("/page/{name:path}", research_file),
     Route("/docs", page),
     Route("/docs/{name}", page_file),

@@ -16,6 +16,8 @@ from shared.config import LOOPBACK_HOSTS, Settings
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key; probes send an address as Host
 PAGE_PATHS = frozenset({"/", "/docs"})  # opened in a browser: need no API key, and any site may link to them
 PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # files of these pages: need no API key
+# What a browser reads to install the page, and to offer it as a search engine: without an API key.
+BROWSER_FILES = frozenset({"/manifest.webmanifest", "/opensearch.xml"})
 # Paths without a limit, like those that need no API key. Containers ask for the health of an instance every few seconds.
 UNLIMITED_PATHS = frozenset({"/openapi.json", "/searxng/healthz"})
 LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # not counted: clients ask before each call
@@ -203,7 +205,9 @@ def only_reads(method: str, path: str) -> bool:
 
 def is_public(path: str) -> bool:
     """Return whether a path needs no API key."""
-    return path in PROBE_PATHS or path in PAGE_PATHS or path.startswith(PAGE_FILES_PREFIXES)
+    return (
+        path in PROBE_PATHS or path in PAGE_PATHS or path in BROWSER_FILES or path.startswith(PAGE_FILES_PREFIXES)
+    )
 
 
 def route_path(scope: Scope) -> str:

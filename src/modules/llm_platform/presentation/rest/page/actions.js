@@ -31,7 +31,7 @@ export function askButton(attributes, label, ask) {
 
 /** The wish with which a question was asked once more. */
 export function wish({ instructions }) {
-  const [, label] = REWRITES.find(([each]) => each === instructions) ?? [];
+  const [, label] = REWRITES.find(([text]) => instructions?.endsWith(text)) ?? [];
   return label && el("p", { class: "muted wish" }, `${t("Write again")}: ${label()}`);
 }
 

@@ -1,5 +1,6 @@
 // Requests to the server that this page came from, and the events of its streams.
 
+import { instructions } from "./preferences.js";
 import { Unconfirmed } from "./problems.js";
 import { askForKey, storedKey } from "./settings.js";
 import { harmless } from "./texts.js";
@@ -101,11 +102,18 @@ const soon = (path, options) => json(path, { ...options, timeout: ANSWER_MS });
 const researchPath = (id) => `research/${encodeURIComponent(id)}`;
 const threadPath = (id) => `research/threads/${encodeURIComponent(id)}`;
 
+/** The request with the wishes for every answer in front of its own, unless it has them: it may be asked for the second time. */
+function withInstructions(body) {
+  const own = body.instructions ?? "";
+  const kept = instructions();
+  return !kept || own.startsWith(kept) ? body : { ...body, instructions: [kept, own].filter(Boolean).join("\n") };
+}
+
 export const plan = (body, signal) => json("research/plan", { method: "POST", body, signal });
 /** Let the server take a question, unless `halt` was aborted before it is sent. */
 export async function submit(body, halt) {
   try {
-    return await json("research", { method: "POST", body: { ...body, background: true }, halt, beginsSoon: true });
+    return await json("research", { method: "POST", body: { ...withInstructions(body), background: true }, halt, beginsSoon: true });
   } catch (error) {
     throw error instanceof Silent ? new Unconfirmed() : error;
   }
@@ -144,7 +152,8 @@ export const getSource = (id, index) => soon(`${researchPath(id)}/sources/${inde
 /** The events of a research run that lives as long as this connection, or of another request that is streamed. */
 export async function* stream(body, signal, path = "research") {
   const headers = { Accept: "text/event-stream" };
-  const response = await send(path, { method: "POST", body: { ...body, stream: true }, headers, signal });
+  const wanted = path === "research" ? withInstructions(body) : body;
+  const response = await send(path, { method: "POST", body: { ...wanted, stream: true }, headers, signal });
   yield* events(response);
 }
 

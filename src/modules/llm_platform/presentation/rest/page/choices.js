@@ -1,5 +1,6 @@
 // What a person chose for a question beside its words: depth, sources, and what narrows the search or shapes the text.
 
+import { instructions } from "./preferences.js";
 import { number, t } from "./texts.js";
 
 export const DEPTHS = {
@@ -158,8 +159,9 @@ export class Choices {
   }
 
   #instructionProblem() {
-    const over = [...this.values.instructions.trim()].length - MAX_INSTRUCTION_CHARS;
-    return over > 0 ? t("Instructions have at most {max} characters: these are {n} too long.", { max: number(MAX_INSTRUCTION_CHARS), n: number(over) }) : "";
+    const most = MAX_INSTRUCTION_CHARS - (instructions() ? [...instructions()].length + 1 : 0); // those for every answer come first
+    const over = [...this.values.instructions.trim()].length - most;
+    return over > 0 ? t("Instructions have at most {max} characters: these are {n} too long.", { max: number(most), n: number(over) }) : "";
   }
 }
 

@@ -1,6 +1,6 @@
 // What a reader chose for this browser.
 
-import { el } from "./dom.js";
+import { announce, el } from "./dom.js";
 import { t } from "./texts.js";
 
 const CHOICES = {
@@ -8,11 +8,13 @@ const CHOICES = {
   keys: { label: () => t("Use keys such as / and ?"), isOn: true },
   files: { label: () => t("Keep the files of my questions in this browser"), isOn: false, off: forgetFiles },
   askAtOnce: { label: () => t("Ask at once when an address brings a question"), isOn: false },
+  notify: { label: () => t("Tell me when an answer is ready and I look elsewhere"), isOn: false, on: askToNotify },
 };
+export const MAX_INSTRUCTION_CHARS = 1000; // of those for every question, which leave room for those of one
 const stored = (name) => `llm-platform.${name}`;
 const memory = {}; // where the browser forbids storage
 
-/** Whether a choice is switched on: `store`, `keys`, `files` or `askAtOnce`. */
+/** Whether a choice is switched on: `store`, `keys`, `files`, `askAtOnce` or `notify`. */
 export function isOn(name) {
   try {
     const found = localStorage.getItem(stored(name));
@@ -36,19 +38,52 @@ async function forgetFiles() {
   await forgetAllFiles();
 }
 
-/** The switches. */
+/** Ask the browser for the right to show notifications; without it the switch goes back. */
+async function askToNotify() {
+  const given = await globalThis.Notification?.requestPermission().catch(() => "denied");
+  if (given === "granted") return;
+  choose("notify", false);
+  showState("notify");
+  announce(t("The browser does not allow notifications."));
+}
+
+/** The wishes for the text of every answer. */
+export function instructions() {
+  try {
+    return localStorage.getItem(stored("instructions")) ?? memory.instructions ?? "";
+  } catch {
+    return memory.instructions ?? "";
+  }
+}
+
+function storeInstructions(text) {
+  memory.instructions = text;
+  try {
+    if (text) localStorage.setItem(stored("instructions"), text);
+    else localStorage.removeItem(stored("instructions"));
+  } catch {
+    // they hold until the page is left
+  }
+}
+
+/** The switches, and the wishes for every answer. */
 export function preferences() {
+  const field = el("textarea", { rows: 2, dir: "auto", maxlength: MAX_INSTRUCTION_CHARS, id: "instructions", onchange: () => storeInstructions(field.value.trim()) });
+  field.value = instructions();
   return el("details", { class: "preferences" },
     el("summary", {}, t("Settings")),
-    Object.keys(CHOICES).map(preference));
+    Object.keys(CHOICES).map(preference),
+    el("label", { for: "instructions", class: "for-every" }, t("Instructions for every answer")), field);
 }
+
+const showState = (name) => { for (const box of document.getElementsByName(name)) box.checked = isOn(name); };
 
 /** One switch; there may be another one for the same choice. */
 export function preference(name) {
   const change = (event) => {
     choose(name, event.target.checked);
-    if (!isOn(name)) CHOICES[name].off?.();
-    for (const box of document.getElementsByName(name)) box.checked = isOn(name);
+    CHOICES[name][isOn(name) ? "on" : "off"]?.();
+    showState(name);
   };
   return el("label", {},
     el("input", { type: "checkbox", name, checked: isOn(name), onchange: change }),

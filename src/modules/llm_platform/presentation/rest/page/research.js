@@ -22,13 +22,6 @@ const DEPTHS = { shallow: () => t("Quick"), deep: () => t("Deep"), report: () =>
 /** What a request asks, in the words of the person. */
 export const askedText = (request) => request.query ?? request.message ?? "";
 
-/** Tell in the name of the tab that an answer is there, until the reader looks. */
-function markTitle() {
-  const title = document.title.replace(/^✓ /, "");
-  document.title = `✓ ${title}`;
-  document.addEventListener("visibilitychange", () => { document.title = document.title.replace(/^✓ /, ""); }, { once: true });
-}
-
 const lasted = (job) => new Date(job.finished_at) - new Date(job.started_at ?? job.created_at);
 function wholeText({ message, context }) {
   const text = message ?? context;
@@ -261,7 +254,7 @@ export class ResearchView {
     this.#showQuestion(response.query);
     this.#showUnderstood(response.metadata.understood_question);
     this.status.replaceChildren(...answerNotes(response, this.isRepeatable));
-    this.tools.replaceChildren(exportMenu(response));
+    this.tools.replaceChildren(exportMenu(response, this.thread, this.texts));
     await this.answer.finish(response);
     if (this.#isLeft) return;
     this.body.classList.remove("working");
@@ -275,7 +268,7 @@ export class ResearchView {
     this.sent.replaceChildren(sentTable(response, this.cards.sites.map(({ host }) => host)));
     this.tabs.enable([t("Answer"), `${t("Sources")} (${response.sources.length})`, t("What left this machine")]);
     if (this.isLive) announce(t("The answer is complete. Sources: {n}.", { n: response.sources.length }));
-    if (this.isLive && document.hidden) markTitle();
+    if (this.isLive && document.hidden) import("./ready.js").then(({ tellReady }) => tellReady(this.id, response));
     this.thread.ended(this);
   }
 

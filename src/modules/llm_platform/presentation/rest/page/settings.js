@@ -28,8 +28,10 @@ function store(key) {
 
 export function startSettings() {
   byId("forget-key").hidden = !storedKey();
-  byId("forget-key").addEventListener("click", () => {
+  byId("forget-key").addEventListener("click", async () => {
     store("");
+    const { unpinAll } = await import("./pins.js"); // titles of threads that need the key
+    unpinAll();
     location.hash = "";
     location.reload();
   });

@@ -1,9 +1,10 @@
-// The threads that the server has stored: by day, searched, renamed, deleted; those that run first in the eye.
+// The threads that the server has stored: pinned ones, then by day; searched, renamed, deleted one by one or several at once.
 
 import { deleteThread, errorParts, listThreads, Refused, renameThread } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
+import { pin, pinned, renamePins, unpin } from "./pins.js";
 import { preferences } from "./preferences.js";
-import { onLanguage, relativeDay, t } from "./texts.js";
+import { number, onLanguage, relativeDay, t } from "./texts.js";
 
 const WIDE = matchMedia("(min-width: 1100px)"); // as in page.css
 const SEARCH_DELAY_MS = 250;
@@ -50,6 +51,7 @@ class Sidebar {
     this.query = "";
     this.threads = [];
     this.before = null;
+    this.chosen = null; // while several are chosen: their ids
     this.loading = 0; // counts up: only the last answer is shown
     this.element = el("div", { class: "threads" });
     this.draw();
@@ -71,6 +73,7 @@ class Sidebar {
     this.note = el("p", { class: "hint", role: "status" });
     this.more = el("button", { type: "button", hidden: true, onclick: () => this.#loadMore() }, t("Show more"));
     this.entries = new Map(); // by id: what is drawn
+    this.chosen = null;
     this.end?.disconnect();
     this.end = new IntersectionObserver((seen) => seen.at(-1).isIntersecting && this.#loadMore(), { rootMargin: AHEAD, scrollMargin: AHEAD });
     this.end.observe(this.more);
@@ -87,8 +90,9 @@ class Sidebar {
       el("div", { class: "threads-top" },
         el("div", { class: "threads-head" },
           el("h2", {}, t("Threads")),
+          this.chooser = el("button", { type: "button", class: "quiet choose", hidden: true, onclick: () => this.#choose(true) }, t("Select")),
           el("button", { type: "button", class: "quiet round in-drawer", "aria-label": t("Close"), onclick: closeThreads }, icon("close"))),
-        search),
+        search, this.choosing = el("form", { class: "choosing", hidden: true })),
       this.list, this.note, this.more, preferences());
     this.#show();
   }
@@ -105,6 +109,7 @@ class Sidebar {
       this.threads = isLonger ? [...page.threads, ...rest] : page.threads;
       if (!isLonger) this.before = page.next;
       this.shownQuery = this.query;
+      renamePins(page.threads);
       if (!this.query) this.onListed(this.threads);
       this.#say(this.threads.length ? "" : this.query ? t("Nothing found.") : t("There are no threads yet."));
       this.#show();
@@ -155,10 +160,14 @@ class Sidebar {
   #show() {
     this.more.hidden = !this.before;
     if (this.list.querySelector("form")) return;
-    const days = Map.groupBy(this.threads, (thread) => relativeDay(thread.updated_at));
+    this.chooser.hidden = Boolean(this.chosen) || !this.threads.length;
+    const pins = this.query ? [] : pinned().map((kept) => this.threads.find(({ id }) => id === kept.id) ?? kept);
+    const isPinned = new Set(pins.map(({ id }) => id));
+    const rest = this.threads.filter(({ id }) => !isPinned.has(id));
+    const days = new Map([...(pins.length ? [[t("Pinned"), pins]] : []), ...Map.groupBy(rest, ({ updated_at: updated }) => relativeDay(updated))]);
     const entries = new Map();
-    for (const thread of this.threads) {
-      const key = JSON.stringify([thread, this.current === thread.id]);
+    for (const thread of [...pins, ...rest]) {
+      const key = JSON.stringify([thread, this.current === thread.id, isPinned.has(thread.id), Boolean(this.chosen)]);
       const known = this.entries.get(thread.id);
       entries.set(thread.id, known?.key === key ? known : { key, item: this.#entry(thread) });
     }
@@ -173,13 +182,19 @@ class Sidebar {
 
   #entry(thread) {
     const isCurrent = this.current === thread.id;
+    const isPinned = pinned().some(({ id }) => id === thread.id);
     const button = (name, label, action) =>
-      el("button", { type: "button", class: "quiet round", "aria-label": label, onclick: action }, icon(name));
+      el("button", { type: "button", class: "quiet round", "aria-label": label, title: label, onclick: action }, icon(name));
+    const box = this.chosen && el("input", { type: "checkbox", checked: this.chosen.has(thread.id), "aria-label": t("Select {title}", { title: thread.title }),
+      onchange: ({ target }) => this.#chose(thread.id, target.checked) });
     const item = el("li", { class: isCurrent ? "current" : null },
+      box,
       el("a", { href: `#research/${thread.id}`, dir: "auto", "aria-current": isCurrent ? "page" : null }, thread.title),
       thread.running > 0 && el("span", { class: "running" }, el("span", { class: "dot", "aria-hidden": "true" }), t("running")),
       !thread.running && thread.status === "failed" && el("span", { class: "state failed" }, t("failed")),
-      el("span", { class: "entry-buttons" },
+      isPinned && !this.chosen && el("span", { class: "pinned", "aria-hidden": "true" }, icon("pin")),
+      !this.chosen && el("span", { class: "entry-buttons" },
+        button("pin", isPinned ? t("Unpin {title}", { title: thread.title }) : t("Pin {title}", { title: thread.title }), () => this.#pin(thread, !isPinned)),
         button("edit", t("Rename {title}", { title: thread.title }), () => this.#rename(item, thread)),
         button("bin", t("Delete {title}", { title: thread.title }), () => this.#delete(item, thread))));
     return item;
@@ -198,13 +213,79 @@ class Sidebar {
   #delete(item, thread) {
     const button = el("button", { type: "submit", class: "danger" }, t("Delete"));
     this.#ask(item, [el("p", {}, t("Delete this thread with its answers?")), button], async () => {
-      await deleteThread(thread.id);
-      import("./kept_files.js").then(({ forgetFiles }) => forgetFiles(thread.id));
-      this.threads = this.threads.filter((each) => each.id !== thread.id);
+      await this.#remove(thread);
       announce(t("The thread is deleted."));
-      this.onDeleted(thread);
     });
     button.focus();
+  }
+
+  async #remove(thread) {
+    await deleteThread(thread.id);
+    import("./kept_files.js").then(({ forgetFiles }) => forgetFiles(thread.id));
+    unpin(thread.id);
+    this.threads = this.threads.filter((each) => each.id !== thread.id);
+    this.onDeleted(thread);
+  }
+
+  #pin(thread, isWanted) {
+    if (isWanted) pin(thread);
+    else unpin(thread.id);
+    announce(isWanted ? t("The thread is pinned.") : t("The thread is no longer pinned."));
+    this.#show();
+    const [link] = [...this.list.querySelectorAll("a")].filter((each) => each.getAttribute("href") === `#research/${thread.id}`);
+    link?.focus();
+  }
+
+  /** Begin to choose threads, or end it. */
+  #choose(isChoosing) {
+    this.chosen = isChoosing ? new Set() : null;
+    this.choosing.hidden = !isChoosing;
+    this.#show();
+    if (isChoosing) this.#drawChoosing();
+    else this.chooser.focus();
+  }
+
+  #chose(id, isChosen) {
+    if (isChosen) this.chosen.add(id);
+    else this.chosen.delete(id);
+    this.#drawChoosing();
+  }
+
+  /** Above the list: how many are chosen, and what to do with them. A deletion is asked for once more. */
+  #drawChoosing() {
+    const count = this.chosen.size;
+    const confirm = el("button", { type: "submit", class: "danger", disabled: !count }, t("Delete ({n})", { n: number(count) }));
+    const act = (event) => {
+      event.preventDefault();
+      if (confirm.dataset.asked) return void this.#deleteChosen(confirm);
+      confirm.dataset.asked = "true";
+      confirm.textContent = t("Delete the chosen threads with their answers ({n})?", { n: number(count) });
+    };
+    this.choosing.replaceChildren(confirm, el("button", { type: "button", onclick: () => this.#choose(false) }, t("Cancel")), el("p", { class: "error", role: "alert" }));
+    this.choosing.onsubmit = act;
+    this.choosing.onkeydown = (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault(); // else the drawer closes, too
+      this.#choose(false);
+    };
+  }
+
+  /** One after the other; what could not be deleted stays chosen. */
+  async #deleteChosen(button) {
+    button.disabled = true;
+    try {
+      for (const id of [...this.chosen]) {
+        await this.#remove(this.threads.find((each) => each.id === id) ?? { id });
+        this.chosen.delete(id);
+      }
+      announce(t("The threads are deleted."));
+      this.#choose(false);
+      this.load();
+    } catch (problem) {
+      this.#show();
+      this.#drawChoosing();
+      this.choosing.querySelector(".error").replaceChildren(...errorParts(problem));
+    }
   }
 
   /** A form in the place of an entry; Escape and "Cancel" bring it back. */

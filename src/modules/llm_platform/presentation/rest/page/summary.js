@@ -127,7 +127,7 @@ export class Tabs {
       onclick: () => this.#select(index),
     }, label));
     this.panels = pages.map(([, content], index) => el("div", {
-      role: "tabpanel", id: `${name}panel-${index}`, "aria-labelledby": `${name}tab-${index}`, tabindex: "0", class: "panel",
+      role: "tabpanel", id: `${name}panel-${index}`, "aria-labelledby": `${name}tab-${index}`, tabindex: "0", class: "panel", "data-title": pages[index][0],
     }, content));
     this.list = el("div", { role: "tablist", "aria-label": t("Parts of the result"), class: "tabs" }, this.buttons);
     this.list.addEventListener("keydown", (event) => this.#move(event));

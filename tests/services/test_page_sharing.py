@@ -1,0 +1,319 @@
+"""What readers take along from the page at / and keep on it, in a real Chromium: threads, pictures, pins, settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx2
+import pytest
+from playwright.async_api import Browser, Page, Request, Route, expect
+from tests.services.browser import Visit, becomes, started, visiting
+from tests.services.page_answers import begin, citation, end, response
+
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
+
+OPTIONS = {
+    "depths": ["shallow"], "sources": ["documents"], "default_sources": ["documents"], "models": ["m/x"],
+    "max_query_chars": 500, "max_context_chars": 32000, "max_files": 2, "max_file_bytes": 1000, "background": True,
+    "document_titles": [], "favicons": False,
+}  # fmt: skip
+SVG = "{http://www.w3.org/2000/svg}"
+TEXT = "Most heat comes from outside [1]. The heater supplied 9 percent [1]."
+SOURCE = "Most heat comes from outside. The heater supplied 4 percent."
+CONTENT = "😀 The owl 🦉 sleeps by day. It hunts at night."
+BOXES = "[...document.querySelectorAll('text')].map(text => text.getBBox()).map(({x, width}) => [x, width])"
+LONG_QUESTIONS = {
+    "chinese": "热泵在寒冷的冬天" * 12, "arabic": "هل تعمل المضخات الحرارية في الشتاء البارد؟ " * 6, "one word": "x" * 400,
+}  # fmt: skip
+HIDE = "Object.defineProperty(document, 'hidden', {value: true, configurable: true})"
+SHOW = "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"
+NOTIFY = """window.notified = [];
+window.Notification = class extends EventTarget {
+    static permission = PERMISSION;
+    static requestPermission() { return Promise.resolve(PERMISSION); }
+    constructor(title, {body}) { super(); window.notified.push([title, body]); }
+    close() {}
+};
+0"""
+
+
+def turn(number: int) -> dict[str, Any]:
+    """Return an answer of a thread: the first one cites its source wrongly."""
+    statement = f"Owls sleep at noon {number}"
+    made = response(f"{statement} [1].", query=f"Question {number}?", metadata={"request_id": f"r{number}"})
+    made["sources"] = [{"index": 1, "title": f"Source {number}", "url": f"https://example.org/{number}"}]
+    made["citations"] = [citation(made["synthesis"], statement, CONTENT, "The owl 🦉 sleeps by day.", "unsupported")]
+    return made
+
+
+def replies(value: dict[str, Any]) -> Callable[[Route], Awaitable[None]]:
+    """Return a handler that answers with this JSON."""
+
+    async def reply(route: Route) -> None:
+        await route.fulfill(json=value)
+
+    return reply
+
+
+async def open_thread(visit: Visit, count: int) -> None:
+    """Show a stored thread with this many answers, of which the page loads the last ten."""
+    researches = [{"id": f"r{n}", "status": "done", "query": f"Question {n}?", "depth": "deep"} for n in range(count)]
+    thread = {"id": "r0", "title": "Owls: a thread", "researches": researches}
+    for n in range(count):
+        job = {"query": f"Question {n}?", "depth": "deep", "response": turn(n)}
+        await visit.page.route(f"**/research/r{n}", replies(job))
+        await visit.page.route(f"**/research/threads/r{n}", replies(thread))
+    await visit.page.goto(f"{visit.base}/#research/r{count - 1}")
+    await visit.answered(min(count, 10))
+
+
+async def saved(page: Page, name: str) -> str:
+    """Return the file that the menu of the last answer saves for its whole thread."""
+    menu = page.locator(".turn").last.locator(".tools .menu")
+    if await menu.get_attribute("open") is None:
+        await menu.locator("summary").click()
+    async with page.expect_download() as download:
+        await menu.get_by_role("group", name="The whole thread").get_by_role("button", name=name, exact=True).click()
+    return (await (await download.value).path()).read_text(encoding="utf-8")
+
+
+class TestThreadFiles:
+    async def test_a_whole_thread_is_exported(self, browser: Browser, base: str) -> None:
+        """Each kind of file holds all questions in their order, also those that the page has not loaded; sources have
+        numbers and ids of their own.
+        """
+        async with visiting(browser, base) as visit:
+            await open_thread(visit, 12)
+            files = {name: await saved(visit.page, name) for name in ("Markdown", "HTML", "JSON", "CSL-JSON", "BibTeX")}
+            assert visit.errors == []
+        questions = [f"Question {n}?" for n in range(12)]
+        assert [line[2:] for line in files["Markdown"].splitlines() if line.startswith("# ")] == questions
+        found = json.loads(files["JSON"])
+        assert (found["title"], [answer["query"] for answer in found["answers"]]) == ("Owls: a thread", questions)
+        assert [question for question in questions if f"<h1>{question}</h1>" in files["HTML"]] == questions
+        assert files["HTML"].count('id="source-12-1"') == files["HTML"].count('href="#source-12-1"') == 1
+        assert [item["URL"] for item in json.loads(files["CSL-JSON"])] == [f"https://example.org/{n}" for n in range(12)]
+        assert files["BibTeX"].count("@online{") == len(set(files["BibTeX"].split("@online{"))) - 1 == 12
+
+    async def test_a_whole_thread_is_copied(self, browser: Browser, base: str) -> None:
+        """Text and HTML hold each question with its answer, and the verdicts travel with them."""
+        async with visiting(browser, base, permissions=["clipboard-read", "clipboard-write"]) as visit:
+            await open_thread(visit, 2)
+            page = visit.page
+            await page.locator(".turn").last.locator(".tools .menu > summary").click()
+            await page.get_by_role("group", name="The whole thread").get_by_role("button", name="Copy").click()
+            await expect(page.locator("#status")).to_have_text("Copied")
+            copied = await page.evaluate("navigator.clipboard.readText()")
+            places = [copied.index(part) for part in ("Question 0?", "noon 0 [1 ✕]", "Question 1?", "noon 1 [1 ✕]")]
+            assert places == sorted(places)
+            assert visit.errors == []
+
+    async def test_a_single_answer_has_no_group(self, browser: Browser, base: str) -> None:
+        """Where a thread has one answer, its files are those of the answer."""
+        async with visiting(browser, base) as visit:
+            await open_thread(visit, 1)
+            await visit.page.locator(".tools .menu > summary").click()
+            await expect(visit.page.get_by_role("button", name="Markdown")).to_have_count(1)
+            await expect(visit.page.get_by_role("group", name="The whole thread")).to_be_hidden()
+
+    async def test_what_is_missing_is_said(self, browser: Browser, base: str) -> None:
+        """A server that refuses an answer of the thread is named in the menu, and no file is saved."""
+        async with visiting(browser, base) as visit:
+            await open_thread(visit, 12)
+            refused = {"code": "not_found", "detail": "gone"}
+            await visit.page.route("**/research/r0", lambda route: route.fulfill(status=404, json=refused))
+            await visit.page.locator(".turn").last.locator(".tools .menu > summary").click()
+            group = visit.page.get_by_role("group", name="The whole thread")
+            await group.get_by_role("button", name="Markdown").click()
+            await expect(group.get_by_role("status")).to_contain_text("gone")
+
+
+class TestPicture:
+    @pytest.mark.parametrize("kind", ["PNG", "SVG"])
+    async def test_an_answer_as_a_picture(self, browser: Browser, base: str, kind: str) -> None:
+        """Question, strip and the worst doubt with what its source says; made in the page, and nothing is asked for."""
+        made = response(TEXT, query="Do heat pumps <b>work</b> in winter?")
+        made["raw_results"][0]["content"] = SOURCE
+        made["citations"] = [
+            citation(TEXT, "Most heat comes from outside", SOURCE, "Most heat comes from outside.", "supported"),
+            citation(TEXT, "The heater supplied 9 percent", SOURCE, "The heater supplied 4 percent.", "unsupported"),
+        ]
+        claimed, found = TEXT.index("9"), SOURCE.index("4")
+        made["citations"][1]["difference"] = {
+            "claimed": {"start": claimed, "end": claimed + 1}, "found": {"start": found, "end": found + 1}, "kind": "number",
+        }  # fmt: skip
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(made)
+            await visit.ask()
+            await visit.answered()
+            await page.locator(".tools .menu > summary").click()
+            seen = len(visit.seen)
+            async with page.expect_download() as download:
+                await page.get_by_role("button", name=f"Picture ({kind})").click()
+            content = (await (await download.value).path()).read_bytes()
+            local = ("GET /page/", "GET data:", "GET blob:")
+            asked = [request for request in visit.seen[seen:] if not request.startswith(local)]
+            assert (asked, visit.errors, visit.foreign) == ([], [], [])
+        if kind == "PNG":
+            assert content[:8] == b"\x89PNG\r\n\x1a\n"
+            assert [int.from_bytes(content[start : start + 4], "big") for start in (16, 20)] == [2400, 1260]
+            return
+        svg = ElementTree.fromstring(content)
+        words = [" ".join("".join(text.itertext()).split()) for text in svg.iter(f"{SVG}text")]
+        assert words[:2] == ["Do heat pumps <b>work</b> in winter?", "1 of 2 hold"]
+        assert words[2:4] == ["example.org · not found in the page", "The heater supplied 9 4 percent"]
+        struck = [text.text for text in svg.iter(f"{SVG}tspan") if text.get("text-decoration") == "line-through"]
+        assert struck == ["9"]
+        colours = [box.get("fill") for box in svg.iter(f"{SVG}rect")]
+        assert colours.count("#176639") == 1
+        assert colours.count("#d0342c") == 2  # the cell, and the line beside the receipt
+
+    @pytest.mark.parametrize("query", LONG_QUESTIONS.values(), ids=LONG_QUESTIONS.keys())
+    async def test_a_long_question_stays_within_the_picture(self, browser: Browser, base: str, query: str) -> None:
+        """No line is wider than the picture, in scripts without spaces and from right to left too."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response("Owls sleep by day [1].", query=query[:500]))
+            await visit.ask()
+            await visit.answered()
+            await page.locator(".tools .menu > summary").click()
+            async with page.expect_download() as download:
+                await page.get_by_role("button", name="Picture (SVG)").click()
+            svg = (await (await download.value).path()).read_text(encoding="utf-8")
+            image = await page.context.new_page()
+            await image.set_content(svg)
+            boxes = await image.evaluate(BOXES)
+        assert len(boxes) > 3
+        assert all(start >= 0 and start + width <= 1200 for start, width in boxes)
+
+
+class TestPaper:
+    async def test_it_prints_as_a_paper(self, browser: Browser, base: str) -> None:
+        """Answer, sources and what left the machine stand below each other with headings; each further answer begins a page."""
+        async with visiting(browser, base) as visit:
+            await open_thread(visit, 2)
+            await visit.page.emulate_media(media="print")
+            title = "getComputedStyle(document.querySelectorAll('.panel')[1], '::before').content"
+            assert await visit.page.evaluate(title) == '"Sources"'
+            last = visit.page.locator(".turn").last
+            assert await last.evaluate("turn => getComputedStyle(turn).breakBefore") == "page"
+            for hidden in (".thread-next", ".actions", ".receipts"):
+                await expect(visit.page.locator(hidden).first).to_be_hidden()
+            await expect(last.locator(".source-list")).to_be_visible()
+
+
+class TestThreads:
+    async def test_a_pinned_thread_stays_at_the_top(self, browser: Browser, own_base: str) -> None:
+        """After a reload too, until it is unpinned or deleted; pinning moves no focus away from the thread."""
+        async with visiting(browser, own_base) as visit:
+            page, names = visit.page, ("When is a statement partial?", "What is a dead letter topic?")
+            for name in names:
+                await page.goto(f"{own_base}/#")
+                await visit.ask(name)
+                await visit.answered()
+            heads, links = page.locator(".threads h3"), page.locator(".threads li > a")
+            await expect(heads).to_have_text(["Today"])
+            await page.get_by_role("button", name=f"Pin {names[0]}").press("Enter")
+            await expect(heads).to_have_text(["Pinned", "Today"])
+            await expect(links.first).to_be_focused()
+            await page.reload()
+            await expect(links).to_have_text([names[0], names[1]])
+            assert await visit.violations() == []
+            await page.get_by_role("button", name=f"Unpin {names[0]}").press("Enter")
+            await expect(heads).to_have_text(["Today"])
+            assert visit.errors == []
+
+    async def test_several_are_deleted_at_once(self, browser: Browser, own_base: str) -> None:
+        """Only the chosen ones, after one more question; Escape leaves the choice and deletes nothing."""
+        async with visiting(browser, own_base) as visit:
+            page, names = visit.page, ("What is a topic?", "What is a broker?", "What is a group?")
+            for name in names:
+                await page.goto(f"{own_base}/#")
+                await visit.ask(name)
+                await visit.answered()
+            links = page.locator(".threads li > a")
+            await expect(links).to_have_count(3)
+            await page.get_by_role("button", name="Select", exact=True).press("Enter")
+            await page.get_by_label(f"Select {names[0]}").check()
+            await page.get_by_role("button", name="Delete (1)").focus()
+            await page.keyboard.press("Escape")
+            await expect(page.get_by_role("checkbox", name=names[0])).to_have_count(0)
+            await page.get_by_role("button", name="Select", exact=True).press("Enter")
+            for name in names[:2]:
+                await page.get_by_label(f"Select {name}").check()
+            assert await visit.violations() == []
+            await page.get_by_role("button", name="Delete (2)").press("Enter")
+            await page.get_by_role("button", name="Delete the chosen threads with their answers (2)?").press("Enter")
+            await expect(links).to_have_text([names[2]])
+            async with httpx2.AsyncClient(base_url=own_base) as client:
+                stored = (await client.get("/research/threads")).json()["threads"]
+            assert [thread["title"] for thread in stored] == [names[2]]
+            assert visit.errors == []
+
+
+class TestSettings:
+    async def test_instructions_travel_with_every_question(self, browser: Browser, base: str) -> None:
+        """They stand in front of those of one question, once, also where an answer is asked for again."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            posts: list[Request] = []
+            page.on("request", lambda request: posts.append(request))
+            await page.click(".preferences summary")
+            await page.get_by_label("Instructions for every answer").fill("Use metric units.")
+            await page.locator("#query").focus()
+            await page.route("**/research/options", lambda route: route.fulfill(json=OPTIONS))
+            await page.reload()
+            await started(page)
+            await visit.play(response("Owls sleep by day [1].", metadata={"synthesizer": "m"}))
+            await visit.ask()
+            await visit.answered()
+            await page.get_by_text("Write again").click()
+            await page.get_by_role("button", name="Shorter").click()
+            await visit.answered(2)
+            await expect(page.locator(".wish")).to_have_text("Write again: Shorter")
+        sent = [request.post_data_json for request in posts if request.method == "POST"]
+        assert [request["instructions"] for request in sent] == ["Use metric units.", "Use metric units.\nShorter."]
+
+    async def test_an_answer_is_told_to_a_reader_who_looks_elsewhere(self, browser: Browser, base: str) -> None:
+        """Only where that was chosen and the browser allows it; the name of the tab says it in any case, until it is seen."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.evaluate(NOTIFY.replace("PERMISSION", "'granted'"))
+            await page.click(".preferences summary")
+            await page.get_by_label("Tell me when an answer is ready").check()
+            await begin(visit)
+            await page.evaluate(HIDE)
+            await end(visit, response("Owls sleep by day [1].", query="Which owls?"))
+            await becomes(page, "window.notified", [["The answer is ready", "Which owls?"]])
+            await becomes(page, "document.title.startsWith('✓ ')")
+            await page.evaluate(SHOW)
+            await becomes(page, "document.title.startsWith('✓ ')", False)
+            assert visit.errors == []
+
+    async def test_a_browser_that_allows_none_is_named(self, browser: Browser, base: str) -> None:
+        """The switch goes back, and the page says why."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.evaluate(NOTIFY.replace("PERMISSION", "'denied'"))
+            await page.click(".preferences summary")
+            switch = page.get_by_label("Tell me when an answer is ready")
+            await switch.click()
+            await expect(page.locator("#status")).to_have_text("The browser does not allow notifications.")
+            await expect(switch).not_to_be_checked()
+
+
+class TestInstalled:
+    async def test_the_browser_reads_the_manifest(self, browser: Browser, base: str) -> None:
+        """Chromium finds no error in it and gets its icon, under the policy of the page."""
+        async with visiting(browser, base) as visit:
+            session = await visit.page.context.new_cdp_session(visit.page)
+            found = await session.send("Page.getAppManifest")
+            assert found["url"] == f"{base}/manifest.webmanifest"
+            assert found["errors"] == []
+            errors = (await session.send("Page.getInstallabilityErrors"))["installabilityErrors"]
+            assert [error for error in errors if error["errorId"] != "in-incognito"] == []
+            assert visit.errors == []
