@@ -275,7 +275,7 @@ class TestSettings:
             await page.get_by_role("button", name="Shorter").click()
             await visit.answered(2)
             await expect(page.locator(".wish")).to_have_text("Write again: Shorter")
-        sent = [request.post_data_json for request in posts if request.method == "POST"]
+        sent = [request.post_data_json or {} for request in posts if request.method == "POST"]
         assert [request["instructions"] for request in sent] == ["Use metric units.", "Use metric units.\nShorter."]
 
     async def test_an_answer_is_told_to_a_reader_who_looks_elsewhere(self, browser: Browser, base: str) -> None:

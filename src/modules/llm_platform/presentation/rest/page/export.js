@@ -10,7 +10,7 @@ const KINDS = { md: "Markdown", html: "HTML", json: "JSON", "csl.json": "CSL-JSO
 const PICTURES = ["png", "svg"];
 const files = () => import("./export_files.js");
 
-/** `texts` are those of the sources. */
+/** `thread` is the one of the answer, where it has one; `texts` are those of the sources. */
 export function exportMenu(response, thread, texts) {
   const item = (label, action) => el("button", { type: "button", onclick: action }, label);
   const ofThread = el("div", { class: "menu-group", role: "group", "aria-label": t("The whole thread"), hidden: true });
@@ -21,7 +21,7 @@ export function exportMenu(response, thread, texts) {
     ofThread,
   ]);
   made.addEventListener("toggle", () => {
-    if (made.open && thread.turns.length > 1 && ofThread.hidden) fillGroup(ofThread, thread);
+    if (made.open && thread?.turns.length > 1 && ofThread.hidden) fillGroup(ofThread, thread);
   });
   return made;
 }
