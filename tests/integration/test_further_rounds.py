@@ -203,3 +203,28 @@ async def test_a_stored_report_keeps_its_ledger() -> None:
         lines = await platform.research.evidence(second.metadata.request_id)
     assert second.evidence == first.evidence != ()
     assert [line.quote for line in lines] == [quote.text for row in first.evidence for quote in row.quotes]
+
+
+BRIDGE = "How long is the Meridian bridge?"
+SHORT, LONG = (f"The Meridian bridge is {metres} metres long in total." for metres in (480, 512))
+
+
+@pytest.mark.parametrize("llm", [None, FakeLLM(["The Meridian bridge is long [1]."])])
+async def test_a_report_shows_sources_that_disagree_side_by_side_with_dates_and_voices(llm: FakeLLM | None) -> None:
+    """Once: in the text where the writer shows them, else at its end, and in the ledger."""
+    items = [
+        WebSearchResultItem(title=f"Bridge {number}", url=f"doc:{number}", snippet=text, published_date=date)
+        for number, (text, date) in enumerate([(SHORT, "2024-05-01"), (LONG, "2021-02-03"), (LONG, "2022-02-03")])
+    ]
+    ports: dict[type, object] = {IWebSearchProvider: World(*items)} | ({ILLMProvider: llm} if llm else {})
+    async with build_platform(Settings(_env_file=None), ports) as platform:
+        answer = await platform.research.research(ResearchRequest(query=BRIDGE, language="en", depth="report"))
+    lines = [line for line in answer.synthesis.splitlines() if "independent sources" in line]
+    assert {line[line.index(" metres") - 3 : line.index(" metres")]: line[line.index("(20") :] for line in lines} == {
+        "480": "(2024-05-01; independent sources: 1)", "512": "(2021-02-03; independent sources: 1)",
+    }
+    assert len(lines) == 2
+    [row] = [row for row in answer.evidence if row.question == BRIDGE]
+    assert {(quote.text, quote.published, quote.voices) for quote in row.quotes[:2]} == {
+        (SHORT, "2024-05-01", 1), (LONG, "2021-02-03", 1),
+    }

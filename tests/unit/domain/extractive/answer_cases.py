@@ -163,8 +163,8 @@ CASES = (
         "a conflict",
         "How tall is the Eiffel Tower?",
         TOWERS,
-        opens="The sources disagree:\n\n- The Eiffel Tower is 330 metres tall [1].\n- The Eiffel Tower is 312 metres "
-        "tall [2].",
+        opens="The sources disagree:\n\n- The Eiffel Tower is 330 metres tall [1]. (independent sources: 1)\n"
+        "- The Eiffel Tower is 312 metres tall [2]. (independent sources: 1)",
         must_not=("Louvre",),
     ),
     Case(

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
-ROUNDS_VERSION = "1"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
+ROUNDS_VERSION = "2"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
 MAX_ROWS = 6  # questions of one ledger
 KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left
@@ -177,13 +177,22 @@ class FurtherRounds:
             self._stopped = "answered"
         return made.queries
 
-    def message(self, language: str) -> str:
-        """Return a paragraph for the end of a report: the questions without a quote, and where they were looked for."""
+    def message(self, language: str, text: str) -> str:
+        """Return what ends a report: the quotes that disagree, unless its `text` shows them with their voices, and the
+        questions without a quote with the queries that looked for them.
+        """
+        messages = messages_for(language)
+        paragraphs: list[str] = []
+        for row in self.ledger.rows:
+            notes = [(quote, messages.voices_note(quote.published, quote.voices)) for quote in row.quotes if quote.voices]
+            if not all(note in text for _, note in notes):
+                lines = [f"- {one_line(quote.text)} ({one_line(quote.title)}) {note}" for quote, note in notes]
+                paragraphs.append("\n".join([messages.disagree, "", *lines]))
         missing = [row.question for row in self.ledger.rows if row.state in ("open", "disagree")]
-        if not self._number or not missing:
-            return ""
-        note = messages_for(language).still_open.replace("{questions}", " · ".join(missing))
-        return f"\n\n{neutralised(one_line(note.replace('{queries}', ' · '.join(self.queries))))}"
+        if self._number and missing:
+            note = messages.still_open.replace("{questions}", " · ".join(missing))
+            paragraphs.append(one_line(note.replace("{queries}", " · ".join(self.queries))))
+        return "".join(f"\n\n{neutralised(paragraph)}" for paragraph in paragraphs)
 
     def best_first(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
         """Return the results by what they bear on the ledger: quoted ones, the best of the first search, then as they are."""

@@ -153,6 +153,8 @@ class CitationChecker:
     def _says(self, sentence: AnswerSentence) -> bool:
         text = sentence.claim
         is_said = any(map(str.isalnum, text)) and not text.endswith(_NO_STATEMENT_ENDS)
+        if text.startswith("(") and messages_for(self._language).is_voices_note(text):
+            return False
         return is_said and text not in _catalogue_messages(self._language)
 
     def _cited_from_behind(self, text: AnswerText) -> Iterable[tuple[int, int]]:

@@ -13,12 +13,16 @@ class EvidenceQuote(BaseModel, frozen=True):
     """A sentence of a source, verbatim, and the round that found the source; the first search is round 0.
 
     `start` and `end` delimit it in the text of the source, in code points; both are 0 where the sentence is shown without the
-    markup that the text has, and where the answer does not have the source.
+    markup that the text has, and where the answer does not have the source. `published` is the date that the source
+    states. `voices` is set where two quotes disagree: how many independent sources say what this one says; those whose passages
+    are nearly identical are one.
     """
 
     url: str
     title: str
     text: str
+    published: str | None = None
+    voices: int | None = None
     start: int = 0
     end: int = 0
     round: int = 0
@@ -61,17 +65,21 @@ EMPTY_LEDGER = Ledger()
 
 
 class EvidenceSource(BaseModel, frozen=True):
-    """Where a quote stands. `index` is the number of the source in the answer; None for a source that it does not have."""
+    """Where a quote stands. `index` is the number of the source in the answer; None for a source that it does not have.
+    `published` is the date of the source as it states it.
+    """
 
     index: int | None
     url: str
     title: str
+    published: str | None = None
 
 
 class EvidenceLine(BaseModel, frozen=True):
     """One quote of the ledger with its question. A question without a quote has one line, whose `quote` is None.
 
     `start` and `end` delimit the quote in the text of the source, in code points; `round` is the round that found the source.
+    `voices` is set where two quotes disagree: how many independent sources say what this one says.
     """
 
     question: str
@@ -83,3 +91,4 @@ class EvidenceLine(BaseModel, frozen=True):
     end: int = 0
     source: EvidenceSource | None = None
     round: int | None = None
+    voices: int | None = None

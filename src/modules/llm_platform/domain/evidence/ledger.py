@@ -15,6 +15,7 @@ from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
 from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
+from modules.llm_platform.domain.extractive.voices import sides_of
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
@@ -53,7 +54,7 @@ class LedgerReader:
         self._matchers = [TermMatcher(question.terms) for question in self._questions]
         self._relevance = relevance_of(self._questions)
         self._language = language
-        self._sources: dict[tuple[str, str, str], SourceNames] = {}  # address, title, text
+        self._sources: dict[tuple[str, str, str, str | None], SourceNames] = {}  # address, title, text, date
         self._candidates: dict[tuple[int, int], list[Candidate]] = {}  # number of the question, id of the source's names
 
     def read(self, sources: Sequence[Source], rounds: Mapping[str, int]) -> tuple[ReadRow, ...]:
@@ -62,7 +63,7 @@ class LedgerReader:
         return tuple(self._row(number, known, rounds) for number in range(len(self._questions)))
 
     def _names(self, source: Source) -> SourceNames:
-        key = (source.url, source.title, source.text)
+        key = (source.url, source.title, source.text, source.published)
         if key not in self._sources:
             sentences = SourceSentences(source, blocks_of(source.text), self._language, self._relevance)
             self._sources[key] = SourceNames(sentences)
@@ -97,14 +98,17 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
         state = "answered" if best.coverage >= ANSWERED_FROM else "partly"
     bearing = best_statements(chains, 2 * MAX_QUOTES) if state != "answered" else chosen
     queries: list[NamedQuery] = []
+    voices: dict[int, int] = {}  # id of a statement that is disputed
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
     if conflict := _conflict(found, of_figures=asks_for_figure):
         state = "disagree"
         queries = [query_without_figures(conflict[0].candidate.sentence.text)]
         chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_QUOTES]
+        sides = sides_of((conflict[0].candidate, conflict[1].candidate), [statement.candidate for statement in found.all])
+        voices = {id(statement): side.voices for statement, side in zip(conflict, sides, strict=True)}
+    quotes = tuple(_quote(statement, rounds, voices.get(id(statement))) for statement in chosen)
     row = EvidenceRow(
-        question=question, words=words, needs=needs, quotes=tuple(_quote(statement, rounds) for statement in chosen),
-        coverage=round(best.coverage, 3), state=state,
+        question=question, words=words, needs=needs, quotes=quotes, coverage=round(best.coverage, 3), state=state
     )
     return ReadRow(
         row,
@@ -130,10 +134,12 @@ def _conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statem
     return (by_candidate[id(pair[0])], by_candidate[id(pair[1])]) if pair else None
 
 
-def _quote(statement: Statement, rounds: Mapping[str, int]) -> EvidenceQuote:
+def _quote(statement: Statement, rounds: Mapping[str, int], voices: int | None) -> EvidenceQuote:
     source = statement.candidate.source
-    found_in = rounds.get(canonical_url(source.url), 0)
-    return EvidenceQuote(url=source.url, title=source.title, text=statement.candidate.sentence.text, round=found_in)
+    return EvidenceQuote(
+        url=source.url, title=source.title, text=statement.candidate.sentence.text, published=source.published, voices=voices,
+        round=rounds.get(canonical_url(source.url), 0),
+    )
 
 
 def located_rows(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> tuple[EvidenceRow, ...]:

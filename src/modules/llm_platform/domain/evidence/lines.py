@@ -21,10 +21,11 @@ def _row_lines(row: EvidenceRow, numbers: dict[str, int]) -> Iterator[EvidenceLi
         yield line.model_copy(
             update={
                 "quote": quote.text, "start": quote.start, "end": quote.end, "round": quote.round,
-                "source": _source(quote, numbers),
+                "voices": quote.voices, "source": _source(quote, numbers),
             }
         )
 
 
 def _source(quote: EvidenceQuote, numbers: dict[str, int]) -> EvidenceSource:
-    return EvidenceSource(index=numbers.get(canonical_url(quote.url)), url=quote.url, title=quote.title)
+    index = numbers.get(canonical_url(quote.url))
+    return EvidenceSource(index=index, url=quote.url, title=quote.title, published=quote.published)

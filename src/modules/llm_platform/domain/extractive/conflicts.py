@@ -76,6 +76,18 @@ def _contradict(one: _Statement, other: _Statement, *, of_figures: bool) -> bool
     return alike >= SAME_STATEMENT_NEGATED and is_denied and one.numbers == other.numbers
 
 
+def says_the_same(one: Candidate, side: Candidate, other: Candidate) -> bool:
+    """Return whether a sentence says what `side` of a conflict says, and not what `other` says: by the figures in which they
+    differ, or where one denies the other, in the same words.
+    """
+    figures, mine, theirs = (set(_NUMBER.findall(found.sentence.text)) for found in (one, side, other))
+    if mine - theirs and theirs - mine:
+        return mine - theirs <= figures and not (theirs - mine) & figures
+    first, second = _Statement(one).words, _Statement(side).words
+    alike = len(first & second) / max(1, len(first), len(second))
+    return alike >= SAME_STATEMENT and figures == mine and _negations(one) == _negations(side)
+
+
 def _numbers_differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
     """Return whether each has a number that the other lacks. When years differ too, they describe two times."""
     only_mine, only_theirs = mine - theirs, theirs - mine

@@ -11,6 +11,7 @@ from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.selection import Extraction, Quote
 from modules.llm_platform.domain.extractive.sentences import read_table
+from modules.llm_platform.domain.extractive.voices import Side, sides_of
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS, ends_sentence
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -53,7 +54,7 @@ def _blocks(question: Question, extraction: Extraction, messages: Messages) -> l
     if conflict is None:
         return render_passage(quotes)
     quotes_left = [quote for quote in quotes if not any(quote.sentence is side.sentence for side in conflict)]
-    return [render_conflict(conflict, messages), *render_passage(quotes_left)]
+    return [render_conflict(sides_of(conflict, extraction.sentences), messages), *render_passage(quotes_left)]
 
 
 def _render_readings(readings: Readings, messages: Messages) -> str:
@@ -64,9 +65,13 @@ def _render_readings(readings: Readings, messages: Messages) -> str:
     return "\n".join([messages.readings_of(strip_markup(readings.subject)), "", *lines])
 
 
-def render_conflict(conflict: tuple[Candidate, Candidate], messages: Messages) -> str:
-    """Return a message that sources disagree, and the two sentences."""
-    lines = [f"- {_with_markers(_text_with_lead(side), [side.source.index])}" for side in conflict]
+def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
+    """Return a message that sources disagree, and the two sentences, each with its date and its number of voices."""
+    lines: list[str] = []
+    for side in sides:
+        sentence = side.sentence
+        cited = _with_markers(_text_with_lead(sentence), [sentence.source.index])
+        lines.append(f"- {cited} {messages.voices_note(sentence.source.published, side.voices)}")
     return "\n".join([messages.disagree, "", *lines])
 
 

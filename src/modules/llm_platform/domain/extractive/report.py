@@ -15,6 +15,7 @@ from modules.llm_platform.domain.extractive.question import Question, TermMatche
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_passage
 from modules.llm_platform.domain.extractive.scoring import coverage, score_candidates, weigh
 from modules.llm_platform.domain.extractive.sentences import blocks_of
+from modules.llm_platform.domain.extractive.voices import Side, sides_of
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import is_question
@@ -77,6 +78,7 @@ class PassageSelector:
         matcher = TermMatcher(question.terms)
         candidates = find_candidates(question, sources, texts, matcher)
         self._question = question
+        self._candidates = candidates
         self._weights = weigh(question, candidates)
         score_candidates(candidates, self._weights)
         fit = (one for one in candidates if one.fit)
@@ -97,6 +99,10 @@ class PassageSelector:
         if found:
             selected.add(found)
         return found
+
+    def sides(self, conflict: Conflict | None) -> tuple[Side, Side] | None:
+        """Return the sentences of a conflict with their voices in the sources."""
+        return sides_of(conflict, self._candidates) if conflict else None
 
     def passages(
         self,
@@ -204,7 +210,7 @@ class SectionAnswer:
     """The passages for one question, best source first, and two sentences that contradict each other."""
 
     passages: tuple[Passage, ...]
-    conflict: Conflict | None
+    conflict: tuple[Side, Side] | None
 
 
 def write_report(
@@ -245,7 +251,7 @@ def _answers(
     selected = SelectedPassages()
     selected.add_texts(quote.sentence.text for quote in evidence)
     answerable = [part for part in parts if part.is_answered()]
-    conflicts = {id(part): part.conflict(selected) for part in answerable}
+    conflicts = {id(part): part.sides(part.conflict(selected)) for part in answerable}
     waiting = {id(part): part.passages(selected) for part in answerable}
     chosen: dict[int, list[Sequence[Candidate]]] = {id(part): [] for part in answerable}
     opening: list[Sequence[Candidate]] = []

@@ -58,10 +58,11 @@ class Quote:
 
 @dataclass(slots=True)
 class Extraction:
-    """The selected quotes in reading order, and the best candidates."""
+    """The selected quotes in reading order, the best candidates, and all sentences of the sources."""
 
     quotes: list[Quote]
     candidates: list[Candidate]
+    sentences: list[Candidate]
 
 
 def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
@@ -77,8 +78,8 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
     fit = [one for one in ranked[:MAX_COMPARED] if one.is_quotable]
     chosen = [one for one in chosen if not any(other is not one and _is_listed_in(other, one) for other in chosen)]
     if coverage(chosen, weights.subject, range(len(weights.subject))) < ANSWERS_FROM or lacks_exact(question, chosen):
-        return Extraction([], fit)
-    return Extraction(_in_reading_order(chosen, fit), fit)
+        return Extraction([], fit, candidates)
+    return Extraction(_in_reading_order(chosen, fit), fit, candidates)
 
 
 def _choose(

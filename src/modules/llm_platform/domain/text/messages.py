@@ -1,10 +1,13 @@
 """The few sentences that the application adds to what a model or the sources say, in the reader's language."""
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
+
+_ISO_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class Messages:
     quotes_only: str
     cited_nothing: str
     disagreements: str  # a heading
+    voices: str  # holds {count}: independent sources that say the same
     not_found: str  # a heading
     unanswered: str
     quoted_above: str
@@ -34,6 +38,17 @@ class Messages:
     def readings_of(self, subject: str) -> str:
         """Return the line before the readings of an ambiguous word."""
         return self.can_mean.replace("{subject}", subject)
+
+    def voices_note(self, published: str | None, count: int) -> str:
+        """Return what stands behind a disputed quote: the date of its source, if it has one, and its number of voices."""
+        dated = _ISO_DATE.match(published or "")
+        counted = self.voices.replace("{count}", str(count))
+        return f"({dated.group()}; {counted})" if dated else f"({counted})"
+
+    def is_voices_note(self, text: str) -> bool:
+        """Return whether a text is a note of `voices_note`."""
+        counted = re.escape(self.voices).replace(re.escape("{count}"), r"\d+")
+        return re.fullmatch(rf"\((?:{_ISO_DATE.pattern}; )?{counted}\)", text) is not None
 
 
 def messages_for(language: str) -> Messages:

@@ -106,10 +106,14 @@ def _quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[Read
 
 def _texts(found: Found) -> list[Source]:
     """Return the pages, then the texts of the results that were not read, as sources."""
-    read = {canonical_url(page.request.url) for page in found.pages}
-    texts = [
-        (page.request.url, page.page.title or page.request.title, page.page.text[:MAX_SOURCE_CHARS]) for page in found.pages
+    items = {canonical_url(ranked.candidate.item.url): ranked.candidate.item for ranked in found.best}
+    texts: list[tuple[str, str, str, str | None]] = []
+    for page in found.pages:
+        item = items.pop(canonical_url(page.request.url), None)
+        published = page.page.published or (item.published_date if item else None)
+        texts.append((page.request.url, page.page.title or page.request.title, page.page.text[:MAX_SOURCE_CHARS], published))
+    texts += [(item.url, item.title, item.text, item.published_date) for item in items.values()]
+    return [
+        Source(index=number, url=url, title=title, text=text, published=published)
+        for number, (url, title, text, published) in enumerate(texts, 1)
     ]
-    items = (ranked.candidate.item for ranked in found.best)
-    texts += [(item.url, item.title, item.text) for item in items if canonical_url(item.url) not in read]
-    return [Source(index=number, url=url, title=title, text=text) for number, (url, title, text) in enumerate(texts, 1)]

@@ -215,7 +215,7 @@ def _finish(
 ) -> FinishedReport:
     short = _shortfall(run, explored, answer)
     _record_degraded(run, report_sources, short, summaries)
-    if answer and (more := rounds.message(run.language) + short.message(run.language)):
+    if answer and (more := rounds.message(run.language, answer.text) + short.message(run.language)):
         run.emit(events.Token(request_id=run.request_id, text=more))
         answer = replace(answer, text=answer.text + more)
     response = build_response(

@@ -1,0 +1,67 @@
+"""Count the independent sources on each side of a disagreement."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.conflicts import says_the_same
+
+NEIGHBOURS: Final = 2  # sentences on each side that belong to the passage of a sentence
+SHINGLE_WORDS: Final = 3
+SAME_SUBJECT: Final = 0.5  # least share of the question's words that a sentence has of those in the disputed one
+SAME_PASSAGE: Final = 0.8  # shared shingles of two copies, as a share of the shorter passage
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two sentences that contradict each other, and how many independent sources say the same."""
+
+    sentence: Candidate
+    voices: int
+
+
+def sides_of(conflict: tuple[Candidate, Candidate], candidates: Sequence[Candidate]) -> tuple[Side, Side]:
+    """Return both sides of a conflict with their voices among the sentences of all sources."""
+    one, other = conflict
+    return Side(one, _voices(one, other, candidates)), Side(other, _voices(other, one, candidates))
+
+
+def _voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) -> int:
+    """Return how many sources say what `side` says; those whose passages are nearly identical are one voice."""
+    of_source = {side.rank: side}
+    for candidate in candidates:
+        if _is_about(candidate, side) and says_the_same(candidate, side, other):
+            of_source.setdefault(candidate.rank, candidate)
+    passages: list[frozenset[tuple[str, ...]]] = []
+    for candidate in of_source.values():
+        shingles = _shingles(_passage(candidate, candidates))
+        if not any(_is_copy(shingles, known) for known in passages):
+            passages.append(shingles)
+    return len(passages)
+
+
+def _is_about(candidate: Candidate, side: Candidate) -> bool:
+    """Return whether a sentence has most words of the question that `side` has."""
+    shared = sum(min(credit, candidate.met.get(number, 0.0)) for number, credit in side.met.items())
+    return shared >= SAME_SUBJECT * sum(side.met.values())
+
+
+def _passage(one: Candidate, candidates: Sequence[Candidate]) -> list[str]:
+    """Return the words of a sentence and of its neighbours."""
+    position = one.sentence.position
+    near = [
+        other for other in candidates
+        if other.rank == one.rank and abs(other.sentence.position - position) <= NEIGHBOURS
+    ]
+    return [word for other in near for word in other.words]
+
+
+def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    """Return the runs of SHINGLE_WORDS words; a shorter text is one run."""
+    ends = range(SHINGLE_WORDS, max(SHINGLE_WORDS, len(words)) + 1)
+    return frozenset(tuple(words[end - SHINGLE_WORDS : end]) for end in ends)
+
+
+def _is_copy(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
+    return len(one & other) >= SAME_PASSAGE * min(len(one), len(other))
