@@ -21,7 +21,7 @@ LONGER := -o faulthandler_timeout
 FUZZ := tests/security tests/e2e/test_hostile_requests.py tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services test-debian-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services test-debian-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres crash-reports fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,9 @@ crash: $(READY) $(if $(filter mock,$(BROKER)),,kafka-jars)  ## kill workers 200 
 crash-postgres: $(READY) $(if $(filter mock,$(BROKER)),,kafka-jars)  ## the same with one broker and workers that share PostgreSQL; both are taken away 4 times
 	@bash scripts/service_tools.sh
 	$(BIN)/python -m tests.crash.run --broker $(or $(BROKER),kafka) --outcomes postgres --restarts $(or $(RESTARTS),8)
+
+crash-reports: $(READY)  ## kill reports KILLS=200 times after each answer of a scripted upstream and at any moment, then look whether anything was paid for twice
+	$(BIN)/python -m tests.crash.report_kills --kills $(or $(KILLS),200)
 
 kafka-jars: $(KAFKA)/classes.jsa  ## fetch Kafka's jars into build/kafka, through Maven
 

@@ -32,12 +32,8 @@ class ForkedCommand:
     def pid(self) -> int:
         return self.process.pid or 0
 
-    @property
-    def has_ended(self) -> bool:
-        return not self.process.is_alive()
-
     async def wait(self) -> int:
-        """Wait for its end, and return its exit code."""
+        """Wait for its end, and return its exit code. Only one caller waits at a time."""
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         loop.add_reader(self.process.sentinel, ended.set)
         try:

@@ -18,6 +18,7 @@ from tests.support.report_chain import QUESTION, ChainUpstream
 from tests.support.report_upstream import environment
 from tests.support.server_process import asleep
 
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import report_dtos as report
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import StoredVerdicts
@@ -136,8 +137,7 @@ async def _first(moment: Coroutine[Any, Any, object], process: ForkedCommand) ->
     """Wait for the moment; True if the process ended before it."""
     waiting, ended = asyncio.create_task(moment), asyncio.create_task(process.wait())
     done, _ = await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
-    for task in (waiting, ended):
-        task.cancel()
+    await cancel_and_wait(waiting, ended)
     return ended in done
 
 

@@ -1,0 +1,31 @@
+"""A report with further rounds that is killed over and over; `make crash-reports` kills many more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.killed_report import KilledReport, content_of
+from tests.support.loopback_upstream import serving
+from tests.support.report_chain import ChainUpstream
+
+KILLS = 6
+ANSWERS = 5  # of the upstream between two kills: they fall into the plan, the first search, both rounds and the text
+
+
+async def test_a_killed_report_with_rounds_repeats_nothing_and_ends_as_it_would_have(tmp_path: Path) -> None:
+    """No search, page or call that was answered is asked for again, and the report is that of a run that nobody killed. So is
+    its replay, with and without a network.
+    """
+    async with serving(ChainUpstream().handle) as loopback:
+        whole, killed = KilledReport(loopback, tmp_path / "whole"), KilledReport(loopback, tmp_path / "killed")
+        expected = content_of(await whole.finish())
+        assert expected["metadata"]["rounds"] == 2
+        assert [await killed.kill_after(ANSWERS) for _ in range(KILLS)] == [True] * KILLS
+        finished = await killed.finish()
+        replays = [await killed.finish(), await killed.finish("--offline")]
+    assert killed.repeated() == []
+    assert content_of(finished) == expected
+    assert list(map(content_of, replays)) == [expected, expected]
+    last = killed.attempts[KILLS].kinds
+    calls = last.total() - last["search"] - last["read"]
+    assert (finished["metadata"]["searches"], finished["metadata"]["llm_calls"]) == (last["search"], calls)
