@@ -174,6 +174,12 @@ class Budget:
         """Dollars for `stage` after what the stages of higher priority need."""
         return self._usd_left() - sum(map(self._reserved_usd, _higher_priority(stage)))
 
+    def has_room(self, stage: LLMStage, prompt_tokens: int, max_tokens: int) -> bool:
+        """Return whether a call of the stage fits beside what the stages of higher priority need, now or later."""
+        usd = self._usd(prompt_tokens, max_tokens)
+        fits = self._calls_left(stage) >= 1 and self.usd_left(stage) >= usd
+        return fits or self._may_fit_later(stage, usd)
+
     async def reserve(
         self, stage: LLMStage, prompt_tokens: int = 0, max_tokens: int = 0, phase: Phase | None = None
     ) -> Reservation:

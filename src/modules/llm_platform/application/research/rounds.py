@@ -5,7 +5,7 @@ for the next queries, and ends when there are none.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.context import ResearchContext
@@ -65,7 +65,8 @@ class FurtherRounds:
     """Keeps the ledger of a run, and decides after each search what is searched for next.
 
     `deadline` is the event loop time before which the last round must end. The model behind `ask` adds queries to those of the
-    rules, with one call a round; where `llm_may_stop`, it ends the rounds by adding none.
+    rules, with one call a round; where `llm_may_stop`, it ends the rounds by adding none. `has_budget` says
+    whether the limits of the request leave room for another round.
     """
 
     def __init__(
@@ -76,12 +77,13 @@ class FurtherRounds:
         ask: AskModel | None = None,
         *,
         llm_may_stop: bool = False,
+        has_budget: Callable[[], bool] = lambda: True,
     ) -> None:
         self.limits = limits
         self.queries: list[str] = []  # of all further rounds
         self.spent = NOTHING_SPENT
         self.degraded: tuple[Degraded, ...] = ()
-        self._ask, self._llm_may_stop = ask, llm_may_stop
+        self._ask, self._llm_may_stop, self._has_budget = ask, llm_may_stop, has_budget
         self._sources: dict[str, Source] = {}  # canonical address -> what was read last
         self._context = context
         self._deadline = deadline
@@ -146,6 +148,7 @@ class FurtherRounds:
             (self._number > 0 and not _has_gained(self._rows_before, self._rows), "no_gain"),
             (self._number >= self.limits.rounds, "rounds"),
             (self._deadline - now < TIME_FACTOR * (now - self._began), "time"),
+            (not self._has_budget(), "budget"),
         )
         self._stopped = next((reason for holds, reason in reasons if holds), None)
         if self._stopped:

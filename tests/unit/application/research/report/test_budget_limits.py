@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from tests.support.cases import for_each
-from tests.support.report_world import ReportModel, Web, World, answer_of, some_pages
+from tests.support.report_world import ReportModel, Web, World, answer_of, some_pages, store
 from tests.support.virtual_time import in_virtual_time
 
+from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import PriceUnknownError
 
@@ -53,6 +56,36 @@ async def test_sufficient_limit_leaves_nothing_out() -> None:
     answer = await limited(bound, max_llm_calls=len(free.asked) + 3)
     assert sorted(bound.asked) == sorted(free.asked)
     assert not [entry for entry in answer.degraded if "budget" in entry.reason]
+
+
+async def test_a_budget_without_room_for_a_round_stops_the_rounds() -> None:
+    """The call of a round gives way to the text: `stopped` says so, and nothing is searched further."""
+    once, model = Web(some_pages()), ReportModel()
+    await World(once, ReportModel()).events(rounds=0, max_llm_calls=3)
+    web = Web(some_pages())
+    metadata = answer_of(await World(web, model).events(max_llm_calls=3)).metadata
+    assert (metadata.rounds, metadata.stopped) == (0, "budget")
+    assert sorted(web.searched) == sorted(once.searched)
+    assert Counter(model.asked) == Counter(plan=1, rank=1, write=1)
+
+
+@for_each(("calls", "usd"), [(0, 1.0), (3, 0.0001)])
+async def test_the_cost_of_a_round_is_part_of_the_budget(calls: int, usd: float) -> None:
+    """No room where calls, or dollars, are all that the stages of higher priority need; room where both are left."""
+    tokens, room = (1200, 100), Budget(max_llm_calls=4, max_cost_usd=1.0, deadline=60.0, price=price)
+    assert room.has_room("queries", *tokens)
+    tight = Budget(max_llm_calls=calls, max_cost_usd=usd, deadline=60.0, price=price)
+    assert not tight.has_room("queries", *tokens)
+
+
+@in_virtual_time
+async def test_rounds_that_a_time_limit_left_out_are_made_without_it(tmp_path: Path) -> None:
+    """A report whose rounds `max_seconds` ended is complete for its request, and not stored for others."""
+    slow = ReportModel(delays={"plan": 1.0, "queries": 1.0})
+    answer = answer_of(await World(Web(some_pages()), slow, store(tmp_path)).events(max_seconds=10.0))
+    assert (answer.metadata.rounds, answer.metadata.stopped, answer.degraded) == (0, "time", ())
+    whole = answer_of(await World(Web(some_pages()), ReportModel(), store(tmp_path)).events())
+    assert whole.metadata.rounds > 0
 
 
 async def test_cost_limit_is_respected() -> None:

@@ -7,7 +7,13 @@ from modules.llm_platform.application.research.report.explore import Exploration
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
 from modules.llm_platform.application.research.report.run import ReportRun
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
-from modules.llm_platform.application.research.round_queries import ROUND_QUERIES_VERSION, AskModel, ask_model
+from modules.llm_platform.application.research.round_queries import (
+    MAX_ANSWER_TOKENS,
+    MAX_PROMPT_TOKENS,
+    ROUND_QUERIES_VERSION,
+    AskModel,
+    ask_model,
+)
 from modules.llm_platform.application.research.rounds import (
     KEPT_OF_FIRST_ROUND,
     MAX_ROWS,
@@ -48,6 +54,11 @@ def stored_model(run: ReportRun) -> AskModel | None:
         return made
 
     return ask
+
+
+def has_budget(run: ReportRun) -> bool:
+    """Return whether the limits of the request leave a call for a round beside those of the later stages."""
+    return not run.tools.llms or run.budget.has_room("queries", MAX_PROMPT_TOKENS, MAX_ANSWER_TOKENS)
 
 
 async def search_open_questions(

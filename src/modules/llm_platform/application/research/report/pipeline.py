@@ -4,12 +4,18 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.read_pages import ReadCounts
 from modules.llm_platform.application.research.report.explore import Exploration, Explorer
-from modules.llm_platform.application.research.report.further import Found, search_open_questions, stored_model
+from modules.llm_platform.application.research.report.further import (
+    Found,
+    has_budget,
+    search_open_questions,
+    stored_model,
+)
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
 from modules.llm_platform.application.research.report.run import ReportRun, Shortfall, is_timed_out
@@ -26,7 +32,7 @@ from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
 from modules.llm_platform.application.research.writing import UNFINISHED, WritingRequest, WrittenAnswer, write_events
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, StopReason
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RankedSummaries, Summary
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source, StoredVerdicts
 from modules.llm_platform.domain.ports.cache import ICache
@@ -65,7 +71,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
             reader.start(page_request)
         rounds = FurtherRounds(
             run.context, limits_of(run.context), run.budget.phase_end("search"), stored_model(run),
-            llm_may_stop=run.options.model_ends_rounds,
+            llm_may_stop=run.options.model_ends_rounds, has_budget=partial(has_budget, run),
         )
         explorer = Explorer(run)
         explored = await explorer.explore()
@@ -213,7 +219,7 @@ def _finish(
     summaries: Sequence[Summary],
     rounds: FurtherRounds,
 ) -> FinishedReport:
-    short = _shortfall(run, explored, answer)
+    short = _shortfall(run, explored, answer, rounds.ledger.stopped)
     _record_degraded(run, report_sources, short, summaries)
     if answer and (more := rounds.message(run.language, answer.text) + short.message(run.language)):
         run.emit(events.Token(request_id=run.request_id, text=more))
@@ -247,13 +253,16 @@ def _finish(
     )
 
 
-def _shortfall(run: ReportRun, explored: Exploration, answer: WrittenAnswer | None) -> Shortfall:
+def _shortfall(
+    run: ReportRun, explored: Exploration, answer: WrittenAnswer | None, stopped: StopReason | None
+) -> Shortfall:
     """Return what limits and failures left out. Without a model no scores of a model are missing."""
     return Shortfall(
         left_out=run.budget.refused_calls,
         fallback_scores=explored.fallback_scores if run.tools.llms else 0,
         results=len(explored.ranked),
         late=is_timed_out([*run.degraded, *(answer.degraded if answer else ())]),
+        fewer_rounds=stopped == "budget" or (stopped == "time" and run.request.max_seconds is not None),
     )
 
 

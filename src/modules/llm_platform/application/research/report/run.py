@@ -152,18 +152,19 @@ FALLBACK_SCORES = "stand_in: {count} of {all} results have no score from the mod
 @dataclass(frozen=True, slots=True)
 class Shortfall:
     """What is missing in a report: model calls refused by the limits, `fallback_scores` of `results` that the model did not
-    score, and whether a stage ran out of time.
+    score, whether a stage ran out of time, and whether a limit of the request left out further rounds.
     """
 
     left_out: Mapping[LLMStage, int]
     fallback_scores: int
     results: int
     late: bool
+    fewer_rounds: bool = False
 
     @property
     def is_caused_by_limits(self) -> bool:
         """Whether a run with higher limits would contain more."""
-        return bool(self.left_out) or self.late
+        return bool(self.left_out) or self.late or self.fewer_rounds
 
     def degraded(self) -> tuple[Degraded, ...]:
         left_out = [Degraded(component=stage, reason=LEFT_OUT.format(calls=n)) for stage, n in self.left_out.items()]
