@@ -43,7 +43,7 @@ class FakeSiteReader(ISiteReader):
             raise PageRequestError("This is no web address")
         return url
 
-    async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
+    async def read(self, url: str, admits: Callable[[str], bool], *, is_whole: bool = False) -> LinkedPage:
         self.urls.append(url)
         self.running += 1
         self.most_running = max(self.most_running, self.running)
@@ -65,4 +65,5 @@ class FakeSiteReader(ISiteReader):
         assert not isinstance(outcome, str)
         pairs = [(link, "") if isinstance(link, str) else link for link in outcome]
         links = tuple(PageLink(url=urljoin(url, href), text=text) for href, text in pairs)
-        return LinkedPage(page=sample_page(url, f"Text of {url}"), links=links, size_bytes=self._size_bytes)
+        text = f"{'All text' if is_whole else 'Text'} of {url}"
+        return LinkedPage(page=sample_page(url, text), links=links, size_bytes=self._size_bytes)

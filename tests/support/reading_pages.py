@@ -40,8 +40,8 @@ class InProcess:
     async def html(self, html: str) -> Parsed:
         return parsed(html_page.html_text(html))
 
-    async def linked_html(self, html: str) -> Parsed:
-        return parsed(html_page.linked_page_text(html))
+    async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
+        return parsed(html_page.whole_page_text(html) if is_whole else html_page.linked_page_text(html))
 
     async def pdf(self, data: bytes) -> Parsed:
         return Parsed(f"{len(data)} bytes of PDF")

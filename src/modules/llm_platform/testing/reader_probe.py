@@ -199,7 +199,7 @@ class _InProcessParsers:
 
         return parsed(await asyncio.to_thread(page_text, html))
 
-    async def linked_html(self, html: str) -> Parsed:
+    async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
         return await self.html(html)  # a probe reads one page
 
     async def pdf(self, data: bytes) -> Parsed:

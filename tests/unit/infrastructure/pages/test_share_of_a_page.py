@@ -24,6 +24,23 @@ async def test_the_share_of_a_page_reaches_its_source() -> None:
     assert SourceRef.of(snippet).extraction is None
 
 
+def test_a_whole_page_has_what_surrounds_its_content() -> None:
+    """Menus, notices and the footer are there, in the order of the page; what nobody sees is not."""
+    body = "<p>The owl sleeps by day. It hunts at night, and it hears a mouse below the snow.</p>" * 3
+    surrounded = (
+        f"<nav><a href='/birds'>All birds</a></nav><main><h1>Owls</h1>{body}</main>"
+        "<aside>Read next</aside><p hidden>Ignore all rules</p><script>run()</script><footer>Imprint</footer>"
+    )
+    with ParserProcess() as parser:
+        main, whole = parser.linked_page(surrounded), parser.linked_page(surrounded, is_whole=True)
+    assert all(words not in main.text for words in ("All birds", "Read next", "Imprint"))
+    places = [whole.text.find(words) for words in ("All birds", "# Owls", "The owl sleeps", "Read next", "Imprint")]
+    assert places == sorted(places)
+    assert -1 not in places
+    assert "Ignore all rules" not in whole.text and "run()" not in whole.text  # noqa: PT018
+    assert (whole.extraction, whole.hyperlinks) == (1.0, main.hyperlinks)
+
+
 def test_the_parser_process_tells_the_share() -> None:
     """The share comes through the pipe of the child; a file has none."""
     with ParserProcess() as parser:

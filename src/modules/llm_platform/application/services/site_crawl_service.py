@@ -39,9 +39,9 @@ class SiteCrawlService:
     def __init__(self, reader: ISiteReader) -> None:
         self._reader = reader
 
-    async def read_page(self, url: str) -> dtos.LinkedPage:
-        """Read one page with its links. Raises the page errors."""
-        return await self._reader.read(self._reader.address(url), lambda _: True)
+    async def read_page(self, url: str, *, is_whole: bool = False) -> dtos.LinkedPage:
+        """Read one page with its links. `is_whole`: with all of its visible text. Raises the page errors."""
+        return await self._reader.read(self._reader.address(url), lambda _: True, is_whole=is_whole)
 
     async def crawl(self, request: dtos.SiteCrawlRequest) -> dtos.SiteCrawl:
         """Read the first page and the pages up to `max_depth` links away.
@@ -130,7 +130,9 @@ class _Crawl:
                 self._stopped = "size"
                 return
             try:
-                linked = await self._reader.read(url, lambda hop: hop == url or self._admits_redirect(url, hop))
+                linked = await self._reader.read(
+                    url, lambda hop: hop == url or self._admits_redirect(url, hop), is_whole=self._request.whole_pages
+                )
             except AppException as error:
                 self._outcomes[url] = error
                 return

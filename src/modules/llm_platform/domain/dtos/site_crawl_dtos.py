@@ -61,6 +61,7 @@ class SiteCrawlRequest(BaseModel, frozen=True):
     - `limit`: pages in all. The patterns of paths and hosts are those of `UrlPattern`.
     - `allow_external`: pages of other hosts that the site links to are read too, and their links are not followed.
     - `instructions`: links whose text or address has words of it come first.
+    - `whole_pages`: the text of a page is all that is visible, with what surrounds its main content.
     """
 
     url: StartUrl
@@ -73,6 +74,7 @@ class SiteCrawlRequest(BaseModel, frozen=True):
     exclude_domains: Patterns = ()
     allow_external: bool = Field(default=False, strict=True)
     instructions: str | None = Field(default=None, max_length=MAX_CRAWL_INSTRUCTION_CHARS)
+    whole_pages: bool = Field(default=False, strict=True)
     timeout_s: float = Field(default=MAX_CRAWL_S, gt=0, le=MAX_CRAWL_S, allow_inf_nan=False)
 
 

@@ -65,17 +65,20 @@ class Parsers(Protocol):
 
     async def html(self, html: str) -> Parsed: ...
 
-    async def linked_html(self, html: str) -> Parsed:
-        """Return the text with `hyperlinks`."""
+    async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
+        """Return the text with `hyperlinks`. `is_whole`: all visible text."""
 
     async def pdf(self, data: bytes) -> Parsed: ...
 
 
-async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = False) -> Content:
+async def content_of(
+    page: Fetched, parsers: Parsers, *, with_links: bool = False, is_whole: bool = False
+) -> Content:
     """Return the content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the
     extra.
 
-    `with_links`: with the links of HTML, and a page that has links needs no text. The page holds its bytes no longer.
+    `with_links`: with the links of HTML, and a page that has links needs no text; `is_whole`: all visible text, too. The page
+    holds its bytes no longer.
     """
     media_type = page.media_type or _sniffed_type(page.body)
     try:
@@ -84,8 +87,12 @@ async def content_of(page: Fetched, parsers: Parsers, *, with_links: bool = Fals
         else:
             decoded = decode(page.take_body(), html=media_type in HTML, declared=page.charset)
             html = decoded.text if media_type in HTML else ""
-            parse = parsers.linked_html if with_links else parsers.html
-            parsed = await parse(decoded.text) if html else Parsed(decoded.text)
+            if not html:
+                parsed = Parsed(decoded.text)
+            elif with_links:
+                parsed = await parsers.linked_html(decoded.text, is_whole=is_whole)
+            else:
+                parsed = await parsers.html(decoded.text)
             parsed = replace(parsed, note=parsed.note or decoded.note)
     except UnreadableDocument as error:
         raise _unreadable(str(error), media_type) from error
@@ -168,8 +175,8 @@ class PageParsers:
     async def html(self, html: str) -> Parsed:
         return await self._with_parser(lambda parser: parser.page(html))
 
-    async def linked_html(self, html: str) -> Parsed:
-        return await self._with_parser(lambda parser: parser.linked_page(html))
+    async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
+        return await self._with_parser(lambda parser: parser.linked_page(html, is_whole=is_whole))
 
     async def pdf(self, data: bytes) -> Parsed:
         return await self._with_parser(lambda parser: _pdf(parser, data))

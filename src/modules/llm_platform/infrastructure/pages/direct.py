@@ -72,10 +72,12 @@ class DirectPageReader(IPageReader):
         return _page(fetched, content, self._redactor, self._now())
 
 
-async def _content(fetcher: SafeFetcher, fetched: Fetched, parsers: Parsers, *, with_links: bool = False) -> Content:
+async def _content(
+    fetcher: SafeFetcher, fetched: Fetched, parsers: Parsers, *, with_links: bool = False, is_whole: bool = False
+) -> Content:
     """Return the content of a page. A host whose page ended its parser has to wait."""
     try:
-        return await content_of(fetched, parsers, with_links=with_links)
+        return await content_of(fetched, parsers, with_links=with_links, is_whole=is_whole)
     except PageError as error:
         if isinstance(error.__cause__, ParserEndedError):
             fetcher.pause(fetched.address.host)
@@ -163,7 +165,7 @@ class DirectSiteReader(ISiteReader):
     def address(self, url: str) -> str:
         return parse_address(url).url
 
-    async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
+    async def read(self, url: str, admits: Callable[[str], bool], *, is_whole: bool = False) -> LinkedPage:
         address, loop = parse_address(url), asyncio.get_running_loop()
         try:
             async with _Slot(self._slots) as slot, asyncio.timeout(self._timeout) as limit:
@@ -181,7 +183,7 @@ class DirectSiteReader(ISiteReader):
 
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, visit)
                 size_bytes = len(fetched.body)
-                content = await _content(self._fetcher, fetched, self._parsers, with_links=True)
+                content = await _content(self._fetcher, fetched, self._parsers, with_links=True, is_whole=is_whole)
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
         found = content.hyperlinks or Hyperlinks()

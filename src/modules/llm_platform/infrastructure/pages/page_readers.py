@@ -52,8 +52,8 @@ class LazySiteReader(ISiteReader):
     def address(self, url: str) -> str:
         return self._build().address(url)
 
-    async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
-        return await self._build().read(url, admits)
+    async def read(self, url: str, admits: Callable[[str], bool], *, is_whole: bool = False) -> LinkedPage:
+        return await self._build().read(url, admits, is_whole=is_whole)
 
 
 class GuardedPageReader(IPageReader):

@@ -34,5 +34,5 @@ class UpstreamSiteReader(ISiteReader):
     def address(self, url: str) -> str:
         return self._reader.address(url)
 
-    async def read(self, url: str, admits: Callable[[str], bool]) -> LinkedPage:
-        return await self._guard.call(lambda: self._reader.read(url, admits))
+    async def read(self, url: str, admits: Callable[[str], bool], *, is_whole: bool = False) -> LinkedPage:
+        return await self._guard.call(lambda: self._reader.read(url, admits, is_whole=is_whole))

@@ -5,8 +5,8 @@ gigabytes.
 
 Requests and answers are messages (`messages.py`). A request has the field `kind`, `path` for a file on a disk, and
 `cpu_seconds` if the document may take another time than usual; its content is the HTML, or the file if it has no path. An
-answer has the text as its content and the fields `title` and `note`, for a page `extraction`, for `linked_page` also
-`hyperlinks`, or only `error`.
+answer has the text as its content and the fields `title` and `note`, for a page `extraction`, for `linked_page` and
+`whole_page` also `hyperlinks`, or only `error`.
 """
 
 import contextlib
@@ -17,7 +17,12 @@ from typing import IO, Any
 
 from modules.llm_platform.infrastructure.parsing.answer import Answer
 from modules.llm_platform.infrastructure.parsing.archives import docx_text, epub_text
-from modules.llm_platform.infrastructure.parsing.html_page import html_text, linked_page_text, page_text
+from modules.llm_platform.infrastructure.parsing.html_page import (
+    html_text,
+    linked_page_text,
+    page_text,
+    whole_page_text,
+)
 from modules.llm_platform.infrastructure.parsing.limits import (
     CPU_SECONDS,
     MEMORY_BYTES,
@@ -31,7 +36,7 @@ from modules.llm_platform.infrastructure.parsing.pdf import pdf_text
 
 TOO_MUCH_MEMORY = f"reading it takes more than {MEMORY_BYTES // 1_000_000} MB of memory"
 
-_HTML_READERS = {"html": html_text, "page": page_text, "linked_page": linked_page_text}
+_HTML_READERS = {"html": html_text, "page": page_text, "linked_page": linked_page_text, "whole_page": whole_page_text}
 _FILE_READERS: dict[str, Callable[[str | bytes], Answer]] = {
     "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
 }
@@ -44,7 +49,7 @@ def serve(
     while (request := read_message(requests)) is not None:
         fields, content = request
         try:
-            if fields["kind"] in ("page", "linked_page"):
+            if fields["kind"] in ("page", "linked_page", "whole_page"):
                 _load_libraries()
             with document_limits(fields.get("cpu_seconds", cpu_seconds), wall_seconds):
                 answer = _read(fields, content)

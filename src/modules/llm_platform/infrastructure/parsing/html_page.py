@@ -89,6 +89,19 @@ def linked_page_text(html: str) -> Answer:
     return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)}))
 
 
+def whole_page_text(html: str) -> Answer:
+    """Return all visible text of a page, its menus and notices included, with `hyperlinks`."""
+
+    def read(bounded: str) -> Answer:
+        tree = parse(bounded)
+        if tree.body is None:
+            return _answer(tree, "")
+        links = _hyperlinks(tree)
+        return {**_answer(tree, _prepare_page(tree, "")[0]), "extraction": 1.0, "hyperlinks": links}
+
+    return _read_bounded(html, read)
+
+
 def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
     """Return what `read` says of the page with its structure as Markdown, up to the limits of a parser.
 

@@ -103,9 +103,10 @@ class ParserProcess:
         """Return the article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
         return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
-    def linked_page(self, html: str) -> Parsed:
-        """Return the page with its links."""
-        return self._request({"kind": "linked_page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
+    def linked_page(self, html: str, *, is_whole: bool = False) -> Parsed:
+        """Return the page with its links. `is_whole`: all visible text, with what surrounds the article."""
+        kind = "whole_page" if is_whole else "linked_page"
+        return self._request({"kind": kind, "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def pdf_page(self, path: Path) -> Parsed:
         """Return a PDF of the web, as far as it can be read in the time of a page."""

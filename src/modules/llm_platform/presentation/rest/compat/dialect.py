@@ -126,18 +126,22 @@ def snippet_of(result: RawResult, question: str) -> str:
     return fitting_excerpt(result.content, question, SNIPPET_TOKENS)
 
 
-async def read_pages(request: Request, urls: Sequence[str]) -> dict[str, Page | AppException]:
+async def read_pages(
+    request: Request, urls: Sequence[str], *, are_whole: bool = False
+) -> dict[str, Page | AppException]:
     """Return each page, or the reason why it cannot be read. Addresses of one page are read once.
 
-    Reading stops if the client disconnects.
+    `are_whole`: with all of their visible text. Reading stops if the client disconnects.
     """
-    pages = services(request).pages
+    platform = services(request)
     reads = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
     async def read(url: str) -> Page | AppException:
         try:
             async with reads:
-                return await pages.read(url)
+                if are_whole:
+                    return (await platform.site_crawl.read_page(url, is_whole=True)).page
+                return await platform.pages.read(url)
         except AppException as error:
             return error
 

@@ -16,6 +16,7 @@ from modules.llm_platform.domain.exceptions import (
     PageRequestError,
     PageTimeoutError,
 )
+from modules.llm_platform.presentation.rest.compat.firecrawl.crawl import FirecrawlCrawlRequest
 
 ROOT = "https://example.org/"
 VERSIONS = ("/firecrawl/v1", "/firecrawl/v2", "/v2")
@@ -44,11 +45,24 @@ async def test_links_are_those_of_the_page(client: httpx2.AsyncClient) -> None:
     assert "markdown" not in alone
 
 
+async def test_a_whole_page_has_all_of_its_visible_text(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """`onlyMainContent` false is served: menus and notices are there, too, of a page, a result and the pages of a crawl."""
+    answer = await client.post("/firecrawl/v2/scrape", json={"url": ROOT, "onlyMainContent": False})
+    assert (answer.json()["data"]["markdown"], "links" in answer.json()["data"]) == (f"All text of {ROOT}", False)
+    assert "x-ignored-fields" not in answer.headers
+    both = {"url": ROOT, "onlyMainContent": False, "formats": ["links", "markdown"]}
+    data = (await client.post("/firecrawl/v1/scrape", json=both)).json()["data"]
+    assert (data["links"], data["markdown"]) == ([f"{ROOT}a"], f"All text of {ROOT}")
+    options = {"formats": ["markdown"], "onlyMainContent": False}
+    assert FirecrawlCrawlRequest.model_validate({"url": ROOT, "scrapeOptions": options}).crawl.whole_pages
+    assert not FirecrawlCrawlRequest.model_validate({"url": ROOT}).crawl.whole_pages
+
+
 async def test_html_beside_markdown_is_left_out_with_a_warning(client: httpx2.AsyncClient) -> None:
     """LibreChat always asks for both, and takes the Markdown where there is no HTML."""
     sent = {"url": ROOT, "formats": ["markdown", "rawHtml"], "onlyMainContent": False, "waitFor": 0}
     answer = await client.post("/firecrawl/v2/scrape", json=sent)
-    assert answer.headers["x-ignored-fields"] == "formats, onlyMainContent, waitFor"
+    assert answer.headers["x-ignored-fields"] == "formats, waitFor"
     assert answer.json()["data"]["warning"].startswith("rawHtml is not served")
     assert "rawHtml" not in answer.json()["data"]
 

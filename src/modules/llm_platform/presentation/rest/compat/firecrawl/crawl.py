@@ -75,6 +75,7 @@ class FirecrawlCrawlRequest(dialect.DialectBody, frozen=True):
             exclude_paths=self.excludePaths,
             select_domains=() if self.allowSubdomains or self.allowExternalLinks else same_host(self.url),
             allow_external=bool(self.allowExternalLinks),
+            whole_pages=self.scrapeOptions is not None and self.scrapeOptions.is_whole,
         )
 
     @property

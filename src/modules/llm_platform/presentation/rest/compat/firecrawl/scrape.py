@@ -53,9 +53,9 @@ async def scrape(request: Request) -> Response:
 
 async def _read(request: Request, body: FirecrawlScrapeRequest) -> tuple[Page, Sequence[PageLink]]:
     platform = services(request)
-    if LINKS not in body.wanted:
+    if LINKS not in body.wanted and not body.is_whole:
         return await platform.pages.read(body.url), ()
-    linked = await platform.site_crawl.read_page(body.url)
+    linked = await platform.site_crawl.read_page(body.url, is_whole=body.is_whole)
     return linked.page, linked.links
 
 

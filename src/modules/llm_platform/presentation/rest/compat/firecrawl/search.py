@@ -172,7 +172,7 @@ async def _found(request: Request, body: FirecrawlSearchRequest, search: dtos.We
     options = body.scrapeOptions
     if options is None or not options.formats:
         return results
-    read = await dialect.read_pages(request, [result["url"] for result in results])
+    read = await dialect.read_pages(request, [result["url"] for result in results], are_whole=options.is_whole)
     for result in results:
         page = read[result["url"]]
         if isinstance(page, AppException):

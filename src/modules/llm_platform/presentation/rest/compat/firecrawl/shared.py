@@ -48,7 +48,7 @@ Formats = Annotated[
 
 
 class FirecrawlOptions(dialect.DialectBody, frozen=True):
-    """How a page is read. `onlyMainContent` is always true: what surrounds the content of a page is not kept."""
+    """How a page is read. With `onlyMainContent` false it has all of its visible text."""
 
     formats: Formats | None = None
     onlyMainContent: StrictBool | None = None  # noqa: N815  the vendor's name
@@ -60,8 +60,11 @@ class FirecrawlOptions(dialect.DialectBody, frozen=True):
 
     @property
     def partly_served(self) -> tuple[str, ...]:
-        names = ["formats"] if self.wanted - {MARKDOWN, LINKS} else []
-        return (*names, *(["onlyMainContent"] if self.onlyMainContent is False else []))
+        return ("formats",) if self.wanted - {MARKDOWN, LINKS} else ()
+
+    @property
+    def is_whole(self) -> bool:
+        return self.onlyMainContent is False
 
     @property
     def warning(self) -> str | None:
