@@ -10,8 +10,13 @@ from pydantic import ValidationError
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.services.verification_service import VerificationOptions, VerificationService
+from modules.llm_platform.application.services.verification_service import (
+    SENTENCES_AT_ONCE,
+    VerificationOptions,
+    VerificationService,
+)
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
+from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS, MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -22,7 +27,12 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SourceRef,
 )
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
-from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest, VerificationSource, VerifiedText
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    VerificationRequest,
+    VerificationSource,
+    VerifiedSentence,
+    VerifiedText,
+)
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import (
     PageBlockedError,
@@ -254,6 +264,30 @@ async def test_a_stored_answer_is_compared_with_the_pages_of_today() -> None:
     assert (same.changed, same.no_longer_hold) == ((), 0)
     gone = await service({URL: PageNotFoundError()}).verify_again(_stored(text, citations))
     assert (len(gone.changed), gone.no_longer_hold) == (2, 2)
+
+
+async def test_other_requests_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sentences a text has, a few are sent at once."""
+    made, most = 0, 0
+    verified = SentenceCheck.verified
+
+    def counted(self: SentenceCheck, position: int, *, is_open: bool = False) -> VerifiedSentence:
+        nonlocal made
+        made += 1
+        return verified(self, position, is_open=is_open)
+
+    async def tick() -> None:
+        nonlocal made, most
+        while True:
+            most, made = max(most, made), 0
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(SentenceCheck, "verified", counted)
+    ticking = asyncio.create_task(tick())
+    found = await service({URL: TOWER}).verify(f"{'The Eiffel Tower is 330 metres tall. ' * 1000}\n\n{URL}")
+    ticking.cancel()
+    assert len(found.sentences) >= 1000
+    assert most <= 2 * SENTENCES_AT_ONCE
 
 
 async def test_a_page_that_is_late_says_nothing_new() -> None:

@@ -40,6 +40,7 @@ FINDING_SHARE: Final = 0.85  # share of the time in which further sources are fo
 JUDGING_SHARE: Final = 0.95
 MAX_SEARCHES: Final = 10  # sentences that are searched for
 MAX_CONCURRENT_SEARCHES: Final = 3
+SENTENCES_AT_ONCE: Final = 50  # sentences that are sent before other tasks have their turn
 RESULTS_PER_SEARCH: Final = 3  # pages that are read for each of them
 MAX_HELD_CHARS: Final = 500_000  # of the sources of one text, whose texts can be requested
 HELD_S: Final = 3600.0
@@ -278,7 +279,7 @@ class _TextVerification:
         if self._request.find_sources:
             await self._find_sources(check)
         await self._ask_judge(cited, check)
-        self._show(check, range(len(check.answer.sentences)))
+        await self._show(check, range(len(check.answer.sentences)))
         return self._response(check, uncited, egress_log)
 
     async def _read_and_check(self, cited: CitedText, check: SentenceCheck) -> None:
@@ -287,7 +288,7 @@ class _TextVerification:
             async for read in reads:
                 self._sources |= {source.index: source for source in read}
                 checked = await asyncio.to_thread(check.settle, [source.as_source() for source in read])
-                self._show(check, checked)
+                await self._show(check, checked)
 
     def _reading(self, sources: Sequence[NamedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
         def on_read(url: str, status: str, chars: int) -> None:
@@ -349,10 +350,12 @@ class _TextVerification:
         self._spent, self._degraded = self._spent + verified.spent, [*self._degraded, *verified.degraded]
         check.replace(after)
 
-    def _show(self, check: SentenceCheck, positions: Sequence[int]) -> None:
-        """Send the sentences that are new or have changed."""
+    async def _show(self, check: SentenceCheck, positions: Sequence[int]) -> None:
+        """Send the sentences that are new or have changed. Other requests have their turn in between."""
         is_open = not any(source.text for source in self._sources.values())
-        for position in positions:
+        for count, position in enumerate(positions):
+            if count and count % SENTENCES_AT_ONCE == 0:
+                await asyncio.sleep(0)
             sentence = check.verified(position, is_open=is_open)
             if self._shown.get(position) != sentence:
                 self._shown[position] = sentence
