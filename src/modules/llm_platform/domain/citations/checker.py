@@ -5,12 +5,13 @@ Words, numbers, names, dates and negations are compared; meaning is not understo
 
 import html
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.changes import claimed_place
 from modules.llm_platform.domain.citations.claims import Claim
+from modules.llm_platform.domain.citations.score import weights
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.citations.verdicts import RANK, Judgement, judge, support_of
 from modules.llm_platform.domain.dtos.research_dtos import CellVerdict, Citation, Difference, Source, TextSpan, Verdict
@@ -61,7 +62,8 @@ class CitationChecker:
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
         self._claims: dict[str, Claim] = {}  # the last one: more of them cost the garbage collector 3 % of a check
         self._prepared: dict[int, SourceText] = {}
-        self._judged: dict[tuple[str, tuple[tuple[str, str], ...], int], tuple[Span, Judgement]] = {}
+        # By the claim, its cells and clauses, and the source.
+        self._judged: dict[tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int], tuple[Span, Judgement]] = {}
         self._quotes: dict[tuple[int, Span], tuple[str, str | None]] = {}
 
     def prepare(self) -> None:
@@ -72,7 +74,7 @@ class CitationChecker:
         """Take another text of a source. Sentences that cite it are judged again."""
         self._sources[source.index] = source
         self._prepared.pop(source.index, None)
-        for key in [key for key in self._judged if key[2] == source.index]:
+        for key in [key for key in self._judged if key[-1] == source.index]:
             del self._judged[key]
         self._quotes = {key: quote for key, quote in self._quotes.items() if key[0] != source.index}
 
@@ -183,12 +185,22 @@ class CitationChecker:
         return cited
 
     def _judgement(self, sentence: AnswerSentence, number: int) -> tuple[Span, Judgement]:
-        """Return the quote and the verdict of a prepared source."""
+        """Return the quote and the verdict of a prepared source.
+
+        A source that is cited in the middle of a sentence may support its clause where it does not support the whole. A clause
+        that nobody cites leaves the sentence partial.
+        """
         texts = tuple((cell.text, cell.with_heads) for cell in sentence.cells_for(number))
-        key = (sentence.claim, texts, number)
+        clauses = tuple(clause.text for clause in sentence.clauses_for(number))
+        key = (sentence.claim, texts, clauses, number)
         if key not in self._judged:
+            source = self._prepared[number]
             cells = [(self._claim(cell), self._claim(with_heads)) for cell, with_heads in texts]
-            self._judged[key] = judge(self._claim(sentence.claim), self._prepared[number], self._language, cells)
+            found = judge(self._claim(sentence.claim), source, self._language, cells)
+            if clauses and found[1].verdict in ("partial", "unsupported"):
+                of_clauses = [judge(self._claim(clause), source, self._language) for clause in clauses]
+                found = max(found, _of_clause(sentence, *min(of_clauses, key=_rank)), key=_rank)
+            self._judged[key] = found
         return self._judged[key]
 
     def _claim(self, text: str) -> Claim:
@@ -229,6 +241,17 @@ class CitationChecker:
             quote = self._prepared[source.index].text[slice(*span)]
             self._quotes[key] = quote, quote_url(source.url, quote, page_at(source.pages, span[0]))
         return self._quotes[key]
+
+
+def _rank(found: tuple[Span, Judgement]) -> int:
+    return RANK[found[1].verdict]
+
+
+def _of_clause(sentence: AnswerSentence, span: Span, judgement: Judgement) -> tuple[Span, Judgement]:
+    """Return the judgement on a clause as one on its sentence, whose places are others."""
+    if judgement.verdict == "supported" and not all(clause.cited for clause in sentence.clauses):
+        judgement = replace(judgement, verdict="partial", score=round(min(judgement.score, weights().supported), 2))
+    return span, replace(judgement, change=None)
 
 
 def _difference(sentence: AnswerSentence, judgement: Judgement) -> Difference | None:

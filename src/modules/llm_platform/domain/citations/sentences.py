@@ -34,6 +34,9 @@ _BAR = re.compile(r"(?<!\\)\|")
 _LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
 _NO_STATEMENT = re.compile(rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?)?", re.I)
 
+_BETWEEN_CLAUSES = " \t,;:()\u2013\u2014"
+MIN_CLAUSE_WORDS = 4  # fewer are no statement of their own
+
 Marker = tuple[int, int, int]  # start, end, number
 
 
@@ -52,11 +55,20 @@ class TableCell:
 
 
 @dataclass(frozen=True, slots=True)
+class Clause:
+    """The part of a sentence before a marker in its middle, or behind the last of these. `cited` are the markers behind it."""
+
+    text: str
+    cited: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerSentence:
     """A sentence, list item or table row. `end` is before the markers at its end; `claim` is its text without markup.
 
     `written` is the text from `start` to `end`. `found` are those of the `cited` sources whose markers the platform added.
-    `cells` are those of a table row without its first one, which is the row's head.
+    `cells` are those of a table row without its first one, which is the row's head. `clauses` are the parts of a sentence with
+    markers in its middle.
     """
 
     start: int
@@ -66,6 +78,11 @@ class AnswerSentence:
     found: frozenset[int] = frozenset()
     cells: tuple[TableCell, ...] = ()
     written: str = ""
+    clauses: tuple[Clause, ...] = ()
+
+    def clauses_for(self, number: int) -> tuple[Clause, ...]:
+        """Return the clauses that a source is cited for."""
+        return tuple(clause for clause in self.clauses if number in clause.cited)
 
     def cells_for(self, number: int) -> tuple[TableCell, ...]:
         """Return the cells that a source is cited for: those with its marker where several have one, else all."""
@@ -307,7 +324,23 @@ def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collect
     text = answer[start:end]
     text = _without_tail(text).rstrip() if cited else text.rstrip()
     claim = _without_markup(MARKS.sub("", text) if cited else text)
-    return AnswerSentence(start, start + len(text), claim, cited, found, written=text)
+    clauses = _clauses(answer, start, start + len(text), markers) if markers and markers[0][0] < start + len(text) else ()
+    return AnswerSentence(start, start + len(text), claim, cited, found, written=text, clauses=clauses)
+
+
+def _clauses(answer: str, start: int, end: int, markers: Sequence[Marker]) -> tuple[Clause, ...]:
+    """Return the parts of a sentence between its markers; none where one of them is too short to be a statement."""
+    clauses: list[Clause] = []
+    for first, last, number in (*markers, (end, end, None)):
+        text = _without_markup(answer[start:first].strip(_BETWEEN_CLAUSES))
+        start = last
+        if any(map(str.isalnum, text)):
+            if len(text.split()) < MIN_CLAUSE_WORDS:
+                return ()
+            clauses.append(Clause(text, ()))
+        if number is not None and clauses:
+            clauses[-1] = replace(clauses[-1], cited=(*clauses[-1].cited, number))
+    return tuple(clauses) if len(clauses) > 1 else ()
 
 
 def _without_tail(text: str) -> str:
