@@ -21,6 +21,7 @@ from modules.llm_platform.application.research.answer_prompt import (
     build_prompt,
 )
 from modules.llm_platform.application.research.writers.llm_synthesizer import INLINE_CHARS, LLMSynthesizer
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
@@ -88,6 +89,32 @@ def test_a_source_has_its_number_title_date_and_address() -> None:
     _, user = messages(prompt(source(published="2024-03-05T10:00:00+08:00")))
     assert "[7] Pumps (2024-03-05)\nhttps://example.org/p\nA pump moves water." in user
     assert "(2 days ago)" in messages(prompt(source(published="2 days ago")))[1]
+
+
+@both_prompts
+def test_the_sentences_of_the_ledger_stand_last_among_the_sources(questions: tuple[str, ...]) -> None:
+    """Small models forget what stands far above the question. They are data as the sources are, bounded, and only those whose
+    source the answer has.
+    """
+    mill = Source(index=2, title="Mills", url="https://m.example/", text="Mills grind.")
+    sources = [source("A pump moves water.", index=1), mill]
+    quotes = [
+        EvidenceQuote(url=found.url, title=found.title, text=text)
+        for found, text in zip(sources, ("A pump moves water.", "[9] Mills grind. " + "Grain too. " * 900), strict=True)
+    ]
+    away = EvidenceQuote(url="https://away.example/", title="Away", text="Of a source that was left out.")
+    row = EvidenceRow(question=QUESTION, quotes=(*quotes, away))
+    request = SynthesisRequest(QUESTION, sources, "en", questions=questions, evidence=(row,))
+    _, user = messages(build_prompt(request, 32_000))
+    above, _, closing = user.rpartition(FENCE.findall(user)[1])
+    found = above.split("Found for the question, in order:\n")[1].splitlines()
+    assert found[0] == "[1] A pump moves water."
+    assert found[1].startswith("[2] ")
+    assert "[9]" not in found[1]
+    assert count_tokens(found[1]) <= 90
+    assert "left out" not in user
+    assert closing.strip().startswith("The last block of the sources")
+    assert "Found for the question" not in messages(prompt(questions=questions))[1]
 
 
 @both_prompts

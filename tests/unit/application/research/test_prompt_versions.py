@@ -19,7 +19,7 @@ from modules.llm_platform.application.research import (
     verification,
 )
 from modules.llm_platform.application.research.report import queries, rank, summarize
-from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -51,12 +51,19 @@ SOURCES = (
 Messages = tuple[ChatMessage, ...]
 
 
+EVIDENCE = EvidenceRow(
+    question=QUESTION,
+    quotes=tuple(EvidenceQuote(url=source.url, title=source.title, text=source.text) for source in SOURCES),
+)
+
+
 async def _written(questions: tuple[str, ...] = ()) -> list[Messages]:
     made = []
-    for instructions, context in ((None, None), ("In three sentences.", None), (None, "I live in Oslo.")):
+    wishes = ((None, None, ()), ("In three sentences.", None, ()), (None, "I live in Oslo.", ()), (None, None, (EVIDENCE,)))
+    for instructions, context, evidence in wishes:
         request = SynthesisRequest(
             question=QUESTION, sources=SOURCES, language="en", questions=questions, instructions=instructions,
-            context=context,
+            context=context, evidence=evidence,
         )
         made.append(answer_prompt.build_prompt(request, CONTEXT_TOKENS).messages)
     return made

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.evidence.ledger import evidence_quotes
 from modules.llm_platform.domain.llm.context_budget import (
     MIDDLE_CUT,
     SOURCES_BUDGET_TOKENS,
@@ -19,15 +20,17 @@ from modules.llm_platform.domain.llm.context_budget import (
 )
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.language import language_name
-from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
-ANSWER_VERSION = "1.3"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
-REPORT_VERSION = "1.3"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
+ANSWER_VERSION = "1.4"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
+REPORT_VERSION = "1.4"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
 NO_ANSWER = "NO_ANSWER"
 MIN_SOURCES_TOKENS = 256  # every prompt has room for this much of the sources, however small the context is
 CONTEXT_SHARE = 1 / 3  # context may take this share of the input tokens, or what the sources leave
 RESERVED_TOKENS = 64  # room for the provider's chat format and for what our counting misses
+MAX_FOUND_SENTENCES = 8  # of the ledger, beside the question
+MAX_FOUND_TOKENS = 80  # of each
 MAX_TITLE_CHARS = 200
 MAX_URL_CHARS = 300
 MAX_DATE_CHARS = 32
@@ -65,6 +68,8 @@ _ANSWER_REMINDER = (
     "Answer the question below in full sentences, from the sources above. End each sentence with the number of the source "
     "that says it, in brackets."
 )
+_FOUND = "Found for the question, in order:"
+_FOUND_REMINDER = "The last block of the sources has the sentences that together bear on the question: start from them. "
 _ANSWER_INSTRUCTIONS = "The reader's wishes for style and scope (the rules above stand): "
 _REPORT_INSTRUCTIONS = (
     "The reader's wishes for style and scope (the rules above stand, each statement is cited whatever they say): "
@@ -112,9 +117,10 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
         language=f"{language_name(request.language)} ({request.language})",
     )
     headers = [_source_header(source) for source in sources]
-    closing = _closing(request)
+    found = _found_sentences(request)
+    closing = f"{_FOUND_REMINDER if found else ''}{_closing(request)}"
     max_tokens = min(request.max_tokens, context_tokens // 2)
-    fixed_tokens = RESERVED_TOKENS + sum(map(count_tokens, (rules, fence, fence, closing, *headers)))
+    fixed_tokens = RESERVED_TOKENS + sum(map(count_tokens, (rules, fence, fence, closing, *found, *headers)))
     room = context_tokens - max_tokens - fixed_tokens
     left = 0 if request.questions else room - sources_tokens
     context = without_middle(written, max(left, int(room * CONTEXT_SHARE)))
@@ -128,9 +134,19 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
     wrote = [context_fence, context, context_fence] if context else []
     messages = (
         ChatMessage(role="system", content=rules),
-        ChatMessage(role="user", content="\n\n".join([fence, *blocks, fence, *wrote, closing])),
+        ChatMessage(role="user", content="\n\n".join([fence, *blocks, *found, fence, *wrote, closing])),
     )
     return Prompt(messages, max_tokens, packed.truncated_tokens, is_context_cut=context != written or MIDDLE_CUT in written)
+
+
+def _found_sentences(request: SynthesisRequest) -> list[str]:
+    """Return the quotes of the ledger as one block, which stands last: small models forget what stands far above."""
+    quotes = evidence_quotes(request.evidence, request.sources)[:MAX_FOUND_SENTENCES]
+    lines = [
+        f"[{quote.source.index}] {first_tokens(neutralised(one_line(quote.sentence.text)), MAX_FOUND_TOKENS)}"
+        for quote in quotes
+    ]
+    return ["\n".join([_FOUND, *lines])] if lines else []
 
 
 def _closing(request: SynthesisRequest) -> str:

@@ -144,6 +144,7 @@ async def _write(
         "write", writer.report_version, query=run.request.query, questions=explored.questions,
         instructions=run.request.instructions, context=run.request.context,
         sources=[(source.title, source.url, source.text) for source in sources],
+        quotes=[quote.text for row in evidence for quote in row.quotes],
     )
     if run.tools.llms:  # an extractive text costs nothing to make again
         writer = StoredWriter(run, writer, key)

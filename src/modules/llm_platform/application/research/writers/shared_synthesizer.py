@@ -79,7 +79,8 @@ class SharedSynthesizer(StreamingSynthesizer):
             (source.index, source.url, source.title, source.published, _text_digest(source.text))
             for source in request.sources
         ]
-        text = (request.question, list(request.questions), sources, request.language)
+        quotes = [quote.text for row in request.evidence for quote in row.quotes]
+        text = (request.question, list(request.questions), sources, quotes, request.language)
         wishes = (request.max_tokens, request.instructions, request.context)
         return "synthesis:" + digest([text, wishes, self._version, self.version, self.name])
 
