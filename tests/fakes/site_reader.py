@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urljoin
 
-from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage, PageLink
+from modules.llm_platform.domain.dtos.page_dtos import PageLink
+from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage
 from modules.llm_platform.domain.exceptions import PageError, PageRequestError
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.urls.canonical_url import is_web_url

@@ -52,6 +52,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMToken as LLMToken
 from modules.llm_platform.domain.dtos.llm_dtos import Spending as Spending
 from modules.llm_platform.domain.dtos.llm_dtos import Usage as Usage
 from modules.llm_platform.domain.dtos.page_dtos import Page as Page
+from modules.llm_platform.domain.dtos.page_dtos import PageLink as PageLink
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest as PlanRequest
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan as ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import Citation as Citation
@@ -99,7 +100,6 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RankedDocument as Ra
 from modules.llm_platform.domain.dtos.retrieval_dtos import StoredOutcome as StoredOutcome
 from modules.llm_platform.domain.dtos.sent import Sent as Sent
 from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage as LinkedPage
-from modules.llm_platform.domain.dtos.site_crawl_dtos import PageLink as PageLink
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawl as SiteCrawl
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest as SiteCrawlRequest
 from modules.llm_platform.domain.dtos.site_crawl_dtos import UnreadPage as UnreadPage

@@ -85,7 +85,7 @@ MODULE_OF: Final = {
     "PageConfigError": "modules.llm_platform.domain.exceptions",
     "PageConnectionError": "modules.llm_platform.domain.exceptions",
     "PageError": "modules.llm_platform.domain.exceptions",
-    "PageLink": "modules.llm_platform.domain.dtos.site_crawl_dtos",
+    "PageLink": "modules.llm_platform.domain.dtos.page_dtos",
     "PageNotFoundError": "modules.llm_platform.domain.exceptions",
     "PageRequestError": "modules.llm_platform.domain.exceptions",
     "PageService": "modules.llm_platform.application.services.page_service",

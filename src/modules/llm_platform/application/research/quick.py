@@ -23,6 +23,7 @@ from modules.llm_platform.application.research.round_queries import AskModel, as
 from modules.llm_platform.application.research.rounds import FurtherRounds, ledger_questions, limits_of
 from modules.llm_platform.application.research.search import (
     fuse_results,
+    linked_results,
     number_sources,
     raw_of,
     run_searches,
@@ -137,11 +138,12 @@ class QuickResearch:
             is_refused = False
             while queries := await rounds.next_queries(planned.questions, is_refused=is_refused):
                 further, is_refused = await search_further(context, queries, self._search, options.results_per_search)
-                results = results + further
+                reads.allow(limits.pages)
+                links = rounds.links_to_follow((read.page for read in reads.read().values()), further.addresses)
+                results = results + further + linked_results(await reads.follow(links, rounds.admits))
                 fused = fuse_results(results.answers, MAX_FUSED)
                 await rounds.read(rows, number_sources(fused, known=results.earlier)[0])
                 found, raw = number_sources(rounds.best_first(fused, source_limit), known=results.earlier)
-                reads.allow(limits.pages)
                 sources, excerpts = await reads.read_sources(found)
                 if reads.read():  # pages in place of excerpts
                     await rounds.read(rows, excerpts)

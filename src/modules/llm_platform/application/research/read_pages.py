@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
-from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.page_links import keeping_links
 from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
@@ -31,6 +34,8 @@ FURTHER_PAGES = 2  # pages read while the answer is written, for each page read 
 LATE_SHARE = 0.5  # share of each wait that is kept for pages cited at the end of the text
 MAX_STORED_TOKENS = 5000  # about twenty thousand characters of a page are stored, sent in raw_results and compared
 PROMPT_GROWTH = 0.5  # a prompt with pages is at most longer by this share than one with the search engine's excerpts
+EXCERPT_CHARS = 500  # of a page that a link led to, in place of the excerpt of a search engine
+MAX_TITLE_CHARS = 300
 OTHER_TOKENS = 300  # tokens of a prompt beside its sources
 INLINE_CHARS = 30_000  # passages of a longer page are selected in a thread
 
@@ -93,6 +98,7 @@ class PageReads:
         self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
         self._began: dict[str, float] = {}  # event loop time
         self._failed = 0
+        self._follows_links = context.request.depth == "deep" and context.request.rounds != 0
 
     async def __aenter__(self) -> PageReads:
         if self._reader is not None and self.limit:
@@ -123,6 +129,19 @@ class PageReads:
                 break
         wanted = {canonical_url(url) for url in urls}
         return {address: page for address, page in self.read().items() if address in wanted}
+
+    async def follow(self, links: Sequence[PageLink], admits: Callable[[Page], bool]) -> list[WebSearchResultItem]:
+        """Read these pages, and return them as results: those that are read in time and admitted after redirects."""
+        found = await self.collect([link.url for link in links]) if links else {}
+        read = [(link, found[address].page) for link in links if (address := canonical_url(link.url)) in found]
+        return [
+            WebSearchResultItem(
+                title=(page.title or link.text)[:MAX_TITLE_CHARS], url=link.url, snippet=page.text[:EXCERPT_CHARS],
+                published_date=page.published,
+            )
+            for link, page in read
+            if admits(page)
+        ]
 
     async def read_sources(self, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
         """Return the sources with the pages that are read in time, and what a writer reads of them."""
@@ -183,7 +202,8 @@ class PageReads:
         if self._reader is None:
             return None
         try:
-            page = await self._reader.read(url)
+            with keeping_links() if self._follows_links else nullcontext():
+                page = await self._reader.read(url)
         except AppException as error:
             self._failed += 1
             self._emit(url, error.code)

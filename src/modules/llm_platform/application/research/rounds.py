@@ -15,13 +15,15 @@ from modules.llm_platform.application.research.round_queries import AskModel, mo
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
 from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, pick_queries, words_left
+from modules.llm_platform.domain.research.page_links import links_to_follow
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
-from modules.llm_platform.domain.urls.canonical_url import canonical_url
+from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, host_of
 
 ROUNDS_VERSION = "2"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
 MAX_ROWS = 6  # questions of one ledger
@@ -179,6 +181,21 @@ class FurtherRounds:
         if made.is_done and self._llm_may_stop:
             self._stopped = "answered"
         return made.queries
+
+    def links_to_follow(self, pages: Iterable[Page], known: Iterable[str]) -> list[PageLink]:
+        """Return the links of read pages that bear on open rows, best first: half of the pages of a round.
+
+        `known` are addresses that were found. A request for a time follows none: the date of a link is not known.
+        """
+        request = self._context.request
+        if request.time_range or request.freshness or set(request.sources) <= {DOCUMENTS}:
+            return []
+        addresses = {*self._rounds_of, *map(canonical_url, known)}
+        return links_to_follow(pages, self._rows, addresses, request.domains, (self.limits.pages + 1) // 2)
+
+    def admits(self, page: Page) -> bool:
+        """Return whether a page that a link led to, redirects included, is of the sites that the request admits."""
+        return admits_host(host_of(page.url), self._context.request.domains)
 
     def message(self, language: str, text: str) -> str:
         """Return what ends a report: the quotes that disagree, unless its `text` shows them with their voices, and the

@@ -62,6 +62,10 @@ class SearchResults:
     searches: int
     earlier: tuple[Source, ...] = ()
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(item.url for answer in self.answers for item in answer.results)
+
     def __add__(self, other: SearchResults) -> SearchResults:
         return SearchResults(
             self.answers + other.answers,
@@ -277,6 +281,11 @@ def earlier_results(sources: Sequence[Source]) -> dtos.WebSearchResponse:
         for source in sources
     )
     return dtos.WebSearchResponse(query="", results=items)
+
+
+def linked_results(items: Sequence[dtos.WebSearchResultItem]) -> SearchResults:
+    """Return pages that links led to, as what a search found; it took no search."""
+    return SearchResults((dtos.WebSearchResponse(query="", results=tuple(items)),) if items else (), (), 0)
 
 
 def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[dtos.WebSearchResultItem]:

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from modules.llm_platform.domain.concurrency.task_group import gather_all
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
+from modules.llm_platform.domain.dtos.page_dtos import PageLink
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
@@ -177,7 +178,7 @@ class _Crawl:
             new.append(link.url)
         return new
 
-    def _ranked(self, links: Sequence[dtos.PageLink]) -> Sequence[dtos.PageLink]:
+    def _ranked(self, links: Sequence[PageLink]) -> Sequence[PageLink]:
         """Return the links, those with words of the instructions first."""
         if not self._wanted:
             return links
@@ -208,5 +209,5 @@ class _Crawl:
         )
 
 
-def _words_of(link: dtos.PageLink) -> str:
+def _words_of(link: PageLink) -> str:
     return f"{link.text} {_PATH_WORDS.sub(' ', unquote(urlsplit(link.url).path))}"

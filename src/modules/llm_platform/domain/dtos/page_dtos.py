@@ -7,6 +7,13 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
 
+class PageLink(BaseModel, frozen=True):
+    """A link of a page: its address, absolute and in its one spelling, and its text."""
+
+    url: str
+    text: str = ""
+
+
 class Page(BaseModel, frozen=True):
     """The text of a page, and where it comes from.
 
@@ -18,6 +25,7 @@ class Page(BaseModel, frozen=True):
     - `warning` says what is missing or was guessed.
     - `extraction` is the share of the page's visible text that `text` has, 0 to 1, where the reader knows it.
     - `pages` says where the pages of a PDF begin in `text`.
+    - `links` are those of a page that is read with `keeping_links`, by a reader that knows them.
     """
 
     url: str
@@ -31,3 +39,4 @@ class Page(BaseModel, frozen=True):
     warning: str | None = None
     extraction: float | None = None
     pages: PageStarts = ()
+    links: tuple[PageLink, ...] = ()

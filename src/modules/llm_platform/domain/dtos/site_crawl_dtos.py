@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
-from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.web_search_dtos import clean_query
 from modules.llm_platform.domain.urls.url_pattern import UrlPattern
 
@@ -34,13 +34,6 @@ StartUrl = Annotated[
     AfterValidator(clean_query),  # a crawl in the background has its address as its query
 ]
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field(max_length=MAX_PATTERNS)]
-
-
-class PageLink(BaseModel, frozen=True):
-    """A link of a page: its address, absolute and in its one spelling, and its text."""
-
-    url: str
-    text: str = ""
 
 
 class LinkedPage(BaseModel, frozen=True):

@@ -72,13 +72,13 @@ class Parsers(Protocol):
 
 
 async def content_of(
-    page: Fetched, parsers: Parsers, *, with_links: bool = False, is_whole: bool = False
+    page: Fetched, parsers: Parsers, *, with_links: bool = False, needs_text: bool = True, is_whole: bool = False
 ) -> Content:
     """Return the content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the
     extra.
 
-    `with_links`: with the links of HTML, and a page that has links needs no text; `is_whole`: all visible text, too. The page
-    holds its bytes no longer.
+    `with_links`: with the links of HTML; a page that has some needs text only where `needs_text`. `is_whole`: all visible
+    text, too. The page holds its bytes no longer.
     """
     media_type = page.media_type or _sniffed_type(page.body)
     try:
@@ -100,7 +100,7 @@ async def content_of(
     path = page.address.target.partition("?")[0]
     has_links = parsed.hyperlinks is not None and bool(parsed.hyperlinks.links)
     sample = bot_walls.PageSample(page.address.host, path, title, text, html)
-    bot_walls.check_bot_wall(sample, needs_text=not has_links)
+    bot_walls.check_bot_wall(sample, needs_text=needs_text or not has_links)
     title = title or _heading(text) or unquote(path.rstrip("/").rpartition("/")[2], errors="replace") or page.address.host
     return Content(
         title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note, parsed.hyperlinks, parsed.extraction,

@@ -10,12 +10,13 @@ from typing import Final, Self
 
 from cachetools import TTLCache
 
-from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage, PageLink
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
+from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage
 from modules.llm_platform.domain.exceptions import PageError, PageRequestError, PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.research.page_links import keeps_links
 from modules.llm_platform.domain.text.page_starts import moved_starts
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow, parse_address
 from modules.llm_platform.infrastructure.pages.content import PAGE_REQUEST, Content, Parsers, content_of, text_hash
@@ -66,18 +67,25 @@ class DirectPageReader(IPageReader):
         try:
             async with asyncio.timeout(self._timeout):
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, self._robots.check if self._robots else None)
-                content = await _content(self._fetcher, fetched, self._parsers)
+                content = await _content(self._fetcher, fetched, self._parsers, with_links=keeps_links())
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
-        return _page(fetched, content, self._redactor, self._now())
+        page = _page(fetched, content, self._redactor, self._now())
+        return page.model_copy(update={"links": _links(fetched, content)}) if content.hyperlinks else page
 
 
 async def _content(
-    fetcher: SafeFetcher, fetched: Fetched, parsers: Parsers, *, with_links: bool = False, is_whole: bool = False
+    fetcher: SafeFetcher,
+    fetched: Fetched,
+    parsers: Parsers,
+    *,
+    with_links: bool,
+    needs_text: bool = True,
+    is_whole: bool = False,
 ) -> Content:
     """Return the content of a page. A host whose page ended its parser has to wait."""
     try:
-        return await content_of(fetched, parsers, with_links=with_links, is_whole=is_whole)
+        return await content_of(fetched, parsers, with_links=with_links, needs_text=needs_text, is_whole=is_whole)
     except PageError as error:
         if isinstance(error.__cause__, ParserEndedError):
             fetcher.pause(fetched.address.host)
@@ -183,14 +191,16 @@ class DirectSiteReader(ISiteReader):
 
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, visit)
                 size_bytes = len(fetched.body)
-                content = await _content(self._fetcher, fetched, self._parsers, with_links=True, is_whole=is_whole)
+                content = await _content(
+                    self._fetcher, fetched, self._parsers, with_links=True, needs_text=False, is_whole=is_whole
+                )
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
         found = content.hyperlinks or Hyperlinks()
         base = _resolved(fetched.address, found.base) or fetched.address
         return LinkedPage(
             page=_page(fetched, content, self._redactor, self._now()),
-            links=tuple(PageLink(url=target.url, text=text) for target, text in _targets(base, found.links)),
+            links=_links(fetched, content),
             images=tuple(target.url for target, _ in _targets(base, ((image, "") for image in found.images))),
             favicon=icon.url if found.icon and (icon := _resolved(base, found.icon)) else None,
             size_bytes=size_bytes,
@@ -203,6 +213,12 @@ class DirectSiteReader(ISiteReader):
             await asyncio.sleep(max(0.0, turns.free_at - self._clock()))
             await slot.take()
             turns.free_at = self._clock() + delay_s
+
+
+def _links(fetched: Fetched, content: Content) -> tuple[PageLink, ...]:
+    found = content.hyperlinks or Hyperlinks()
+    base = _resolved(fetched.address, found.base) or fetched.address
+    return tuple(PageLink(url=target.url, text=text) for target, text in _targets(base, found.links))
 
 
 def _targets(base: PageAddress, links: Iterable[tuple[str, str]]) -> Iterator[tuple[PageAddress, str]]:

@@ -15,6 +15,7 @@ from modules.llm_platform.domain.exceptions import PageConfigError, PageRequestE
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
+from modules.llm_platform.domain.research.page_links import keeps_links
 from modules.llm_platform.domain.research.store_key import digest
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.infrastructure.http.guarded.guard import Guard
@@ -119,7 +120,7 @@ class TurnsPageReader(IPageReader):
 
     async def read(self, url: str) -> Page:
         caller = current_caller()
-        page, _ = await self._flights.run((caller, url.partition("#")[0]), partial(self._read, caller, url))
+        page, _ = await self._flights.run((caller, url.partition("#")[0], keeps_links()), partial(self._read, caller, url))
         return page
 
     async def _read(self, caller: str, url: str) -> Page:

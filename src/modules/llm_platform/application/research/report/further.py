@@ -85,20 +85,25 @@ async def search_open_questions(
 
 
 async def _read_quoted(run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, found: Found) -> list[ReadPage]:
-    """Read the pages of the results that bear on open rows, as many as a round may read."""
+    """Read pages that read pages link to, and those of the results that bear on open rows: as many as a round may read."""
     limit = min(rounds.limits.pages, run.options.pages)
     known = {canonical_url(page.request.url) for page in found.pages}
     digests = {page.page.sha256 for page in found.pages}
     results = {canonical_url(ranked.candidate.item.url): ranked for ranked in found.best}
     quoted = map(canonical_url, rounds.quoted_addresses())
     wanted = [results[address] for address in quoted if address in results and address not in known]
-    requests = [
+    links = rounds.links_to_follow((page.page for page in found.pages), results) if limit else []
+    linked = [PageRequest(link.url, link.text, run.request.query) for link in links]
+    requests = linked + [
         PageRequest(item.url, item.title, ranked.candidate.question, ranked.score.value)
         for ranked in wanted[:limit]
         for item in (ranked.candidate.item,)
     ]
     pages = await reader.collect(requests, limit) if requests else []
-    return [page for page in pages if page.page.sha256 not in digests]
+    return [
+        page for page in pages
+        if page.page.sha256 not in digests and (page.request not in linked or rounds.admits(page.page))
+    ]
 
 
 def _quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[ReadPage]:

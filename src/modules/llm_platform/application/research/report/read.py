@@ -17,10 +17,11 @@ from modules.llm_platform.domain.dtos.report_dtos import Summary
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.page_links import keeping_links
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of
 from shared.exceptions import AppException
 
-READ_VERSION = "1"  # version of stored pages
+READ_VERSION = "2"  # version of stored pages
 CONCURRENT_READS = 8  # a page may take megabytes of memory while it is converted
 READ_TIMEOUT = "timeout: the page was not read in the time for reading"
 
@@ -129,7 +130,8 @@ class ReadScheduler:
         if page is None:
             try:
                 async with self._slots:
-                    page = await run.tools.pages.read(url)
+                    with keeping_links():
+                        page = await run.tools.pages.read(url)
             except AppException as error:
                 self.failure = error
                 run.reads["failed"] += 1

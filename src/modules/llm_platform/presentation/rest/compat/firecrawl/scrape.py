@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic import BaseModel
 
-from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.site_crawl_dtos import PageLink, StartUrl
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
+from modules.llm_platform.domain.dtos.site_crawl_dtos import StartUrl
 from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictBool
 
-from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.site_crawl_dtos import PageLink
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.presentation.rest.compat import dialect
 

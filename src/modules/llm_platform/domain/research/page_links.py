@@ -1,0 +1,82 @@
+"""Whether the pages that are being read keep their links, and which links of read pages bear on open questions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
+from modules.llm_platform.domain.evidence.ledger import ReadRow
+from modules.llm_platform.domain.text.tokens import normalize, words
+from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, host_of, is_web_url
+
+MAX_LINK_WORDS: Final = 12  # a longer text is no name
+MIN_LINK_CHARS: Final = 3
+MIN_OPEN_WORDS: Final = 2  # a link without a name has so many of the open words, or all of them
+
+_KEEPS_LINKS: ContextVar[bool] = ContextVar("keeps_links", default=False)
+
+
+@contextmanager
+def keeping_links() -> Iterator[None]:
+    """Let pages that are read within keep their links. Tasks that start within inherit it."""
+    token = _KEEPS_LINKS.set(True)
+    try:
+        yield
+    finally:
+        _KEEPS_LINKS.reset(token)
+
+
+def keeps_links() -> bool:
+    """Return whether the page that is being read keeps its links: an answer that follows none does not pay for them."""
+    return _KEEPS_LINKS.get()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWords:
+    """What a row that is not answered lacks: its open words, and the names that are searched for, with their values."""
+
+    words: frozenset[str]
+    names: dict[str, float]
+
+    @classmethod
+    def of(cls, rows: Iterable[ReadRow]) -> list[OpenWords]:
+        return [
+            cls(
+                frozenset(read.row.words) - read.words_met,
+                {normalize(query.name): query.value for query in read.queries if query.name},
+            )
+            for read in rows
+            if read.row.state != "answered"
+        ]
+
+    def value(self, text: str) -> float:
+        """Return how well the text of a link fits: 0 where it has neither a name nor the open words."""
+        folded = normalize(text)
+        named = max((value for name, value in self.names.items() if name.strip() and name in folded), default=0.0)
+        found = len(self.words.intersection(words(text)))
+        is_named = found and found >= min(MIN_OPEN_WORDS, len(self.words))
+        return named + (found / len(self.words) if is_named else 0.0)
+
+
+def links_to_follow(
+    pages: Iterable[Page], rows: Iterable[ReadRow], known: Collection[str], domains: Sequence[str], limit: int
+) -> list[PageLink]:
+    """Return the links of read pages whose texts have a name or the open words of a row, best first, each address once.
+
+    `known` are canonical addresses that were found already; `domains` are those of the request.
+    """
+    lacking = OpenWords.of(rows)
+    valued: dict[str, tuple[float, PageLink]] = {}
+    for link in (link for page in pages for link in page.links):
+        address = canonical_url(link.url)
+        if len(link.text) < MIN_LINK_CHARS or len(link.text.split()) > MAX_LINK_WORDS or address in known:
+            continue
+        value = max((row.value(link.text) for row in lacking), default=0.0)
+        is_better = address not in valued or value > valued[address][0]
+        if value and is_better and is_web_url(link.url) and admits_host(host_of(link.url), domains):
+            valued[address] = (value, link)
+    return [link for _, link in sorted(valued.values(), key=lambda found: -found[0])[:limit]]
