@@ -148,12 +148,17 @@ def quote_url(url: str, quote: str, page: int | None = None) -> str | None:
     if not cells or not is_web_url(url):
         return None
     if page is not None:
-        return f"{url.partition('#')[0]}#page={page}"
+        return page_url(url, page)
     first, last = cells[0], cells[-1]
     is_one = len(cells) == 1 and len(first) <= MAX_FRAGMENT_WORDS
     ends = [first] if is_one else [first[:FRAGMENT_END_WORDS], last[-FRAGMENT_END_WORDS:]]
     named = ",".join(_fragment_part(" ".join(end)) for end in ends)
     return f"{url}{'' if '#' in url else '#'}:~:text={named}"
+
+
+def page_url(url: str, page: int | None) -> str:
+    """Return the address at a page of a PDF (RFC 8118); without a page, or for what is not on the web, as it is."""
+    return f"{url.partition('#')[0]}#page={page}" if page is not None and is_web_url(url) else url
 
 
 def _fragment_part(words: str) -> str:

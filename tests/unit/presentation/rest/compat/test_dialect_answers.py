@@ -235,6 +235,26 @@ async def test_every_field_of_a_message() -> None:
     }
 
 
+async def test_a_citation_of_a_pdf_opens_its_page() -> None:
+    """The address of OpenAI's and Anthropic's citations ends with `#page=`; that of a document of a folder stays as it is."""
+
+    class CitesPdf(FakeServices):
+        def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
+            source, citation = REF.model_copy(update={"url": address}), CITATION.model_copy(update={"page": 15})
+            cited = {"sources": (source,), "citations": (citation,)}
+            return super()._research_response(request, request_id).model_copy(update=cited)
+
+    services = CitesPdf()
+    for url, shown in (("https://a.example/b.pdf#x", "https://a.example/b.pdf#page=15"), ("docs/b.pdf", "docs/b.pdf")):
+        address = url
+        chat = await sent("/v1/chat/completions", {"model": "research-shallow", "messages": ASKED}, services)
+        [annotation] = chat.json()["choices"][0]["message"]["annotations"]
+        body = {"model": "research-shallow", "max_tokens": 9, "messages": ASKED}
+        [located] = (await sent(MESSAGES, body, services)).json()["content"][-1]["citations"]
+        assert (annotation["url_citation"]["url"], located["url"]) == (shown, shown)
+        assert annotation["url_citation"]["llm_platform"]["page"] == 15
+
+
 async def test_chunks_of_a_chat() -> None:
     """A role, the text, the annotations with the reason to stop, and the usage where a client asks for it."""
     for model, delta, usage, more in (

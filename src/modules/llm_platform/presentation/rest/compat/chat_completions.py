@@ -35,6 +35,7 @@ from modules.llm_platform.domain.research.long_message import (
     question_of,
     split_message,
 )
+from modules.llm_platform.domain.urls.canonical_url import page_url
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.content import Content, require_text, text_of
 from modules.llm_platform.presentation.rest.http.body import validate
@@ -342,6 +343,7 @@ def data_part(value: Mapping[str, Any]) -> bytes:
 def url_citations(response: dtos.ResearchResponse, shift: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the citations as OpenAI's annotations: the cited sentence and its source; quote and verdict as an extension.
 
+    The address of a PDF names the page of the quote.
     `shift`: the characters before the answer in the text that the offsets point into.
     """
     sources = {source.index: source for source in response.sources}
@@ -352,7 +354,7 @@ def url_citations(response: dtos.ResearchResponse, shift: int = 0) -> Iterator[d
                 "start_index": citation.start + shift,
                 "end_index": citation.end + shift,
                 "title": source.title,
-                "url": source.url,
+                "url": page_url(source.url, citation.page),
                 EXTENSION: citation.model_dump(exclude={"start", "end"}),
             }
 

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
-from modules.llm_platform.domain.urls.canonical_url import canonical_url
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, page_url
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
 
@@ -152,7 +152,7 @@ def _cited_block(
     located = [
         {
             "type": "web_search_result_location",
-            "url": source.url,
+            "url": page_url(source.url, citation.page),
             "title": source.title,
             "cited_text": citation.quote,
             "encrypted_index": _opaque(request_id, source.url, str(citation.quote_start), str(citation.quote_end)),
