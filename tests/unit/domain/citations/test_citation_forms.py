@@ -89,6 +89,14 @@ def test_a_link_at_the_end_of_a_sentence_is_a_part_of_it() -> None:
     ]
 
 
+def test_an_entry_of_a_list_can_name_a_given_source() -> None:
+    """`[2] notes.md` or a link to the file: number 2 has the text of the file that was given beside the text."""
+    given = (GivenSource(1, title="other.md", text="Other"), GivenSource(5, title="notes.md", text="Notes"))
+    for entry in ("notes.md", "[notes.md](notes.md)"):
+        cited = read_citations(f"It is so [2].\n\nSources\n[2] {entry}\n", given)
+        assert {source.index: source.text for source in cited.sources} == {1: "Other", 2: "Notes", 5: "Notes"}
+
+
 def test_given_sources_count_before_those_of_the_text() -> None:
     """A source given beside the text has the number that it was given, and its address is not added a second time."""
     given = (GivenSource(1, text="Beside"), GivenSource(2, url="https://two.example/"))

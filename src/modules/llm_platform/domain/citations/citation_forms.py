@@ -198,7 +198,8 @@ class _Sources:
         for entry in (*numbered, *footnotes):
             number = int(entry.label.lstrip("^"))
             if number not in self._by_number:
-                self._add(number, NamedSource(number, entry.url, entry.title))
+                text = "" if entry.url else self._given_text(entry.title)
+                self._add(number, NamedSource(number, entry.url, entry.title, text))
             elif entry.label[0] != "^":
                 continue  # a second list with the same numbers: the first counts
             elif entry.url and canonical_url(entry.url) != canonical_url(self._by_number[number].url):
@@ -209,6 +210,11 @@ class _Sources:
         for entry in entries:
             if id(entry) not in done:
                 self._note(entry, self.number_for(entry.url, entry.title))
+
+    def _given_text(self, title: str) -> str:
+        """Return the text of the given source that an entry of a list names, such as a file."""
+        number = self.named(title)
+        return self._by_number[number].text if number in self._by_number else ""
 
     def _note(self, entry: ListedSource, number: int) -> None:
         """Remember the name and the author of an entry."""
