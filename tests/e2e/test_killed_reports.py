@@ -8,8 +8,7 @@ from tests.support.killed_report import KilledReport, content_of
 from tests.support.loopback_upstream import serving
 from tests.support.report_chain import ChainUpstream
 
-KILLS = 6
-ANSWERS = 5  # of the upstream between two kills: they fall into the plan, the first search, both rounds and the text
+LAST_ANSWERS = ("plan", "search", "rank", "round", "round", "write")  # before a kill
 
 
 async def test_a_killed_report_with_rounds_repeats_nothing_and_ends_as_it_would_have(tmp_path: Path) -> None:
@@ -20,12 +19,12 @@ async def test_a_killed_report_with_rounds_repeats_nothing_and_ends_as_it_would_
         whole, killed = KilledReport(loopback, tmp_path / "whole"), KilledReport(loopback, tmp_path / "killed")
         expected = content_of(await whole.finish())
         assert expected["metadata"]["rounds"] == 2
-        assert [await killed.kill_after(ANSWERS) for _ in range(KILLS)] == [True] * KILLS
+        assert all([await killed.kill_after(kind=kind) for kind in LAST_ANSWERS])
         finished = await killed.finish()
         replays = [await killed.finish(), await killed.finish("--offline")]
     assert killed.repeated() == []
     assert content_of(finished) == expected
     assert list(map(content_of, replays)) == [expected, expected]
-    last = killed.attempts[KILLS].kinds
+    last = killed.attempts[len(LAST_ANSWERS)].kinds
     calls = last.total() - last["search"] - last["read"]
     assert (finished["metadata"]["searches"], finished["metadata"]["llm_calls"]) == (last["search"], calls)

@@ -32,6 +32,11 @@ class ForkedCommand:
     def pid(self) -> int:
         return self.process.pid or 0
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended by itself, and not well."""
+        return (self.process.exitcode or 0) > 0
+
     async def wait(self) -> int:
         """Wait for its end, and return its exit code. Only one caller waits at a time."""
         ended, loop = asyncio.Event(), asyncio.get_running_loop()

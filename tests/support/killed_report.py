@@ -37,7 +37,8 @@ OF_ONE_RUN = {  # metadata that says what one run did, and when
 # What is stored of an answer of the upstream: one entry for each.
 ENTRIES: Mapping[str, tuple[tuple[StoreStage, type[BaseModel]], ...]] = {
     "plan": (("search_queries", report.ResearchPlan),),
-    "queries": (("search_queries", report.SearchQueries), ("search_queries", report.RoundAnswer)),
+    "queries": (("search_queries", report.SearchQueries),),
+    "round": (("search_queries", report.RoundAnswer),),
     "search": (("search_results", WebSearchResponse),),
     "rank": (("ranked_results", report.RankedBatch), ("ranked_summaries", report.RankedSummaries)),
     "read": (("docs", Page),),
@@ -86,9 +87,11 @@ class KilledReport:
     upstream: ChainUpstream = field(default_factory=ChainUpstream)
     attempts: list[Attempt] = field(default_factory=list)
 
-    async def kill_after(self, answers: int) -> bool:
-        """Run the report, and kill it when it has done all that it can with this many answers. False: it ended before."""
-        async with self._running(ChainUpstream(silent_from=answers)) as process:
+    async def kill_after(self, answers: int = 10_000, kind: str = "") -> bool:
+        """Run the report, and kill it when it has done all that it can with this many answers, or with the answers up to the
+        first one of this kind. False: it ended before.
+        """
+        async with self._running(ChainUpstream(silent_from=answers, silent_after=kind)) as process:
             ended = await _first(self.upstream.reached.wait(), process)
             if not ended:
                 await asleep(process)
@@ -104,8 +107,7 @@ class KilledReport:
     async def finish(self, *more: str) -> dict[str, Any]:
         """Run the report to its end, and return it."""
         async with self._running(ChainUpstream(), *more) as process:
-            if await process.wait():
-                raise AssertionError(process.errors.read_text())
+            await process.wait()
         return dict(json.loads(process.output.read_text()))
 
     def repeated(self) -> list[str]:
@@ -127,6 +129,8 @@ class KilledReport:
         env = environment(self.loopback, self.data)
         async with forked((*COMMAND, *more), env, self.data) as process, asyncio.timeout(PATIENCE_S):
             yield process
+            if process.has_failed:
+                raise AssertionError(process.errors.read_text())
         new = await stored_counts(self.data) - before
         answered = Counter(kind_of(name) for name in upstream.answered.elements())
         seconds = asyncio.get_running_loop().time() - upstream.began if upstream.began else 0.0

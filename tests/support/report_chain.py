@@ -47,11 +47,21 @@ class ChainModel(ReportModel):
 
 @dataclass
 class ChainUpstream(Upstream):
-    """SearXNG, the reader and the model of this web; `begun` is set with the first request, at the time `began`."""
+    """SearXNG, the reader and the model of this web; `begun` is set with the first request, at the time `began`.
 
+    After an answer of the kind `silent_after` nobody is answered any more. The model's call of a further round is a "round".
+    """
+
+    silent_after: str = ""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     began: float = 0.0
     _model: ReportModel = field(default_factory=ChainModel)
+
+    async def handle(self, exchange: Exchange) -> None:
+        await super().handle(exchange)
+        if self.silent_after and any(name.startswith(self.silent_after) for name in self.answered):
+            self.silent_from = 0
+            self.reached.set()
 
     async def _answer(self, exchange: Exchange) -> tuple[str, bytes, str]:
         self.begun.set()
@@ -72,4 +82,6 @@ class ChainUpstream(Upstream):
             _, title, text = PAGES[number]
             markdown = f"Title: {title}\n\nURL Source: {exchange.path[3:]}\n\nMarkdown Content:\n{text} {title} has a page."
             return f"read {number}", markdown.encode(), "text/plain"
-        return await super()._answer(exchange)
+        name, body, kind = await super()._answer(exchange)
+        is_of_round = name.startswith("queries") and "Topic: " not in exchange.json["messages"][-1]["content"]
+        return name.replace("queries", "round") if is_of_round else name, body, kind
