@@ -12,8 +12,14 @@ from typing import Final
 import pytest
 from tests.fakes.tracing import PARENT
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, StoredSources
-from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, NewResearchJob, ResearchProgress
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, StoredSources, Verdict
+from modules.llm_platform.domain.dtos.research_job_dtos import (
+    AnswerEvidence,
+    ClaimedJob,
+    JobEvent,
+    NewResearchJob,
+    ResearchProgress,
+)
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import MEMORY, SqliteResearchJobStore
 from modules.llm_platform.testing.waiting import Elapse
@@ -42,6 +48,17 @@ def new_job(name: str, owner: str = "", webhook: str | None = None) -> NewResear
 
 def follow_up(name: str, previous_id: str | None, owner: str = "owner", query: str = "And the costs?") -> NewResearchJob:
     return NewResearchJob(name, ResearchRequest(query=query, previous_id=previous_id), owner)
+
+
+def done(synthesis: str, *verdicts: Verdict) -> str:
+    """Return the data of an event with this answer: its first sentences have these verdicts, the one after them no source."""
+    length = 5
+    citations = [
+        {"start": place * length, "end": (place + 1) * length - 1, "source_index": 1, "verdict": verdict, "score": 1.0}
+        for place, verdict in enumerate(verdicts)
+    ]
+    uncited = [{"start": len(verdicts) * length, "end": len(synthesis)}] if verdicts else []
+    return json.dumps({"response": {"synthesis": synthesis, "citations": citations, "metadata": {"uncited": uncited}}})
 
 
 def event(number: int, kind: str = "searched", data: str = "{}") -> JobEvent:
@@ -246,6 +263,34 @@ class ResearchJobStoreContract:
             "wärmepumpen": ["a"], "heat PUMPS": ["a"], "НАСОС": ["c"], "100% ": ["a"], "0%e": [], "t_p": [], "!": [], "'": [],
             "nothing": [],
         }
+
+    async def test_threads_are_found_by_the_words_of_their_answers(self, store: IResearchJobStore) -> None:
+        """Of runs that a worker has finished and of recorded ones; not in those of another owner, nor far into a long text."""
+        await store.add(new_job("a", "owner"), MANY)
+        job = await claimed(store)
+        await store.finish(job, "done", [event(1, "done", done("WÄRMEPUMPEN heat at −15 °C."))], PROGRESS)
+        await store.record(follow_up("b", None), [event(1, "done", done("100% sure.\x00"))], None, 0.0)
+        await store.record(new_job("x", "other"), [event(1, "done", done("x" * 30_000 + " wärmepumpen"))], None, 0.0)
+        found = {
+            text: [thread.id for thread in await store.threads("owner", 10, None, text)]
+            for text in ("wärmepumpen HEAT", "100% sure", "0%s", "nothing")
+        }
+        assert found == {"wärmepumpen HEAT": ["a"], "100% sure": ["b"], "0%s": [], "nothing": []}
+        assert await store.threads("other", 10, None, "wärmepumpen") == ()
+
+    async def test_threads_show_how_well_their_newest_answer_holds(self, store: IResearchJobStore) -> None:
+        """A cell for each sentence and the counts; nothing for a run without an answer, or with one that was not checked."""
+        answer = done("One. Two. Three.", "supported", "unsupported")
+        await store.record(new_job("a", "owner"), [event(1, "done", answer)], None, 0.0)
+        await store.record(new_job("b", "owner"), [event(1, "done", done("One."))], None, 0.0)
+        await store.add(new_job("c", "owner"), MANY)
+        await store.finish(await claimed(store), "failed", [event(1, "failed", PROBLEM)], PROGRESS)
+        found = {thread.id: thread.evidence for thread in await store.threads("owner", 9)}
+        assert found == {"a": AnswerEvidence(strip="▁█░", supported=1, sentences=3), "b": None, "c": None}
+        await store.add(follow_up("d", "a"), MANY)
+        thread = await store.thread("owner", "a")
+        assert thread is not None
+        assert thread.evidence is None
 
     async def test_a_thread_is_renamed(self, store: IResearchJobStore) -> None:
         """The title is found, the questions still are; later follow-ups keep it; another owner renames nothing."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import httpx2
 import pytest
 from playwright.async_api import Browser, Page, Request, Route, expect
-from tests.services.browser import Visit, becomes, started, visiting
-from tests.services.page_answers import begin, citation, end, response
+from tests.services.browser import OFFLINE, Visit, becomes, serving_page, started, visiting
+from tests.services.page_answers import begin, citation, end, keep, response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
@@ -225,6 +226,20 @@ class TestThreads:
             assert await visit.violations() == []
             await page.get_by_role("button", name=f"Unpin {names[0]}").press("Enter")
             await expect(heads).to_have_text(["Today"])
+            assert visit.errors == []
+
+    async def test_words_of_answers_are_found_and_the_strip_stands_below(self, browser: Browser, tmp_path: Path) -> None:
+        """The server that stores an answer finds its words, and the list shows how well it holds."""
+        await keep(tmp_path, ("a", turn(1)), ("b", response("Nothing else is known.")))
+        async with serving_page(tmp_path, *OFFLINE) as base, visiting(browser, base) as visit:
+            page = visit.page
+            await expect(page.locator(".threads li")).to_have_count(2)
+            strip = page.get_by_role("img", name="0 of 1 hold")
+            await expect(strip.locator(".unsupported")).to_have_count(1)
+            assert await visit.violations() == []
+            await page.get_by_label("Search in threads").fill("sleep at NOON")
+            await expect(page.locator(".threads li > a")).to_have_count(1)
+            await expect(page.locator(".threads li > a")).to_have_attribute("href", "#research/a")
             assert visit.errors == []
 
     async def test_several_are_deleted_at_once(self, browser: Browser, own_base: str) -> None:

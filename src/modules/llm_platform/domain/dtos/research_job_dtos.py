@@ -81,12 +81,26 @@ class ResearchJobPage(BaseModel, frozen=True):
     next: str | None = Field(default=None)
 
 
+class AnswerEvidence(BaseModel, frozen=True):
+    """How well an answer holds.
+
+    - `strip`: a block character for each sentence, in their order: `▁` supported, `▄` partly supported, `█` not supported,
+      `░` without a source, `▒` not checked. Of more than 48 sentences, the worst one of each stretch.
+    - `supported`: the number of sentences that a source supports, of `sentences`.
+    """
+
+    strip: str
+    supported: int
+    sentences: int
+
+
 class ResearchThread(BaseModel, frozen=True):
     """A question with its follow-up questions.
 
     - `title` is the first question unless it was renamed.
     - `status`: that of the newest run.
     - `running`: the number of runs that have not ended.
+    - `evidence`: how well the answer of the newest run holds; none where it has no answer with sentences that were checked.
     """
 
     id: str
@@ -96,6 +110,7 @@ class ResearchThread(BaseModel, frozen=True):
     updated_at: datetime
     runs: int = 1
     running: int = 0
+    evidence: AnswerEvidence | None = None
 
 
 class ResearchThreadDetail(ResearchThread, frozen=True):

@@ -69,8 +69,8 @@ class IResearchJobStore(ABC):
         self, owner: str, limit: int, before: str | None = None, text: str | None = None
     ) -> tuple[dtos.ResearchThread, ...]:
         """Up to `limit` threads, the one with the newest run first; with `before`, those after this thread in that order; with
-        `text`, those whose title or a question contains it, upper and lower case alike. A thread of which compatible APIs
-        stored all runs is not listed.
+        `text`, those whose title, a question or the beginning of an answer contains it, upper and lower case alike.
+        A thread of which compatible APIs stored all runs is not listed.
         """
 
     @abstractmethod

@@ -29,7 +29,7 @@ async def list_threads(
     limit: Annotated[int, Query(ge=1, le=dtos.MAX_LISTED)] = PAGE,
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
     q: Annotated[
-        str, Query(max_length=dtos.MAX_SEARCH_CHARS, description="a text that the title or a question contains")
+        str, Query(max_length=dtos.MAX_SEARCH_CHARS, description="a text that the title, a question or an answer contains")
     ] = "",
 ) -> Response:
     jobs = services(request).research_jobs

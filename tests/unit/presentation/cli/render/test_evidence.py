@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from modules.llm_platform.domain.citations.sentence_evidence import MAX_BLOCKS, evidence_line, sentence_evidence
 from modules.llm_platform.domain.dtos.research_dtos import (
     CellVerdict,
     Citation,
@@ -11,7 +12,6 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     Verdict,
 )
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
-from modules.llm_platform.presentation.cli.render.evidence import MAX_BLOCKS, evidence_line, sentence_evidence
 from modules.llm_platform.presentation.cli.render.terminal import render_sources
 
 

@@ -15,6 +15,7 @@ from modules.llm_platform.infrastructure.stores.database.postgres import (
     reason_of,
 )
 from modules.llm_platform.infrastructure.stores.database.research_schema import (
+    ADD_ANSWER,
     ADD_CLIENT,
     ADD_THREAD,
     ADD_TRACEPARENT,
@@ -112,6 +113,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     OWN_THREAD_POSTGRES,
     CASCADE_POSTGRES,
+    ADD_ANSWER,
 )
 LATEST: Final = len(MIGRATIONS)
 

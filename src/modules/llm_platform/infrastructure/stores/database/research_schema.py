@@ -83,6 +83,11 @@ OWN_THREAD_POSTGRES: Final = (
     """,
     _OWN_THREAD,
 )
+# What the list of threads needs of an answer: the last columns, so that SQLite reads them only where they are asked for.
+ADD_ANSWER: Final = (
+    "ALTER TABLE llm_platform.research_job ADD COLUMN evidence text NOT NULL DEFAULT ''",
+    "ALTER TABLE llm_platform.research_job ADD COLUMN answer_text text NOT NULL DEFAULT ''",
+)
 # What is left of runs that were removed while a worker wrote their events.
 REMOVE_ORPHANS: Final = tuple(
     f"DELETE FROM llm_platform.{table} WHERE job NOT IN (SELECT number FROM llm_platform.research_job)"  # noqa: S608

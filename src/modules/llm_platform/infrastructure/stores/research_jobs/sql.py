@@ -18,6 +18,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
     Statement,
     operation,
 )
+from modules.llm_platform.infrastructure.stores.research_jobs.answer_columns import answer_columns
 
 CLOCK_STEP_S: Final = 5.0  # back, after which a lease still counts; its worker renews it meanwhile
 LONGEST_DELAY_S: Final = 2.0 * DAY_S  # longest delay of a webhook: a retry waits for 29 hours at most
@@ -59,7 +60,7 @@ _IS_OWN: Final = f"EXISTS (SELECT 1 {_RUNS} AND run.api = '')"  # a run that no 
 _LIKE_SIGN: Final = re.compile(r"([%_!])")
 _THREADS: Final = f"""
 SELECT thread, title, status, created_at, request, (SELECT min(created_at) {_RUNS}), (SELECT count(*) {_RUNS}),
-    (SELECT count(*) {_RUNS} AND run.{_OPEN})
+    (SELECT count(*) {_RUNS} AND run.{_OPEN}), evidence
 FROM llm_platform.research_job AS newest
 WHERE owner = :owner AND NOT EXISTS (SELECT 1 {_RUNS} AND run.number > newest.number)
 """  # noqa: S608  constants
@@ -129,15 +130,15 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             f"""
             INSERT INTO llm_platform.research_job (
                 owner, id, label, request, status, created_at, started_at, finished_at, attempts, last_event, api,
-                client_request, webhook, webhook_status, webhook_at, {_THREAD_COLUMNS}
+                client_request, webhook, webhook_status, webhook_at, answer_text, evidence, {_THREAD_COLUMNS}
             ) VALUES (
                 :owner, :id, :label, :request, 'done', :now - :took_s, :now - :took_s, :now, 1, :last, :api, :client_request,
-                :webhook, :webhook_status, :now, {_THREAD}
+                :webhook, :webhook_status, :now, :answer_text, :evidence, {_THREAD}
             )
             RETURNING number
             """,  # noqa: S608  constants
             {
-                **_new(job), "took_s": took_s, "last": events[-1].number,
+                **_new(job), **answer_columns(events[-1]), "took_s": took_s, "last": events[-1].number,
                 "webhook": job.webhook, "webhook_status": "pending" if job.webhook else None,
             },
         )
@@ -198,7 +199,9 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             {_THREADS} AND {_IS_OWN} AND (CAST(:before AS text) IS NULL OR number < (
                 SELECT max(number) FROM llm_platform.research_job WHERE owner = :owner AND thread = :before
             )) AND (CAST(:pattern AS text) IS NULL OR EXISTS (
-                SELECT 1 {_RUNS} AND run.search_text LIKE :pattern ESCAPE '!'
+                SELECT 1 {_RUNS} AND (
+                    run.search_text LIKE :pattern ESCAPE '!' OR run.answer_text LIKE :pattern ESCAPE '!'
+                )
             ))
             ORDER BY number DESC LIMIT :limit
             """,  # noqa: S608  constants
@@ -319,10 +322,12 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         yield from _update_leased(
             job,
             "status = :status, finished_at = :now, progress = :progress, last_event = :last, lease = NULL, lease_until = 0, "
+            "answer_text = :answer_text, evidence = :evidence, "
             "webhook_at = :now, webhook_status = CASE WHEN webhook IS NULL THEN NULL ELSE 'pending' END",
             status=status,
             progress=progress.model_dump_json(),
             last=events[-1].number,
+            **answer_columns(events[-1]),
         )
         yield from _insert_events(job.number, events)
 
@@ -458,7 +463,7 @@ def _job(row: Row) -> dtos.ResearchJob:
 
 def _thread(row: Row) -> dtos.ResearchThread:
     """Return the thread of a row of `_THREADS`; one that an earlier version stored has no title."""
-    thread_id, title, status, updated_at, request, created_at, runs, open_runs = row
+    thread_id, title, status, updated_at, request, created_at, runs, open_runs, evidence = row
     return dtos.ResearchThread(
         id=thread_id,
         title=title or json.loads(request)["query"],
@@ -467,6 +472,7 @@ def _thread(row: Row) -> dtos.ResearchThread:
         updated_at=_time(updated_at),
         runs=runs,
         running=open_runs,
+        evidence=dtos.AnswerEvidence.model_validate_json(evidence) if evidence else None,
     )
 
 

@@ -16,6 +16,7 @@ from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.infrastructure.stores.database import sqlite as shared_file
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result, Row, Statement
 from modules.llm_platform.infrastructure.stores.database.research_schema import (
+    ADD_ANSWER,
     ADD_CLIENT,
     ADD_THREAD,
     ADD_TRACEPARENT,
@@ -25,7 +26,7 @@ from modules.llm_platform.infrastructure.stores.database.research_schema import 
 )
 from modules.llm_platform.infrastructure.stores.research_jobs.sql import SqlResearchJobStore
 
-MIGRATIONS: Final = (SCHEMA, (ADD_TRACEPARENT,), ADD_CLIENT, ADD_THREAD, OWN_THREAD_SQLITE, REMOVE_ORPHANS)
+MIGRATIONS: Final = (SCHEMA, (ADD_TRACEPARENT,), ADD_CLIENT, ADD_THREAD, OWN_THREAD_SQLITE, REMOVE_ORPHANS, ADD_ANSWER)
 FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version
 MEMORY: Final = Path(":memory:")
 CLOSED: Final = "the store of background runs is closed"

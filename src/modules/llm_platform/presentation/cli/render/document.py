@@ -4,12 +4,12 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
+from modules.llm_platform.domain.citations.sentence_evidence import SentenceEvidence, evidence_line, sentence_evidence
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
 from modules.llm_platform.presentation.cli.render import terminal
-from modules.llm_platform.presentation.cli.render.evidence import SentenceEvidence, evidence_line, sentence_evidence
 from shared.logging import printable
 
 STYLE = """

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import unquote
 
+from modules.llm_platform.domain.citations.sentence_evidence import evidence_line, sentence_evidence
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -13,7 +14,6 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.console import Line, Style
-from modules.llm_platform.presentation.cli.render.evidence import evidence_line, sentence_evidence
 
 MAX_QUOTE_CHARS: Final = 300  # --json has the whole quote
 MAX_HOST_COLUMNS: Final = 60  # a longer host widens its own line only

@@ -10,6 +10,7 @@ const WIDE = matchMedia("(min-width: 1100px)"); // as in page.css
 const SEARCH_DELAY_MS = 250;
 const POLL_MS = 4000; // while something runs
 const NO_KEY = 401;
+const VERDICTS_OF_BLOCKS = { "▁": "supported", "▄": "partial", "█": "unsupported", "░": "uncited", "▒": "unchecked" };
 const AHEAD = "600px"; // above the end of the list, the next threads are loaded
 
 let view = null;
@@ -190,6 +191,7 @@ class Sidebar {
     const item = el("li", { class: isCurrent ? "current" : null },
       box,
       el("a", { href: `#research/${thread.id}`, dir: "auto", "aria-current": isCurrent ? "page" : null }, thread.title),
+      !thread.running && thread.evidence && smallStrip(thread.evidence),
       thread.running > 0 && el("span", { class: "running" }, el("span", { class: "dot", "aria-hidden": "true" }), t("running")),
       !thread.running && thread.status === "failed" && el("span", { class: "state failed" }, t("failed")),
       isPinned && !this.chosen && el("span", { class: "pinned", "aria-hidden": "true" }, icon("pin")),
@@ -317,6 +319,13 @@ class Sidebar {
     item.replaceChildren(form);
     form.querySelector("input")?.focus();
   }
+}
+
+/** The evidence strip of the newest answer, of equal cells. */
+function smallStrip({ strip, supported, sentences }) {
+  const label = t("{n} of {all} hold", { n: number(supported), all: number(sentences) });
+  return el("span", { class: "small-strip", role: "img", "aria-label": label, title: label },
+    [...strip].map((block) => el("i", { class: VERDICTS_OF_BLOCKS[block] })));
 }
 
 /** Let the element have these children; those that are in their place stay untouched. */

@@ -1,10 +1,10 @@
 """The evidence strip of an answer: one cell for each sentence, as on the page at /."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, TextSpan, Verdict
 
 SentenceVerdict = Literal[Verdict, "uncited"]
 WORST_FIRST: Final[Sequence[Verdict]] = ("unsupported", "partial", "unchecked", "supported")
@@ -24,16 +24,21 @@ class SentenceEvidence:
 
 
 def sentence_evidence(response: ResearchResponse) -> list[SentenceEvidence]:
-    """Return the sentences of an answer in their order.
+    """Return the sentences of an answer in their order, as `sentences_of` does."""
+    return sentences_of(response.citations, response.metadata.uncited)
+
+
+def sentences_of(citations: Iterable[Citation], uncited: Iterable[TextSpan]) -> list[SentenceEvidence]:
+    """Return the sentences that these citations and sentences without a source make, in their order.
 
     One source that supports a statement is enough. Statements that overlap are clauses of one sentence, which has the worst of
     their verdicts.
     """
     by_span: dict[tuple[int, int], list[Citation]] = {}
-    for citation in response.citations:
+    for citation in citations:
         by_span.setdefault((citation.start, citation.end), []).append(citation)
-    found = [SentenceEvidence(start, end, _statement_verdict(citations)) for (start, end), citations in by_span.items()]
-    found += [SentenceEvidence(span.start, span.end, "uncited") for span in response.metadata.uncited]
+    found = [SentenceEvidence(start, end, _statement_verdict(cited)) for (start, end), cited in by_span.items()]
+    found += [SentenceEvidence(span.start, span.end, "uncited") for span in uncited]
     sentences: list[SentenceEvidence] = []
     for statement in sorted(found, key=lambda sentence: (sentence.start, -sentence.end)):
         last = sentences[-1] if sentences else None
@@ -48,11 +53,20 @@ def evidence_line(sentences: Sequence[SentenceEvidence]) -> str:
     """Return one block character for each sentence, and how many hold: `▁▁█▄▁ 3 of 5 hold`; empty without sentences."""
     if not sentences:
         return ""
-    verdicts: list[SentenceVerdict] = [sentence.verdict for sentence in sentences]
-    held = verdicts.count("supported")
-    width = -(-len(verdicts) // MAX_BLOCKS)
+    return f"{evidence_blocks(sentences, MAX_BLOCKS)} {held_sentences(sentences)} of {len(sentences)} hold"
+
+
+def evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> str:
+    """Return one block character for each sentence; of more than `most` sentences, for the worst one of each stretch."""
+    verdicts = [sentence.verdict for sentence in sentences]
+    width = -(-len(verdicts) // most) or 1
     shown = [_worst(verdicts[start : start + width]) for start in range(0, len(verdicts), width)]
-    return f"{''.join(BLOCKS[verdict] for verdict in shown)} {held} of {len(verdicts)} hold"
+    return "".join(BLOCKS[verdict] for verdict in shown)
+
+
+def held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
+    """Return how many of these sentences their sources support."""
+    return sum(sentence.verdict == "supported" for sentence in sentences)
 
 
 def _statement_verdict(citations: Sequence[Citation]) -> Verdict:

@@ -1,0 +1,45 @@
+"""What the list of threads needs of an answer: its words for the search, and how well it holds."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import BaseModel
+
+from modules.llm_platform.domain.citations.sentence_evidence import evidence_blocks, held_sentences, sentences_of
+from modules.llm_platform.domain.dtos.research_dtos import Citation, TextSpan
+from modules.llm_platform.domain.dtos.research_job_dtos import AnswerEvidence, JobEvent
+
+MAX_SEARCHED_CHARS: Final = 20_000  # of an answer: a search reads the texts of all threads of a caller
+MAX_CELLS: Final = 48  # of a strip in the list of threads
+
+
+class _Metadata(BaseModel):
+    uncited: tuple[TextSpan, ...] = ()
+
+
+class _Answer(BaseModel):
+    """The fields of an answer that are read here."""
+
+    synthesis: str = ""
+    citations: tuple[Citation, ...] = ()
+    metadata: _Metadata = _Metadata()
+
+
+class _LastEvent(BaseModel):
+    response: _Answer = _Answer()
+
+
+def answer_columns(last: JobEvent) -> Mapping[str, str]:
+    """Return `answer_text`, in small letters, and `evidence`, as JSON, of a run with this last event. Both are empty where it
+    brings no answer.
+    """
+    answer = _LastEvent.model_validate_json(last.data).response if last.type == "done" else _Answer()
+    sentences = sentences_of(answer.citations, answer.metadata.uncited)
+    evidence = AnswerEvidence(
+        strip=evidence_blocks(sentences, MAX_CELLS), supported=held_sentences(sentences), sentences=len(sentences)
+    )
+    return {
+        # PostgreSQL stores no NUL.
+        "answer_text": answer.synthesis[:MAX_SEARCHED_CHARS].replace("\x00", " ").casefold(),
+        "evidence": evidence.model_dump_json() if sentences else "",
+    }
