@@ -76,6 +76,16 @@ PACKAGES = (
         },
     ),
     Package(
+        "temml",
+        "0.13.5",
+        "aPkDDgunanpLNL0ql32HbolqLep+w8DRcVXRql7rWrMt/PhczdLgL4UBYYVU3BYjCNjkGq4EqwIicu/zWr1iOg==",
+        REST / "page/vendor",
+        {
+            "dist/temml.mjs": ("temml.js", "49753197751c1ff7fa2c76c3b8503b6cee03774c7c92ccd71c3c4b7fa5b31fe1"),
+            "LICENSE": ("temml.LICENSE", "12b4e5592a12baaf50637881f2cb9d66667b26b8d51a73cd8f0d6bcefe176ab6"),
+        },
+    ),
+    Package(
         "axe-core",
         "4.14.1",
         "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",

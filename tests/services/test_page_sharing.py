@@ -207,6 +207,60 @@ class TestPaper:
             await expect(last.locator(".source-list")).to_be_visible()
 
 
+FORMULAS = r"""Energy is $E = mc^2$ [1], or \(\frac{a_1}{b}\). It costs $5 and $6, or $5-$6.
+
+$$\sum_{i=1}^{n} i = \frac{n(n+1)}{2}$$
+
+- [x] measured
+- [ ] **not** measured
+
+```python
+x = "$a^2$"
+```
+"""
+HOSTILE_TEX = (
+    r"\href{javascript:alert(1)}{x_1}", r"\url{https://evil.test/_}", r"\includegraphics{https://evil.test/a_1.png}",
+    r"\def\a{\a\a}\a_1", "{" * 900 + "x_1" + "}" * 900, r"\style{color:red}{x_1}", r"<img src=x onerror=alert(1)>_1",
+    r"\class{top}{x_1}", r"\rule{9999em}{9999em}_1", r"\unknown_1",
+)  # fmt: skip
+
+
+class TestFormulas:
+    async def test_formulas_tasks_and_names_of_languages(self, browser: Browser, base: str) -> None:
+        """TeX becomes MathML that is copied as TeX; amounts of money and code stay. The first formula loads what sets it."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response(FORMULAS))
+            assert not [request for request in visit.seen if "temml" in request]
+            await visit.ask()
+            await visit.answered()
+            await expect(page.locator(".answer math")).to_have_count(3)
+            await expect(page.locator(".answer math[display=block]")).to_have_count(1)
+            await expect(page.locator(".answer")).to_contain_text("It costs $5 and $6, or $5-$6.")
+            copied = "getSelection().selectAllChildren(document.querySelector('.answer')), getSelection().toString()"
+            text = await page.evaluate(copied)
+            assert "$E = mc^2$" in text
+            assert "mc2" not in text
+            await expect(page.get_by_role("img", name="done", exact=True)).to_have_count(1)
+            await expect(page.get_by_role("img", name="not done")).to_have_count(1)
+            await expect(page.locator(".code-language")).to_have_text("python")
+            assert await visit.violations() == []
+            assert (visit.errors, visit.foreign) == ([], [])
+
+    async def test_nothing_of_a_formula_leaves_or_runs(self, browser: Browser, base: str) -> None:
+        """Links, images, styles, classes and endless macros of a formula do nothing, and break no policy."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response("\n\n".join(f"Formula ${tex}$ here." for tex in (*HOSTILE_TEX, "x_1"))))
+            await visit.ask()
+            await visit.answered()
+            await expect(page.locator(".answer math").last).to_be_visible()
+            inside = page.locator(".formula").locator("a, img, [style], [href], [src], .top, script")
+            await expect(inside).to_have_count(0)
+            assert (visit.errors, visit.foreign) == ([], [])
+            assert await visit.overflow() <= 0
+
+
 class TestThreads:
     async def test_a_pinned_thread_stays_at_the_top(self, browser: Browser, own_base: str) -> None:
         """After a reload too, until it is unpinned or deleted; pinning moves no focus away from the thread."""

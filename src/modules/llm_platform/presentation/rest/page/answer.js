@@ -3,7 +3,7 @@
 import { copyButton } from "./actions.js";
 import { attachCard } from "./citation_card.js";
 import { el, icon, pause, Step } from "./dom.js";
-import { blocksOf } from "./markdown.js";
+import { blocksOf, texOf } from "./markdown.js";
 import { citationFinder, doubtedOf, placedSpans, sentencesOf } from "./sentences.js";
 import { t } from "./texts.js";
 import { differenceOf, Receipts } from "./receipts.js";
@@ -15,6 +15,7 @@ const OPEN_BLOCKS = 2; // at the end of a text that grows: what follows may chan
 const REST = 3; // between two drawings of a growing text, in times of what the last one took
 const MAX_REST_MS = 150;
 const LINE_START = /(?:^|\n)[ \t>*+-]*$/; // before the number of an entry of a list of sources, which cites nothing
+const MAX_LANGUAGE_CHARS = 20; // of the name of a block's language
 const QUIET = ["supported", "quoted"]; // a marker without a sign
 
 export class AnswerText {
@@ -196,6 +197,7 @@ export class AnswerText {
       return [markerText(index), markers.at(-1).button];
     });
     for (const code of fragment.querySelectorAll("pre")) dress(code);
+    fragment.querySelectorAll(".formula").forEach(setFormula);
     const made = { key: block.key, start: block.start, markers, nodes: [...fragment.childNodes] };
     if (this.judge) this.#judge(made);
     this.element.insertBefore(fragment, (old ?? next)?.nodes[0] ?? null);
@@ -250,7 +252,20 @@ function remove(block) {
 function dress(block) {
   const frame = el("div", { class: "code" });
   block.replaceWith(frame);
-  frame.append(copyButton(t("Copy"), () => block.textContent), block);
+  const language = block.dataset.language?.slice(0, MAX_LANGUAGE_CHARS);
+  frame.append(language ? el("span", { class: "code-language", dir: "ltr" }, language) : "", copyButton(t("Copy"), () => block.textContent), block);
   const code = block.querySelector("code") ?? block;
   if (block.dataset.language) import("./highlight.js").then(({ highlight }) => highlight(code, block.dataset.language));
+}
+
+let formulas = null; // the module, once it is loaded: then nothing waits
+
+/** Set a formula, at once where that is loaded. */
+function setFormula(element) {
+  const formula = { element, tex: texOf(element), isDisplay: element.classList.contains("display") };
+  if (formulas) formulas.typeset(formula);
+  else import("./formulas.js").then((loaded) => {
+    formulas = loaded;
+    loaded.typeset(formula);
+  }, () => {}); // it stays as it is written
 }

@@ -1,6 +1,6 @@
 // Markdown to clean elements, block by block, with an element in the place of each citation marker.
 
-import { el, withoutUser } from "./dom.js";
+import { el, icon, withoutUser } from "./dom.js";
 import { t } from "./texts.js";
 import "./vendor/dompurify.js";
 import "./vendor/markdown-it.js";
@@ -17,6 +17,11 @@ const UNSPACED = String.raw`\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Bopo}\p{sc=Tha
 const LAST_WORD = new RegExp(String.raw`(?:[${UNSPACED}]\p{M}*)?(?:[^\s${UNSPACED}]){0,24}$`, "u");
 const STOP = /^[.,;:!?…。，、；：！？]+/; // set before a marker
 const CLOSING = /^[)\]»”’）」』]+[.,;:!?…。，、；：！？]*/; // stays behind it
+const FORMULA = "\ue002"; // begins the text of a formula, between rendering and cleaning
+const FORMULAS = [["$$", "$$"], ["\\[", "\\]"], ["\\(", "\\)"], ["$", "$"]]; // each with its end, the longer ones first
+const MAX_FORMULA_CHARS = 2000;
+const TEX = /[\\^_={}]|^[a-z]$/i; // between single dollars: "$5 and 10$" is an amount
+const TASK = /^\[([ xX])\][ \u00a0]/;
 const CLEAN = {
   ALLOWED_TAGS: ["p", "br", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
     "s", "hr", "a", "table", "thead", "tbody", "tr", "th", "td", "#text"],
@@ -37,8 +42,25 @@ function markdown() {
     const { rules } = parser.renderer;
     rules.th_open = rules.td_open = cellStart;
     for (const name of ["fence", "code_block"]) rules[name] = withLanguage(rules[name]);
+    parser.inline.ruler.before("escape", "formula", formulaAt);
+    rules.formula = (tokens, index) => `<code>${FORMULA}${parser.utils.escapeHtml(tokens[index].content)}</code>`;
   }
   return parser;
+}
+
+/** A rule of markdown-it: TeX between its signs is no Markdown. */
+function formulaAt(state, silent) {
+  const { src, pos } = state;
+  const [open, close] = FORMULAS.find(([sign]) => src.startsWith(sign, pos)) ?? [];
+  if (!open) return false;
+  const rest = src.slice(pos + open.length, pos + open.length + MAX_FORMULA_CHARS + close.length);
+  const length = rest.indexOf(close);
+  const tex = rest.slice(0, length);
+  if (length < 0 || !tex.trim()) return false;
+  if (open === "$" && (tex !== tex.trim() || !TEX.test(tex) || /\d/.test(rest[length + 1] ?? ""))) return false;
+  if (!silent) state.push("formula", "code", 0).content = open + tex + close;
+  state.pos = pos + open.length + length + close.length;
+  return true;
 }
 
 /** The start of a cell with its alignment as an attribute: the content security policy refuses a `style`. */
@@ -90,7 +112,7 @@ function withPlaces(text, matches) {
   return marked + plain(text.slice(position));
 }
 
-const plain = (text) => text.replace(/[\ue000\ue001]/g, "");
+const plain = (text) => text.replace(/[\ue000-\ue002]/g, "");
 
 /** The tokens of each block that is not within another one. */
 function topLevel(tokens) {
@@ -124,7 +146,33 @@ function fragmentOf(tokens, env, matches, start, marker) {
     if (env.languages[place]) block.dataset.language = env.languages[place];
   });
   placeMarkers(fragment, matches, (match) => marker(Number(match[1]), match.index - start), env.keepsLines);
+  for (const code of fragment.querySelectorAll("code")) if (code.textContent.startsWith(FORMULA)) code.replaceWith(formula(code.textContent.slice(1)));
+  fragment.querySelectorAll("li").forEach(showTask);
   return fragment;
+}
+
+/** A formula as it is written, until formulas.js sets it. */
+function formula(text) {
+  const isDisplay = text.startsWith("$$") || text.startsWith("\\[");
+  return el("span", { class: isDisplay ? "formula display" : "formula", dir: "ltr" }, el("code", {}, text));
+}
+
+/** The TeX of a formula without its signs. */
+export function texOf({ textContent }) {
+  const length = textContent.startsWith("$$") || textContent.startsWith("\\") ? 2 : 1;
+  return textContent.slice(length, -length);
+}
+
+/** A box in the place of "[ ]" or "[x]" at the beginning of an item. */
+function showTask(item) {
+  const holder = item.firstElementChild?.localName === "p" ? item.firstElementChild : item; // in a list with room between its items
+  const first = holder.firstChild;
+  const [sign, state] = TASK.exec(first?.nodeType === Node.TEXT_NODE ? first.data : "") ?? [];
+  if (!sign) return;
+  first.data = first.data.slice(sign.length);
+  item.classList.add("task");
+  const isDone = state !== " ";
+  first.before(el("span", { class: isDone ? "task-box done" : "task-box", role: "img", "aria-label": isDone ? t("done") : t("not done") }, isDone && icon("supported")), " ");
 }
 
 function placeMarkers(fragment, matches, marker, keepsLines) {

@@ -53,11 +53,12 @@ function drawn(response, texts) {
   return node("svg", { xmlns: SVG, width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "font-family": FAMILY },
     node("title", {}, query),
     node("rect", { width: WIDTH, height: HEIGHT, fill: COLOURS.ground }),
-    ...block(title, TITLE, STRIP_TOP - 44 - (title.length - 1) * TITLE.leading, COLOURS.text),
-    ...strip(sentences),
-    ...(sentences.length ? block([[{ text: withoutMarks(heldLine(sentences)), weight: 650 }]], { ...DOUBT, size: 26 }, STRIP_TOP + STRIP_HEIGHT + 44, COLOURS.text) : []),
-    ...(doubt ? receipt(response, doubt, texts) : []),
-    ...block([[{ text: ["llm-platform", day(metadata.stored_at ?? Date.now())].filter(Boolean).join(" · ") }]], { ...DOUBT, size: 22 }, HEIGHT - 36, COLOURS.muted, isRightToLeft()));
+    node("g", { transform: `translate(0 ${(title.length - TITLE.lines) * TITLE.leading / 2})` }, // as much room above as below
+      ...block(title, TITLE, STRIP_TOP - 44 - (title.length - 1) * TITLE.leading, COLOURS.text),
+      ...strip(sentences),
+      ...(sentences.length ? block([[{ text: withoutMarks(heldLine(sentences)), weight: 650 }]], { ...DOUBT, size: 26 }, STRIP_TOP + STRIP_HEIGHT + 44, COLOURS.text) : []),
+      ...(doubt ? receipt(response, doubt, texts) : [])),
+    ...block([[{ text: ["llm-platform", day(metadata.stored_at ?? new Date().toISOString())].filter(Boolean).join(" · ") }]], { ...DOUBT, size: 22 }, HEIGHT - 36, COLOURS.muted, isRightToLeft()));
 }
 
 /** The first of the sentences with the worst verdict that a source has, where one is doubted: one whose words are known first. */

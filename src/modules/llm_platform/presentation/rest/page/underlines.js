@@ -64,7 +64,7 @@ export function placedCharacters(element, text) {
   let position = 0;
   while (walker.nextNode()) {
     const node = walker.currentNode;
-    if (!node.parentElement.closest(BLOCKS) || node.parentElement.closest("button, .marker-text")) continue;
+    if (!node.parentElement.closest(BLOCKS) || node.parentElement.closest("button, .marker-text, math, .code-language")) continue;
     for (let offset = 0; offset < node.data.length; offset += 1) {
       const found = node.data[offset].trim() ? compact.slice(position, position + SYNTAX_CHARS).indexOf(node.data[offset]) : -1;
       if (found >= 0) placed[places[position + found]] = { node, offset };

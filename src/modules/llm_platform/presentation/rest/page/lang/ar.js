@@ -384,4 +384,6 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "حذف المحادثات المحددة مع إجاباتها ({n})؟",
   "The threads are deleted.": "حُذفت المحادثات.",
   "Picture ({kind})": "صورة ({kind})",
+  "done": "منجز",
+  "not done": "غير منجز",
 };

@@ -384,4 +384,6 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "Die gewählten Gespräche mit ihren Antworten löschen ({n})?",
   "The threads are deleted.": "Die Gespräche sind gelöscht.",
   "Picture ({kind})": "Bild ({kind})",
+  "done": "erledigt",
+  "not done": "offen",
 };

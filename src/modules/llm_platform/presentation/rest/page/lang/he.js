@@ -384,4 +384,6 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "למחוק את השיחות שנבחרו עם תשובותיהן ({n})?",
   "The threads are deleted.": "השיחות נמחקו.",
   "Picture ({kind})": "תמונה ({kind})",
+  "done": "בוצע",
+  "not done": "לא בוצע",
 };

@@ -384,4 +384,6 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "Удалить выбранные беседы с ответами ({n})?",
   "The threads are deleted.": "Беседы удалены.",
   "Picture ({kind})": "Картинка ({kind})",
+  "done": "сделано",
+  "not done": "не сделано",
 };

@@ -384,4 +384,6 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "删除所选对话及其回答（{n}）？",
   "The threads are deleted.": "对话已删除。",
   "Picture ({kind})": "图片（{kind}）",
+  "done": "已完成",
+  "not done": "未完成",
 };
