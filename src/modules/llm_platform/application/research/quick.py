@@ -1,6 +1,9 @@
 """Shallow and deep research: search, and write an answer from the search results."""
 
+from __future__ import annotations
+
 import logging
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +25,7 @@ from modules.llm_platform.application.research.response import ResearchResult, b
 from modules.llm_platform.application.research.round_queries import AskModel, ask_model, cached_model
 from modules.llm_platform.application.research.rounds import FurtherRounds, ledger_questions, limits_of
 from modules.llm_platform.application.research.search import (
+    SearchResults,
     fuse_results,
     linked_results,
     number_sources,
@@ -34,7 +38,7 @@ from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write_events
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, Source
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, RawResult, Source
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -69,6 +73,16 @@ class ResearchOptions:
     reading: ReadOptions = DEFAULT_READING
     judges_supported: bool = False
     model_ends_rounds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSources:
+    """What a run found: all results, its numbered sources, what a writer reads of these, and their raw results."""
+
+    results: SearchResults
+    sources: tuple[Source, ...]
+    excerpts: tuple[Source, ...]
+    raw: tuple[RawResult, ...]
 
 
 class QuickResearch:
@@ -120,63 +134,71 @@ class QuickResearch:
 
         Raises the AppException after which nothing is left to answer from.
         """
-        request, options = context.request, self._options
-        timeout_s = options.timeout_s - output_seconds(request, options.timeout_s)
+        options, asked = self._options, context.request
+        timeout_s = options.timeout_s - output_seconds(asked, options.timeout_s)
         reserve_s = min(RESERVE_MAX_S, options.timeout_s * RESERVE_SHARE)
         context = replace(context, deadline=context.began + timeout_s - reserve_s)
         pages, seconds = options.reading.page_limit(context), options.reading.seconds_for(context, timeout_s)
-        source_limit = options.results_per_search if request.depth == "shallow" else MAX_SOURCES
         async with PageReads(self._reader, context, pages, seconds) as reads:
             planned = await self._planner.plan(context)
-            limits = limits_of(context)
-            rounds = FurtherRounds(context, limits, context.deadline, self._ask, llm_may_stop=options.model_ends_rounds)
-            results = await run_searches(context, planned.questions, self._search, options.results_per_search, reads)
-            found, raw = number_sources(fuse_results(results.answers, source_limit), known=results.earlier)
-            sources, excerpts = await reads.read_sources(found)
-            rows = ledger_questions(request.query, planned.questions, context.language)
-            await rounds.read(rows, excerpts)
-            is_refused = False
-            while queries := await rounds.next_queries(planned.questions, is_refused=is_refused):
-                further, is_refused = await search_further(context, queries, self._search, options.results_per_search)
-                reads.allow(limits.pages)
-                links = rounds.links_to_follow((read.page for read in reads.read().values()), further.addresses)
-                results = results + further + linked_results(await reads.follow(links, rounds.admits))
-                fused = fuse_results(results.answers, MAX_FUSED)
-                await rounds.read(rows, number_sources(fused, known=results.earlier)[0])
-                found, raw = number_sources(rounds.best_first(fused, source_limit), known=results.earlier)
-                sources, excerpts = await reads.read_sources(found)
-                if reads.read():  # pages in place of excerpts
-                    await rounds.read(rows, excerpts)
-            planned = replace(
-                planned, spent=planned.spent + rounds.spent, degraded=(*planned.degraded, *rounds.degraded)
+            rounds = FurtherRounds(
+                context, limits_of(context), context.deadline, self._ask, llm_may_stop=options.model_ends_rounds
             )
-            ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
-            context.emit(events.Ranked(request_id=context.request_id, query=request.query, kept=ranked))
-            context.emit(events.SourcesNumbered.of(context.request_id, sources))
-            await context.store_sources(sources)
-            written = await self._write_and_check(context, sources, excerpts, reads, rounds.evidence())
-            sources = written.sources if written else sources
-            response = build_response(
-                ResearchResult(
-                    context, planned, results, sources, raw_of(sources, raw), written, reads=reads.end(), ledger=rounds.ledger
+            found = await self._search_and_read(context, planned.questions, rounds, reads)
+            await _tell_sources(context, found.sources)
+            written = await self._write_and_check(context, found, reads, rounds.evidence())
+            sources = written.sources if written else found.sources
+            result = ResearchResult(
+                context=context,
+                planned=replace(
+                    planned, spent=planned.spent + rounds.spent, degraded=(*planned.degraded, *rounds.degraded)
                 ),
-                fallback=self._fallback.name,
-                egress_log=context.egress_log,
+                gathered=found.results,
+                sources=sources,
+                raw=raw_of(sources, found.raw),
+                written=written,
+                reads=reads.end(),
+                ledger=rounds.ledger,
             )
+            response = build_response(result, fallback=self._fallback.name, egress_log=context.egress_log)
             latency_ms = response.metadata.latency_ms
-            log.info("research done", extra={"depth": request.depth, "sources": len(sources), "latency_ms": latency_ms})
+            log.info("research done", extra={"depth": asked.depth, "sources": len(sources), "latency_ms": latency_ms})
             context.emit(events.Done(request_id=context.request_id, response=response))
+
+    async def _search_and_read(
+        self, context: ResearchContext, questions: Sequence[str], rounds: FurtherRounds, reads: PageReads
+    ) -> FoundSources:
+        """Search for the questions and read the best pages; then, round by round, for what these leave open."""
+        count = self._options.results_per_search
+        limit = count if context.request.depth == "shallow" else MAX_SOURCES
+        results = await run_searches(context, questions, self._search, count, reads)
+        numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
+        sources, excerpts = await reads.read_sources(numbered)
+        rows = ledger_questions(context.request.query, questions, context.language)
+        await rounds.read(rows, excerpts)
+        is_refused = False
+        while queries := await rounds.next_queries(questions, is_refused=is_refused):
+            further, is_refused = await search_further(context, queries, self._search, count)
+            reads.allow(rounds.limits.pages)
+            links = rounds.links_to_follow((read.page for read in reads.read().values()), further.addresses)
+            results = results + further + linked_results(await reads.follow(links, rounds.admits))
+            fused = fuse_results(results.answers, MAX_FUSED)
+            await rounds.read(rows, number_sources(fused, known=results.earlier)[0])
+            numbered, raw = number_sources(rounds.best_first(fused, limit), known=results.earlier)
+            sources, excerpts = await reads.read_sources(numbered)
+            if reads.read():  # pages in place of excerpts
+                await rounds.read(rows, excerpts)
+        return FoundSources(results, sources, excerpts, raw)
 
     async def _write_and_check(
         self,
         context: ResearchContext,
-        sources: tuple[Source, ...],
-        excerpts: tuple[Source, ...],
+        found: FoundSources,
         reads: PageReads,
         evidence: tuple[EvidenceRow, ...],
     ) -> WrittenAnswer | None:
         request, follow_up, by_model = context.request, context.follow_up, self._planner.llm is not None
-        if not sources:
+        if not found.sources:
             text = nothing_found_text(request.depth, context.language)
             context.emit(events.Token(request_id=context.request_id, text=text))
             return None
@@ -194,7 +216,7 @@ class QuickResearch:
             )
         writing = WritingRequest(
             question=question,
-            sources=sources,
+            sources=found.sources,
             language=context.language,
             max_tokens=self._options.max_tokens,
             writer=self._writer,
@@ -205,8 +227,16 @@ class QuickResearch:
             instructions=request.instructions,
             context=request.context,
             verification=verification,
-            excerpts=excerpts,
+            excerpts=found.excerpts,
             evidence=evidence,
-            reading=SourcesBeingRead(sources, reads, context.store_sources),
+            reading=SourcesBeingRead(found.sources, reads, context.store_sources),
         )
         return await write_events(context, writing)
+
+
+async def _tell_sources(context: ResearchContext, sources: tuple[Source, ...]) -> None:
+    """Emit the sources and store their texts, which quotes point into."""
+    ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
+    context.emit(events.Ranked(request_id=context.request_id, query=context.request.query, kept=ranked))
+    context.emit(events.SourcesNumbered.of(context.request_id, sources))
+    await context.store_sources(sources)
