@@ -12,7 +12,7 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, Synthesi
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
 
-RULES_VERSION = "7"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "8"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 INLINE_CHARS = 30_000  # all sources together, about 5 ms of work; longer sources are processed in a thread
 
 
