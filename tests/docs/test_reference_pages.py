@@ -68,6 +68,19 @@ def test_every_field_is_described(model: type[BaseModel]) -> None:
     assert [name for name in fields if name not in named] == []
 
 
+def test_every_bound_of_a_research_request_is_described() -> None:
+    """The row of a field has its largest number, count of entries or count of characters; a list of names has the names."""
+    fields = text_of(HTTP).partition("## POST /research\n")[2].partition("\n### ")[0]
+    numbers = {row[0].strip("`"): re.findall(r"\d+", row[-1].replace(",", "")) for row in rows_in(fields)}
+    lacking = {}
+    for name, schema in ResearchApiRequest.model_json_schema()["properties"].items():
+        [accepted, *_] = schema.get("anyOf", [schema])
+        bounds = [accepted[key] for key in ("maximum", "maxItems", "maxLength") if key in accepted]
+        if "enum" not in accepted.get("items", {}) and any(str(bound) not in numbers[name] for bound in bounds):
+            lacking[name] = bounds
+    assert lacking == {}, f"{HTTP} lacks these bounds in the rows of POST /research"
+
+
 def test_every_event_is_described_with_its_fields() -> None:
     """The table of events has each type once, in the order of a research run, with all that it carries."""
     events = text_of(HTTP).partition("## Events")[2].partition("\n## ")[0]
