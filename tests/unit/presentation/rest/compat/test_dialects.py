@@ -1,4 +1,4 @@
-"""What holds for every compatible interface, and the two smallest ones."""
+"""What holds for every compatible interface."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client, hits
 
-from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.telemetry.metrics import HTTP_REQUESTS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.compat.dialect import MAX_CONCURRENT_READS, SNIPPET_TOKENS, Dialect
@@ -51,12 +50,6 @@ async def test_compatible_interface_needs_the_api_key(dialect) -> None:
             response = await client.request(method, path, json=example.request, params=example.parameters)
             assert response.status_code == 401, path
             assert response.headers["content-type"] == "application/json"
-
-
-async def test_open_webui_search_has_its_three_fields(client: httpx2.AsyncClient) -> None:
-    response = await client.post("/open-webui/search", json={"query": "asyncio", "count": 2})
-    assert response.json() == [{"link": HIT.url, "title": HIT.title, "snippet": HIT.snippet}]
-    assert "x-ignored-fields" not in response.headers
 
 
 @pytest.mark.parametrize(
@@ -113,19 +106,6 @@ async def test_a_header_stays_short_whatever_fields_are_sent(client: httpx2.Asyn
     assert response.status_code == 200
     assert len(response.headers["x-ignored-fields"]) < 2000
     assert "set-cookie" not in response.headers
-
-
-async def test_open_webui_loads_pages_and_names_those_that_fail(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    response = await client.post("/open-webui/load", json={"urls": ["https://example.org/a"]})
-    [document] = response.json()
-    assert document["page_content"] == "An event loop runs tasks."
-    assert document["metadata"] == {"source": "https://example.org/a", "title": "asyncio"}
-    services.error = PageError("The page has no text.")
-    [document] = (await client.post("/open-webui/load", json={"urls": ["https://example.org/a"]})).json()
-    assert document == {
-        "page_content": "",
-        "metadata": {"source": "https://example.org/a", "error": "The page has no text."},
-    }
 
 
 async def test_metrics_tell_the_compatible_interfaces_apart(services: FakeServices) -> None:
