@@ -641,3 +641,65 @@ class TestAccessibility:
                 found["follow-up"] = await visit.violations()
                 assert {state: violations for state, violations in found.items() if violations} == {}
                 assert await visit.overflow() <= 0
+
+
+class TestEditing:
+    async def test_an_edited_question_replaces_the_last_answer(self, browser: Browser, own_base: str) -> None:
+        """By keyboard alone: the box has the words and the choices of the question, Escape leaves all as it is, and Enter asks
+        in the place of the answer, in its thread, which stays so after a reload.
+        """
+        async with visiting(browser, own_base) as visit:
+            page = visit.page
+            await visit.ask(depth="deep")
+            await visit.answered()
+            first = page.url.rpartition("/")[2]
+            edit = page.get_by_role("button", name="Edit the question")
+            await edit.press("Enter")
+            box = page.locator("#edit-0")
+            await expect(box).to_be_focused()
+            await expect(box).to_have_value(QUESTION)
+            await expect(page.locator(".edit-question .options-button")).to_contain_text("Deep · Documents")
+            await expect(page.locator(".edit-question")).to_contain_text("takes the place of this one")
+            assert await visit.violations() == []
+            await box.press("Escape")
+            await expect(edit).to_be_focused()
+            await expect(page.locator("#result-title")).to_have_text(QUESTION)
+            await edit.press("Enter")
+            await box.fill("What is a cited sentence?")
+            async with page.expect_request("**/research") as request:
+                await box.press("Enter")
+            body = (await request.value).post_data_json
+            assert (body["query"], body["depth"], body["thread_id"]) == ("What is a cited sentence?", "deep", first)
+            for _ in range(2):
+                await visit.answered()
+                await expect(page.locator(".turn-title")).to_have_text(["What is a cited sentence?"])
+                await page.reload()
+            assert (visit.errors, visit.foreign) == ([], [])
+
+    async def test_an_earlier_question_is_edited_at_the_end(self, browser: Browser, base: str) -> None:
+        """Its answer stays, since others follow it; the new question follows what it has followed, with all its choices."""
+        asked = {
+            "query": "And by day?", "depth": "shallow", "previous_id": "before", "time_range": "day", "domains": ["a.org"],
+            "sources": ["web"], "instructions": "Shorter.", "language": "de", "plan": None,
+        }  # fmt: skip
+        runs = [{"id": run, "query": "And by day?", "depth": "shallow"} for run in ("abc", "def")]
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit)
+            await visit.play(response("Owls hunt at night.", metadata={"request_id": "r"}))
+            thread = {"id": "abc", "title": "q", "researches": runs}
+            await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
+            stored = {"status": "done", "request": asked, "response": response("Owls sleep.", metadata={"request_id": "abc"})}
+            await page.route(re.compile("/research/(abc|def)$"), lambda route: route.fulfill(json={"id": "abc", **stored}))
+            await page.goto(f"{base}/#research/abc")
+            await expect(page.locator(".turn .actions")).to_have_count(2)
+            await page.get_by_role("button", name="Edit the question").first.click()
+            await expect(page.locator(".edit-question")).to_contain_text("at the end of this thread")
+            await page.fill("#edit-0", "And at noon?")
+            async with page.expect_request("**/research") as request:
+                await page.press("#edit-0", "Enter")
+            body = (await request.value).post_data_json
+            await visit.answered(3)
+            await expect(page.locator(".edit-question")).to_have_count(0)
+        kept = {name: value for name, value in asked.items() if value is not None}
+        assert body == {**kept, "query": "And at noon?", "background": True, "thread_id": "abc"}

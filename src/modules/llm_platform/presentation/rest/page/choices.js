@@ -27,6 +27,17 @@ const NONE = { depth: "shallow", sources: null, besideFiles: [], language: "", m
 const KEPT = ["depth", "sources", "language", "model"]; // from one question to the next; what narrows one search is not
 const words = (text) => text.split(/[\s,;，；、]+/).filter(Boolean);
 
+/** The choices of a request that was asked, with what narrowed its search, without the wishes for every answer. */
+export function choicesOf({ depth, sources, files, language, model, time_range, domains, instructions: wishes = "", urls }) {
+  const kept = instructions();
+  return {
+    depth: depth || NONE.depth, ...(files?.length ? { besideFiles: sources ?? [] } : { sources }),
+    language: language ?? "", model: model ?? "", time_range: time_range ?? "",
+    sites: (domains ?? []).join(" "), addresses: (urls ?? []).join("\n"),
+    instructions: kept && wishes?.startsWith(kept) ? wishes.slice(kept.length).trim() : wishes ?? "",
+  };
+}
+
 /** `changed()` is called after each change; `values` are those of an earlier choice. */
 export class Choices {
   constructor(values = {}, changed = () => {}) {

@@ -1,5 +1,6 @@
 // A question that continues a thread.
 
+import { choicesOf } from "./choices.js";
 import { Composer } from "./composer.js";
 import { el } from "./dom.js";
 import { askedText } from "./research.js";
@@ -21,6 +22,29 @@ export function followUpForm(before, failed, ask) {
   });
   if (failed) composer.write(askedText(failed.request));
   return el("div", { class: "follow-up" }, composer.element);
+}
+
+/** The box in the place of the question of a turn, with its choices: what it asks follows what the turn has followed. The line
+below says where the answer comes, in the `place` of this one or at the end of the thread. `ask(request)` gets the question. */
+export function editForm(turn, isLast, ask, close) {
+  const { context: text, previous_id, history } = turn.request;
+  const composer = new Composer({
+    id: `edit-${turn.number}`, ask: (request) => { ask(request); }, files: turn.request.files ?? [],
+    fields: { ...(text && { context: text }), ...(previous_id && { previous_id }), ...(history && { history }) },
+    label: () => t("Edit the question"), placeholder: () => t("Ask a question"),
+  });
+  composer.choices.set(choicesOf(turn.request));
+  composer.write(askedText(turn.request));
+  const element = el("div", { class: "edit-question" }, composer.element,
+    el("div", { class: "edit-line" },
+      el("p", { class: "hint" }, isLast ? t("The new answer takes the place of this one.") : t("The new answer comes at the end of this thread.")),
+      el("button", { type: "button", class: "quiet", onclick: close }, t("Cancel"))));
+  composer.input.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.isComposing) return;
+    event.preventDefault();
+    close();
+  });
+  return { element, composer };
 }
 
 /** The fields by which a question follows a turn. The server forgets what was asked of files; the page knows it. */

@@ -31,7 +31,8 @@ function wholeText({ message, context }) {
 
 /** A question with its answer: a turn of a thread, which runs or has ended. `leave()` ends what belongs to the page alone.
 
-`thread` hears of it: `stored(turn)` when the server has stored it, `ended(turn)`, and `again(turn)` to ask once more. */
+`thread` hears of it: `stored(turn)` when the server has stored it, `ended(turn)`, `again(turn)` to ask once more, and
+`edit(turn)` to write its question anew. */
 export class ResearchView {
   constructor(thread, number) {
     this.thread = thread;
@@ -44,6 +45,7 @@ export class ResearchView {
     this.isOver = false;
     this.isFound = false; // whether a stored run came from the server, or could not
     this.isLive = true; // false for a stored run that has ended before: nobody waits for it
+    this.replaces = ""; // the stored run in whose place this one is asked
     this.submission = null; // while the server has not taken the question: `abort()` cancels what it takes
   }
 
@@ -174,11 +176,13 @@ export class ResearchView {
     this.understood = el("p", { class: "muted understood", hidden: !request.previous_id });
     this.bar = el("div", { class: "turn-bar" }, this.answer.strip.element);
     this.answer.strip.line.append(this.tools);
+    this.editButton = el("button", { type: "button", class: "quiet round edit", disabled: true, "aria-label": t("Edit the question"), title: t("Edit the question"),
+      onclick: () => this.edit() }, icon("edit"));
     const kicker = el("p", { class: "kicker" }, DEPTHS[request.depth]?.() ?? "");
     this.element.replaceChildren(
       el("div", { class: "result-head" },
         el(this.number ? "h2" : "h1", { id: this.#titleId, class: `turn-title${request.message ? " clamped" : ""}`, tabindex: "-1", dir: "auto" }, askedText(request)),
-        wholeText(request) || "", this.understood, wish(request) || ""),
+        this.editButton, wholeText(request) || "", this.understood, wish(request) || ""),
       this.bar,
       el("div", { class: "turn-row" }, kicker, this.steps.element, this.status),
       this.tabs.list,
@@ -258,6 +262,7 @@ export class ResearchView {
     await this.answer.finish(response);
     if (this.#isLeft) return;
     this.body.classList.remove("working");
+    this.editButton.disabled = !this.isRepeatable;
     this.tools.before(contentsOf(this.answer.element));
     this.cards.finish(response, this.answerId);
     this.text.append(this.isRepeatable ? correction(response, (query) => askAgain(this, { query })) : "", actionsRow(this, response), askDeeper(this, response),
@@ -270,6 +275,22 @@ export class ResearchView {
     if (this.isLive) announce(t("The answer is complete. Sources: {n}.", { n: response.sources.length }));
     if (this.isLive && document.hidden) import("./ready.js").then(({ tellReady }) => tellReady(this.id, response));
     this.thread.ended(this);
+  }
+
+  /** Let the reader write the question anew, where it stands. */
+  async edit() {
+    const head = this.editButton.parentElement;
+    this.editButton.disabled = true;
+    const close = () => {
+      form.element.remove();
+      head.classList.remove("editing");
+      this.editButton.focus();
+    };
+    const form = await this.thread.editForm(this, close);
+    this.editButton.disabled = false;
+    head.classList.add("editing");
+    head.append(form.element);
+    form.composer.focus();
   }
 
   /** The question that the server found in a longer text. */
@@ -318,6 +339,7 @@ export class ResearchView {
   #end(text, kind, again) {
     this.isOver = true;
     this.body.classList.remove("working");
+    this.editButton.disabled = !askedText(this.request);
     if (!this.answer.text) this.tabs.list.hidden = this.answer.strip.band.hidden = true;
     this.steps.end();
     this.#notice(text, kind);

@@ -2,6 +2,7 @@
 
 import { errorParts, getThread, Refused, untilWorthATry } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
+import { rememberReplaced, replacedRuns } from "./replaced.js";
 import { askedText, ResearchView } from "./research.js";
 import { t } from "./texts.js";
 
@@ -42,8 +43,12 @@ export class ThreadView {
   ask(request, joined) {
     this.next.replaceChildren();
     const turn = this.#turn(this.turns.length);
-    if (!turn.number) document.title = `${askedText(request).slice(0, 100)} – llm-platform`;
+    this.#entitle(turn, request);
     return turn.run(request, joined);
+  }
+
+  #entitle(turn, request) {
+    if (!turn.number) document.title = `${askedText(request).slice(0, 100)} – llm-platform`;
   }
 
   /** Show the stored thread of a run, at this run; the focus and the place in the page stay where they are unless it `isRead`
@@ -60,7 +65,8 @@ export class ThreadView {
     this.id = found.id;
     this.list.replaceChildren();
     document.title = `${found.title} – llm-platform`;
-    const jobs = found.researches;
+    const replaced = replacedRuns();
+    const jobs = found.researches.filter((job) => job.id === id || !replaced.includes(job.id));
     const asked = jobs.findIndex((job) => job.id === id);
     const from = Math.max(0, Math.min(jobs.length - SHOWN, asked));
     const shown = jobs.slice(from).map((job, index) => [this.#turn(from + index), job]);
@@ -114,6 +120,7 @@ export class ThreadView {
   stored(turn) {
     if (this.isLeft) return;
     this.id ||= turn.id;
+    if (turn.replaces) rememberReplaced(turn.replaces);
     history.replaceState(null, "", `#research/${turn.id}`);
     this.changed();
   }
@@ -129,15 +136,30 @@ export class ThreadView {
     if (before || askedText(failed.request)) this.next.replaceChildren(followUpForm(before, failed, (request) => this.ask(request)));
   }
 
-  /** Ask once more what has failed, in its place. */
-  again(turn) {
+  /** The box in which the question of a turn is edited. The answer of the last one is replaced; an earlier one, which others
+  follow, stays, and its new question is asked at the end of the thread. */
+  async editForm(turn, close) {
+    const { editForm } = await followUps();
+    const isLast = turn === this.turns.at(-1);
+    const ask = (request) => {
+      if (isLast && turn === this.turns.at(-1)) return this.again(turn, request);
+      close();
+      this.ask(request, turn.storedId);
+    };
+    return editForm(turn, isLast, ask, close);
+  }
+
+  /** Ask once more, in the place of a turn: what has failed, or its question as the reader has edited it. */
+  again(turn, request = turn.request) {
     if (!this.turns.includes(turn)) return; // the second click of two
     turn.leave();
     const other = new ResearchView(this, turn.number);
     this.turns[this.turns.indexOf(turn)] = other;
     turn.element.replaceWith(other.element);
     this.next.replaceChildren();
-    other.run(turn.request, turn.storedId);
+    other.replaces = turn.storedId || turn.replaces;
+    this.#entitle(other, request);
+    other.run(request, other.replaces);
   }
 
   /** Ask what follows the answer of a turn. */
