@@ -35,11 +35,8 @@ class MemoryCache(ICache[Value], Generic[Value]):
         self._entries[key] = (value, now + ttl_s)
         self._entries.move_to_end(key)
         if now >= self._next_sweep:
-            self._sweep(now)
+            self._next_sweep = now + SWEEP_S
+            for expired in [key for key, (_, expires) in self._entries.items() if expires <= now]:
+                del self._entries[expired]
         if len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)
-
-    def _sweep(self, now: float) -> None:
-        self._next_sweep = now + SWEEP_S
-        for key in [key for key, (_, expires) in self._entries.items() if expires <= now]:
-            del self._entries[key]

@@ -192,7 +192,9 @@ class PlanEditor:
             try:
                 action = ACTIONS.get(word.lower())
                 if action == "accept":
-                    return self._accepted()
+                    if not self.questions:
+                        raise _InputError("the plan is empty: add a sub-question with a, or quit with q")
+                    return tuple(self.questions)
                 self._apply(action, rest.strip())
             except _InputError as error:
                 self._console.warn(f"  {error}")
@@ -205,11 +207,6 @@ class PlanEditor:
         if typed is None:
             raise CommandError(CANCELLED, INTERRUPTED)
         return typed
-
-    def _accepted(self) -> tuple[str, ...]:
-        if not self.questions:
-            raise _InputError("the plan is empty: add a sub-question with a, or quit with q")
-        return tuple(self.questions)
 
     def _apply(self, action: Action | None, rest: str) -> None:
         match action:

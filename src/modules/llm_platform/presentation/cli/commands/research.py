@@ -175,7 +175,9 @@ def research(
     if plan_only:
         print_plan(console, wiring, settings, request, as_json=as_json)
         return
-    words = [*ctx.meta[options.ARGUMENTS], *([] if question is not None else _quoted_question(asked))]
+    words = [*ctx.meta[options.ARGUMENTS]]
+    if question is None:
+        words += ["--", asked] if asked.startswith("-") else [asked]
     _Research(console, wiring, settings, output_options, fields, words).run(request)
 
 
@@ -197,10 +199,6 @@ def _check_plan_only(depth: str | None, output_options: OutputOptions) -> None:
         reject("--schema", NO_ANSWER_TO_WRITE)
     if depth not in (None, "report"):
         reject("--plan-only", f"only a report has a plan: leave out --depth {depth}")
-
-
-def _quoted_question(question: str) -> list[str]:
-    return ["--", question] if question.startswith("-") else [question]
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,13 +306,6 @@ def read_schema(path: Path) -> dict[str, Any]:
     return schema
 
 
-def _print_object(console: Console, response: ResearchResponse) -> None:
-    """Print the output alone, for programs that read it. CommandError if there is none: standard output stays empty."""
-    if response.output is None:
-        raise CommandError(f"{OutputError.of(response.degraded).message}; --json prints the text")
-    console.print_verbatim(json_text(response.output))
-
-
 async def show_research(
     console: Console, events: AsyncIterable[ResearchEvent], *, is_live: bool
 ) -> ResearchResponse:
@@ -346,7 +337,10 @@ def deliver_research(
 
     def print_answer() -> None:
         if output_options.prints_object:
-            _print_object(console, response)
+            # Programs read the output alone: without one, standard output stays empty.
+            if response.output is None:
+                raise CommandError(f"{OutputError.of(response.degraded).message}; --json prints the text")
+            console.print_verbatim(json_text(response.output))
             return
         marked = terminal.mark_unsupported(response)
         if not is_live:

@@ -187,7 +187,10 @@ class ConsumerThread:
         for message in messages:
             error = _error_of(message)
             if error is not None:
-                self._handle_error(error)
+                # A consumer reports fatal errors as messages of this code.
+                if error.fatal() or error.code() == KafkaError._FATAL:
+                    raise KafkaException(error)
+                self._on_error(error)
                 continue
             tracker = self._tracker_for(message)
             if tracker is None:
@@ -289,11 +292,6 @@ class ConsumerThread:
 
     def _update_state(self, statistics: str) -> None:
         self.state = parse_statistics(statistics)
-
-    def _handle_error(self, error: KafkaError) -> None:
-        if error.fatal() or error.code() == KafkaError._FATAL:  # a consumer reports fatal errors as messages of this code
-            raise KafkaException(error)
-        self._on_error(error)
 
 
 def to_record(message: Message) -> IncomingRecord:
