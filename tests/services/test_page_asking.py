@@ -703,3 +703,40 @@ class TestEditing:
             await expect(page.locator(".edit-question")).to_have_count(0)
         kept = {name: value for name, value in asked.items() if value is not None}
         assert body == {**kept, "query": "And at noon?", "background": True, "thread_id": "abc"}
+
+
+class TestAskingAgain:
+    async def test_at_another_depth_or_by_another_model(self, browser: Browser, base: str) -> None:
+        """The menu at an answer has the other depths and models of the server; the new answer stands below. A report begins
+        with its plan. The quiet row says who wrote an answer.
+        """
+        made = response("Owls sleep.", metadata={"synthesizer": "one/small"})
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit)
+            await visit.play(made)
+            await page.fill("#query", QUESTION)
+            await page.press("#query", "Enter")
+            await visit.answered()
+            await expect(page.locator(".writer")).to_have_text("written by one/small")
+            menu = page.locator(".turn").first.locator(".actions .menu").last
+            for number, (name, changed) in enumerate((("Deep", {"depth": "deep"}), ("with two/large", {"model": "two/large"}))):
+                await menu.locator("summary").press("Enter")
+                await expect(menu.get_by_role("button")).to_have_text(["Deep", "Report", "with two/large"])
+                async with page.expect_request("**/research") as request:
+                    await menu.get_by_role("button", name=name).press("Enter")
+                body = (await request.value).post_data_json
+                assert body.items() >= {"query": QUESTION, "thread_id": "r", **changed}.items()
+                await visit.answered(number + 2)
+            await menu.locator("summary").press("Enter")
+            await menu.get_by_role("button", name="Report").press("Enter")
+            await expect(page.locator(".edit-question .plan-list textarea")).to_have_value("What is a solar sail?")
+            await expect(page.locator(".edit-question")).to_contain_text("at the end of this thread")
+            assert visit.errors == []
+
+    async def test_quotes_are_said_to_be_without_a_model(self, browser: Browser, base: str) -> None:
+        async with visiting(browser, base) as visit:
+            await visit.play(response("Owls sleep.", metadata={"synthesizer": "extractive"}))
+            await visit.ask()
+            await visit.answered()
+            await expect(visit.page.locator(".writer")).to_have_text("without a model")

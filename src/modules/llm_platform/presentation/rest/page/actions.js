@@ -15,6 +15,25 @@ const REWRITES = [ // the wish is for a language model, in its language
 /** The same question, asked again with other fields: it follows what the first one followed, and not its answer. */
 export const askAgain = (view, changes) => view.thread.ask({ ...view.request, ...changes }, view.storedId);
 
+const OF_A_REPORT = new Set(["plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh"]);
+
+/** The same question at another depth or by another model; of a report, its plan is shown first. */
+function otherMenu(view, response) {
+  const asked = Object.fromEntries(Object.entries(view.request).filter(([name]) => !OF_A_REPORT.has(name)));
+  const ask = (changes) => view.thread.ask({ ...asked, ...changes }, view.storedId);
+  const items = el("div", {});
+  const made = menu(t("Ask again"), items);
+  const offered = options().catch(() => ({ models: [] })); // then all depths are offered, and the server refuses what it lacks
+  Promise.all([import("./choices.js"), offered]).then(([{ DEPTHS }, { depths = Object.keys(DEPTHS), models }]) => {
+    const others = depths.filter((name) => name !== response.depth && name in DEPTHS);
+    const writers = response.depth !== "report" && models.length > 1 ? models.filter((name) => name !== response.metadata.synthesizer) : [];
+    items.replaceWith(
+      ...others.map((name) => askButton({}, DEPTHS[name].label(), () => (name === "report" ? view.edit({ depth: name }) : ask({ depth: name })))),
+      ...writers.map((name) => askButton({ dir: "auto" }, t("with {model}", { model: name }), () => ask({ model: name }))));
+  });
+  return made;
+}
+
 /** A button that asks. Until that has its answer another click, such as the second one of a double click, asks nothing. */
 export function askButton(attributes, label, ask) {
   const button = el("button", { type: "button", ...attributes }, label);
@@ -49,6 +68,7 @@ export function actionsRow(view, response) {
     copyButton(t("Copy"), () => markedAnswer(response)),
     savedAddress(response) && copyButton(t("Copy the link"), () => savedAddress(response)),
     view.isRepeatable && rewriteMenu(view, response),
+    view.isRepeatable && otherMenu(view, response),
     isDeeper && askButton({}, t("Ask deeper"), () => askAgain(view, { depth: "deep" })));
 }
 

@@ -12,7 +12,7 @@ import { plainWords } from "./source_text.js";
 import { differenceOf } from "./receipts.js";
 import { SourceCards } from "./sources.js";
 import { rememberDuration, Steps } from "./steps.js";
-import { answerNotes, correction, sentTable, sourceList, Tabs, verdictLine } from "./summary.js";
+import { answerNotes, correction, sentTable, sourceList, Tabs, verdictLine, writtenBy } from "./summary.js";
 import { t } from "./texts.js";
 
 const NOT_FOUND = 404;
@@ -179,12 +179,13 @@ export class ResearchView {
     this.editButton = el("button", { type: "button", class: "quiet round edit", disabled: true, "aria-label": t("Edit the question"), title: t("Edit the question"),
       onclick: () => this.edit() }, icon("edit"));
     const kicker = el("p", { class: "kicker" }, DEPTHS[request.depth]?.() ?? "");
+    this.writer = el("p", { class: "writer", dir: "auto" });
     this.element.replaceChildren(
       el("div", { class: "result-head" },
         el(this.number ? "h2" : "h1", { id: this.#titleId, class: `turn-title${request.message ? " clamped" : ""}`, tabindex: "-1", dir: "auto" }, askedText(request)),
         this.editButton, wholeText(request) || "", this.understood, wish(request) || ""),
       this.bar,
-      el("div", { class: "turn-row" }, kicker, this.steps.element, this.status),
+      el("div", { class: "turn-row" }, kicker, this.steps.element, this.writer, this.status),
       this.tabs.list,
       this.body);
   }
@@ -254,6 +255,7 @@ export class ResearchView {
     this.texts.id = this.answerId;
     this.texts.response = response;
     this.steps.end(response.metadata.latency_ms, response.metadata);
+    this.writer.textContent = this.writer.title = writtenBy(response.metadata.synthesizer);
     if (this.isLive) rememberDuration(response.depth, response.metadata);
     this.#showQuestion(response.query);
     this.#showUnderstood(response.metadata.understood_question);
@@ -277,8 +279,8 @@ export class ResearchView {
     this.thread.ended(this);
   }
 
-  /** Let the reader write the question anew, where it stands. */
-  async edit() {
+  /** Let the reader write the question anew, where it stands; or ask it with these `changes`, below. */
+  async edit(changes = null) {
     const head = this.editButton.parentElement;
     this.editButton.disabled = true;
     const close = () => {
@@ -286,11 +288,14 @@ export class ResearchView {
       head.classList.remove("editing");
       this.editButton.focus();
     };
-    const form = await this.thread.editForm(this, close);
+    const form = await this.thread.editForm(this, close, Boolean(changes));
     this.editButton.disabled = false;
     head.classList.add("editing");
     head.append(form.element);
     form.composer.focus();
+    if (!changes) return;
+    form.composer.choices.set(changes);
+    form.composer.send();
   }
 
   /** The question that the server found in a longer text. */

@@ -5,7 +5,7 @@ import { options } from "./api.js";
 import { el, icon, shortAddress, sourceLink } from "./dom.js";
 import { details, notesOf } from "./problems.js";
 import { plainQuote } from "./source_text.js";
-import { dateTime, dollars, isRightToLeft, number, seconds, size, t } from "./texts.js";
+import { dateTime, dollars, harmless, isRightToLeft, number, seconds, size, t } from "./texts.js";
 import { pageOf, verdictBadge, VERDICTS } from "./verdicts.js";
 
 const notice = (kind, ...content) => el("div", { class: `notice ${kind}` }, icon(kind), el("div", {}, ...content));
@@ -35,6 +35,9 @@ export function folded(notes, kind) {
         until && el("span", { class: "muted" }, ` (${t("until {date}", { date: dateTime(until) })})`)))),
       lines.length > 0 && details(lines))));
 }
+
+/** Who wrote an answer, in a few words. */
+export const writtenBy = (name) => (name === "extractive" ? t("without a model") : name && t("written by {model}", { model: harmless(name) }));
 
 /** The question as the engine understood it, to be asked. */
 export function correction({ metadata }, ask) {

@@ -138,9 +138,9 @@ export class ThreadView {
 
   /** The box in which the question of a turn is edited. The answer of the last one is replaced; an earlier one, which others
   follow, stays, and its new question is asked at the end of the thread. */
-  async editForm(turn, close) {
+  async editForm(turn, close, isBelow = false) {
     const { editForm } = await followUps();
-    const isLast = turn === this.turns.at(-1);
+    const isLast = !isBelow && turn === this.turns.at(-1);
     const ask = (request) => {
       if (isLast && turn === this.turns.at(-1)) return this.again(turn, request);
       close();
