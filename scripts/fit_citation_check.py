@@ -101,7 +101,7 @@ def examine(pair: quality.Pair) -> Labelled | None:
         compared = FactComparison(claim, source, passage)
         rows.append(features_of(compared))
         verbatim.append(is_verbatim(claim, source))
-        is_kept = not compared.change() and not compared.missing_numbers and not compared.is_act_of_another()
+        is_kept = not compared.change() and not compared.is_partial_at_best()
         refuted |= not verbatim[-1] and not is_kept
     if not rows:
         return None

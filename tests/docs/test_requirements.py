@@ -72,3 +72,13 @@ def test_every_path_of_the_architecture_page_exists() -> None:
     assert len(positions) > MIN_PLACES
     missing = [position for position in positions if not any((base / position).exists() for base in bases)]
     assert not missing, f"docs/explanation/architecture.md names files that do not exist: {', '.join(missing)}."
+
+
+def test_every_name_of_the_recipes_exists() -> None:
+    """The table of changes names classes, functions and constants to edit, so one that goes or is renamed must go there too."""
+    recipes = text_of("docs/explanation/architecture.md").partition("## Where to make a change")[2].partition("\n## ")[0]
+    names = set(re.findall(r"`([A-Za-z_]\w*_\w*|[A-Z]\w+)`", recipes))
+    sources = (path for path in (ROOT / "src").rglob("*") if path.suffix in {".py", ".js"})
+    words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    assert len(names) > MIN_PLACES
+    assert names <= words, f"The table names what is not in src: {', '.join(sorted(names - words))}."

@@ -128,7 +128,11 @@ class FactComparison:
                 return Change("negation", claimed, shifted(found, self._source.spans[sentence][0]))
         return None
 
-    def is_act_of_another(self) -> bool:
+    def is_partial_at_best(self) -> bool:
+        """Return whether the source lacks a number of the claim, or says the claim of another subject."""
+        return self.missing_numbers > 0 or self._is_act_of_another()
+
+    def _is_act_of_another(self) -> bool:
         """Return whether each sentence that has most of the claim says it of another subject."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
         alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]

@@ -119,7 +119,7 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
     if score < fitted.partial or change:
         why = change or (compared.replacement() if features.replaced else None)
         return Judgement("unsupported", round(min(score, fitted.refuted), 2), change is not None, change=why)
-    if score < fitted.supported or compared.missing_numbers or compared.is_act_of_another():
+    if score < fitted.supported or compared.is_partial_at_best():
         why = compared.replacement() if features.replaced else None
         return Judgement("partial", round(min(score, fitted.supported), 2), change=why)
     return Judgement("supported", round(score, 2))
@@ -137,9 +137,9 @@ def support_of(claim: Claim, source: SourceText, least: float) -> float:
         return 1.0
     compared = FactComparison(claim, source, passage)
     score = probability(features_of(compared))
-    if score < weights().supported or round(score, 2) < least or compared.missing_numbers:
+    if score < weights().supported or round(score, 2) < least or compared.is_partial_at_best():
         return 0.0
-    return 0.0 if compared.change() or compared.is_act_of_another() else round(score, 2)
+    return 0.0 if compared.change() else round(score, 2)
 
 
 def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
