@@ -75,10 +75,11 @@ def test_every_path_of_the_architecture_page_exists() -> None:
 
 
 def test_every_name_of_the_recipes_exists() -> None:
-    """The table of changes names classes, functions and constants to edit, so one that goes or is renamed must go there too."""
+    """The table of changes names what to edit, so a class, function, constant or test that is renamed is renamed there too."""
     recipes = text_of("docs/explanation/architecture.md").partition("## Where to make a change")[2].partition("\n## ")[0]
     names = set(re.findall(r"`([A-Za-z_]\w*_\w*|[A-Z]\w+)`", recipes))
-    sources = (path for path in (ROOT / "src").rglob("*") if path.suffix in {".py", ".js"})
+    folders = (ROOT / "src", ROOT / "tests" / "unit")
+    sources = (path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".js"})
     words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
     assert len(names) > MIN_PLACES
-    assert names <= words, f"The table names what is not in src: {', '.join(sorted(names - words))}."
+    assert names <= words, f"The table names what is neither in src nor in tests/unit: {', '.join(sorted(names - words))}."

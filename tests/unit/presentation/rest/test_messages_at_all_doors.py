@@ -30,12 +30,13 @@ TYPE_KEY = re.compile(r'"type":\s*"[a-z_]+"')  # the code of an error, which is 
 
 
 def operations() -> Iterator[tuple[str, str, dict[str, Any], list[str]]]:
-    """Method, path, the example of a body and the names of its fields, of each route that reads a body."""
+    """Method, path, the example of a body and the names of its fields, of each route that needs a body."""
     document = dict(generated_files.openapi())
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            content = operation.get("requestBody", {}).get("content", {}).get(JSON)
-            if content:
+            body = operation.get("requestBody", {})
+            content = body.get("content", {}).get(JSON)
+            if content and body.get("required"):
                 name = content["schema"]["$ref"].rpartition("/")[2]
                 example = next(iter(content.get("examples", {}).values()), {}).get("value") or content.get("example") or {}
                 yield method, path, dict(example), list(document["components"]["schemas"][name]["properties"])

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
@@ -39,4 +39,4 @@ class Page(BaseModel, frozen=True):
     warning: str | None = None
     extraction: float | None = None
     pages: PageStarts = ()
-    links: tuple[PageLink, ...] = ()
+    links: tuple[PageLink, ...] = Field(default=(), exclude_if=lambda links: not links)  # few readers look for them

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, Need, RowState
@@ -34,14 +35,20 @@ _NEED_PATTERNS: Final[Mapping[Need, str]] = {
 _NEEDS: Final = {need: re.compile(pattern, re.IGNORECASE) for need, pattern in _NEED_PATTERNS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadRow:
-    """A row, the queries that would go on from it, best first, and the addresses of the passages that bear on it."""
+    """A row, the queries that would go on from it, best first, and the chains of sentences that bear on it."""
 
     row: EvidenceRow
-    queries: tuple[NamedQuery, ...]
-    addresses: tuple[str, ...]
-    words_met: frozenset[str]
+    queries: tuple[NamedQuery, ...] = ()
+    words_met: frozenset[str] = frozenset()
+    chains: list[Chain] = field(default_factory=list, compare=False, repr=False)
+
+    @cached_property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses of the passages that bear on it, which only a run that goes on asks for."""
+        statements = best_statements(self.chains, 2 * MAX_QUOTES)
+        return tuple(dict.fromkeys(statement.candidate.source.url for statement in statements))
 
 
 class LedgerReader:
@@ -89,14 +96,13 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     words = tuple(term.word for term in terms)
     needs = tuple(need for need, pattern in _NEEDS.items() if pattern.search(question))
     if not chains:
-        return ReadRow(EvidenceRow(question=question, words=words, needs=needs), (), (), frozenset())
+        return ReadRow(EvidenceRow(question=question, words=words, needs=needs))
     best = chains[0]
     met = {number for one in best.statements for number, credit in one.candidate.met.items() if credit >= HAS_TERM}
     chosen = _quoted(best, chains)
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
         state = "answered" if best.coverage >= ANSWERED_FROM else "partly"
-    bearing = best_statements(chains, 2 * MAX_QUOTES) if state != "answered" else chosen
     queries: list[NamedQuery] = []
     voices: dict[int, int] = {}  # id of a statement that is disputed
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
@@ -113,8 +119,8 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     return ReadRow(
         row,
         tuple(queries + further_queries(found)) if state != "answered" else (),
-        tuple(dict.fromkeys(statement.candidate.source.url for statement in bearing)),
         frozenset(terms[number].word for number in met),
+        chains,
     )
 
 
