@@ -37,6 +37,7 @@ PROMPT_GROWTH = 0.5  # a prompt with pages is at most longer by this share than 
 EXCERPT_CHARS = 500  # of a page that a link led to, in place of the excerpt of a search engine
 MAX_TITLE_CHARS = 300
 OTHER_TOKENS = 300  # tokens of a prompt beside its sources
+LINKED_PAGES = 2  # pages of a deep run whose links are kept, the first ones: those of a page cost as much as its parsing
 INLINE_CHARS = 30_000  # passages of a longer page are selected in a thread
 
 
@@ -98,7 +99,8 @@ class PageReads:
         self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
         self._began: dict[str, float] = {}  # event loop time
         self._failed = 0
-        self._follows_links = context.request.depth == "deep" and context.request.rounds != 0
+        follows_links = context.request.depth == "deep" and context.request.rounds != 0
+        self._keep_links_of = LINKED_PAGES if follows_links else 0
 
     async def __aenter__(self) -> PageReads:
         if self._reader is not None and self.limit:
@@ -195,14 +197,16 @@ class PageReads:
             address = canonical_url(url)
             if address not in self._tasks and len(self._tasks) - self._failed < limit:
                 self._began[address] = self._now()
-                self._tasks[address] = asyncio.create_task(self._read(url, in_prompt=in_prompt), name=url)
+                keeps_links = len(self._tasks) < self._keep_links_of
+                read = self._read(url, in_prompt=in_prompt, keeps_links=keeps_links)
+                self._tasks[address] = asyncio.create_task(read, name=url)
 
     @stage("read")
-    async def _read(self, url: str, *, in_prompt: bool) -> ReadPage | None:
+    async def _read(self, url: str, *, in_prompt: bool, keeps_links: bool) -> ReadPage | None:
         if self._reader is None:
             return None
         try:
-            with keeping_links() if self._follows_links else nullcontext():
+            with keeping_links() if keeps_links else nullcontext():
                 page = await self._reader.read(url)
         except AppException as error:
             self._failed += 1

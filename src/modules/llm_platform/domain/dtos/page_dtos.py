@@ -25,7 +25,8 @@ class Page(BaseModel, frozen=True):
     - `warning` says what is missing or was guessed.
     - `extraction` is the share of the page's visible text that `text` has, 0 to 1, where the reader knows it.
     - `pages` says where the pages of a PDF begin in `text`.
-    - `links` are those of a page that is read with `keeping_links`, by a reader that knows them.
+    - `links` are those of a page that is read with `keeping_links`, by a reader that knows them: each address as the page
+      writes it, relative to `link_base`, and its text.
     """
 
     url: str
@@ -39,4 +40,6 @@ class Page(BaseModel, frozen=True):
     warning: str | None = None
     extraction: float | None = None
     pages: PageStarts = ()
-    links: tuple[PageLink, ...] = Field(default=(), exclude_if=lambda links: not links)  # few readers look for them
+    # Few readers look for them, and few of hundreds are followed: only these are resolved.
+    links: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda links: not links)
+    link_base: str = Field(default="", exclude_if=lambda base: not base)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urldefrag, urljoin
 
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.evidence.ledger import ReadRow
@@ -71,12 +72,22 @@ def links_to_follow(
     """
     lacking = OpenWords.of(rows)
     valued: dict[str, tuple[float, PageLink]] = {}
-    for link in (link for page in pages for link in page.links):
-        address = canonical_url(link.url)
-        if len(link.text) < MIN_LINK_CHARS or len(link.text.split()) > MAX_LINK_WORDS or address in known:
+    for source, href, text in ((page, *link) for page in pages for link in page.links):
+        if len(text) < MIN_LINK_CHARS or len(text.split()) > MAX_LINK_WORDS:
             continue
-        value = max((row.value(link.text) for row in lacking), default=0.0)
-        is_better = address not in valued or value > valued[address][0]
-        if value and is_better and is_web_url(link.url) and admits_host(host_of(link.url), domains):
-            valued[address] = (value, link)
+        value = max((row.value(text) for row in lacking), default=0.0)
+        url = _absolute(source, href) if value else None
+        if url is None or (address := canonical_url(url)) in known or not admits_host(host_of(url), domains):
+            continue
+        if address not in valued or value > valued[address][0]:
+            valued[address] = (value, PageLink(url=url, text=text))
     return [link for _, link in sorted(valued.values(), key=lambda found: -found[0])[:limit]]
+
+
+def _absolute(page: Page, href: str) -> str | None:
+    """Return the address of a link of a page; None where it leads to none of the web."""
+    try:
+        url = urldefrag(urljoin(page.link_base or page.url, href.strip())).url
+    except ValueError:
+        return None
+    return url if is_web_url(url) else None

@@ -71,7 +71,11 @@ class DirectPageReader(IPageReader):
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
         page = _page(fetched, content, self._redactor, self._now())
-        return page.model_copy(update={"links": _links(fetched, content)}) if content.hyperlinks else page
+        if content.hyperlinks is None:
+            return page
+        base = _resolved(fetched.address, content.hyperlinks.base) or fetched.address
+        links = tuple((href, text) for href, text in content.hyperlinks.links if text)
+        return page.model_copy(update={"links": links, "link_base": base.url})
 
 
 async def _content(

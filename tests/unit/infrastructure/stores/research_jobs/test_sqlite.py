@@ -47,7 +47,7 @@ async def main(folder, state):
     for _ in range(3):
         try:
             while True:
-                await store.record(new_job("b"), [event(1, "done", "x" * 100_000)], None, 1.0)
+                await store.record(new_job("b"), [event(1, "done", f'{{"text": "{"x" * 100_000}"}}')], None, 1.0)
         except StoreError as error:
             assert "full" in error.message, error.message
         found = await store.get("", "a")

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.research.page_links import keeping_links
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of
 from shared.exceptions import AppException
 
-READ_VERSION = "2"  # version of stored pages
+READ_VERSION = "3"  # version of stored pages
 CONCURRENT_READS = 8  # a page may take megabytes of memory while it is converted
 READ_TIMEOUT = "timeout: the page was not read in the time for reading"
 
