@@ -23,7 +23,8 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import LeaseLostError
 from modules.llm_platform.infrastructure.stores.database import migrations
-from modules.llm_platform.infrastructure.stores.database.migrations import LATEST, migrate
+from modules.llm_platform.infrastructure.stores.database.migrations import LATEST, MIGRATIONS, migrate
+from modules.llm_platform.infrastructure.stores.database.research_schema import CASCADE_POSTGRES
 from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore
 
 pytestmark = pytest.mark.services
@@ -245,7 +246,7 @@ async def test_orphans_of_earlier_versions_are_removed(postgres: PostgresServer,
     """The migration removes events and sources of runs that are gone, and none of those that are there."""
     url = postgres.new_database()
     with monkeypatch.context() as before:
-        before.setattr(migrations, "LATEST", LATEST - 1)
+        before.setattr(migrations, "LATEST", MIGRATIONS.index(CASCADE_POSTGRES))
         await migrate(url)
     columns = "INSERT INTO llm_platform.research_job (owner, id, label, request, created_at) VALUES"
     insert(url, f"{columns} (%s, 'a', '', '{{}}', 0)", "owner")
