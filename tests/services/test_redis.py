@@ -397,7 +397,7 @@ async def test_repeated_question_costs_two_round_trips(tmp_path: Path, depth: st
             body = {"query": "What do tides follow?", "depth": depth}
             trips = [await _round_trips(client, http.post(f"{url}/research", json=body)) for url in (*urls, urls[1])]
             assert trips[2] == 2
-            assert trips[1] <= (4 if depth == "shallow" else 9)  # entries of the other server; a further round: its queries and search
+            assert trips[1] <= (4 if depth == "shallow" else 9)  # the other server's entries, and a round
             assert trips[0] > trips[1]
 
 
