@@ -158,6 +158,57 @@ async def test_stopped_in_the_middle_of_a_report(tmp_path: Path) -> None:
             assert (await second.state(name))["attempts"] == 1
 
 
+async def test_finished_early_by_another_server(tmp_path: Path) -> None:
+    """While pages are read, another server on the same folder asks for the text: it is written from the pages that were read.
+    A run that has ended and an unknown one are refused.
+    """
+    upstream = Upstream(silent_pages_from=2)
+    async with (
+        serving(upstream.handle) as loopback,
+        server(loopback, tmp_path) as one,
+        server(loopback, tmp_path, MAX_BACKGROUND_RESEARCHES="0") as two,
+    ):
+        name = await one.submit()
+        async with asyncio.timeout(PATIENCE_S):
+            while (await two.state(name))["progress"]["summarized"] < 2:
+                await asyncio.sleep(0.05)
+        asked = await two.client.post(f"/research/{name}/finish")
+        assert (asked.status_code, asked.json()["status"]) == (200, "running")
+        last = (await two.events(name))[-1]
+        assert last["type"] == "done", last
+        metadata = last["response"]["metadata"]
+        assert (metadata["stopped"], metadata["pages_read"]) == ("asked", 2)
+        read = {part.removeprefix("read ") for part in upstream.answered if part.startswith("read ")}
+        assert {source["url"] for source in last["response"]["sources"]} <= read
+        assert last["response"]["citations"]
+        over = await one.client.post(f"/research/{name}/finish")
+        assert (over.status_code, over.json()["code"]) == (409, "research_ended")
+        unknown = await one.client.post(f"/research/{'0' * 32}/finish")
+        assert (unknown.status_code, unknown.json()["code"]) == (404, "research_not_found")
+
+
+async def test_a_finish_survives_sigkill(tmp_path: Path) -> None:
+    """The server is killed after it was asked: the next one writes from the pages that are stored, and searches nothing."""
+    upstream = Upstream(silent_pages_from=2)
+    async with serving(upstream.handle) as loopback:
+        async with server(loopback, tmp_path, MAX_BACKGROUND_RESEARCHES="0") as idle:
+            async with server(loopback, tmp_path) as first:
+                name = await first.submit()
+                async with asyncio.timeout(PATIENCE_S):
+                    while (await first.state(name))["progress"]["summarized"] < 2:
+                        await asyncio.sleep(0.05)
+                await first.kill()
+            assert (await idle.client.post(f"/research/{name}/finish")).status_code == 200
+            searched = {part: count for part, count in upstream.answered.items() if part.startswith("search ")}
+            async with server(loopback, tmp_path) as second:
+                last = (await second.events(name))[-1]
+                assert last["type"] == "done", last
+                metadata = last["response"]["metadata"]
+                assert (metadata["stopped"], metadata["pages_read"]) == ("asked", 2)
+                assert (await second.state(name))["attempts"] == 2
+        assert searched == {part: count for part, count in upstream.answered.items() if part.startswith("search ")}
+
+
 async def test_two_servers_on_one_folder(tmp_path: Path) -> None:
     """Each research runs in one server; both show, follow and cancel all of them."""
     upstream = Upstream()

@@ -92,6 +92,7 @@ class ResearchJobStoreContract:
         assert await store.events("", "a", 0, 10) is None
         assert await store.sources("", "a") is None
         assert not await store.cancel("", "a", event(0))
+        assert not await store.ask_finish("", "a")
         assert await store.counts() == {"queued": 0, "running": 0}
         assert await store.clean() == 0
 
@@ -553,6 +554,27 @@ class ResearchJobStoreContract:
         found = await store.get("", "a")
         assert found is not None
         assert (found.status, found.problem) == ("failed", {"code": "timeout"})
+
+    async def test_a_finish_is_asked_for(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """The worker of an open run hears of it when it renews its lease, and so does the worker of a later attempt. Asked
+        again it changes nothing; a run that has ended, an unknown one and that of another owner cannot be asked.
+        """
+        await store.add(new_job("a", "owner"), MANY)
+        await store.add(new_job("b", "owner"), MANY)
+        job, other = await claimed(store), await claimed(store)
+        assert (job.is_finish_asked, await store.renew(job, LEASE_S)) == (False, False)
+        for owner, name, is_noted in (("other", "a", False), ("owner", "x", False), ("owner", "a", True), ("owner", "a", True)):
+            assert await store.ask_finish(owner, name) is is_noted
+        assert await store.renew(job, LEASE_S)
+        assert not await store.renew(other, LEASE_S)
+        await elapse(LEASE_S + 1)
+        again = await claimed(store, "new")
+        assert (again.id, again.attempts, again.is_finish_asked) == ("a", 2, True)
+        await store.release(again)
+        again = await claimed(store, "newer")
+        assert (again.id, again.is_finish_asked) == ("a", True)
+        await store.finish(again, "failed", [event(1, "failed", PROBLEM)], PROGRESS)
+        assert not await store.ask_finish("owner", "a")
 
     async def test_sources(self, store: IResearchJobStore) -> None:
         """The texts of the sources are stored under the research; a later attempt replaces them."""

@@ -39,6 +39,7 @@ from modules.llm_platform.application.verification.events import SourcesNamed as
 from modules.llm_platform.application.verification.events import TextVerified as TextVerified
 from modules.llm_platform.application.verification.events import VerificationEvent as VerificationEvent
 from modules.llm_platform.container import build_platform as build_platform
+from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish as EarlyFinish
 from modules.llm_platform.domain.dtos.degraded import Degraded as Degraded
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProblem as IndexProblem
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress as IndexProgress
@@ -152,6 +153,7 @@ from modules.llm_platform.domain.exceptions import PageTimeoutError as PageTimeo
 from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError as PreviousResearchNotFoundError
 from modules.llm_platform.domain.exceptions import PriceUnknownError as PriceUnknownError
 from modules.llm_platform.domain.exceptions import ResearchCancelledError as ResearchCancelledError
+from modules.llm_platform.domain.exceptions import ResearchEndedError as ResearchEndedError
 from modules.llm_platform.domain.exceptions import ResearchInterruptedError as ResearchInterruptedError
 from modules.llm_platform.domain.exceptions import ResearchNotFoundError as ResearchNotFoundError
 from modules.llm_platform.domain.exceptions import ResearchQueueFullError as ResearchQueueFullError

@@ -208,6 +208,10 @@ class ResearchCancelledError(AppException, code="research_cancelled", status_cod
     """The research was cancelled by its caller."""
 
 
+class ResearchEndedError(AppException, code="research_ended", status_code=409):
+    """The research has ended, so there is nothing to finish early: GET /research/{id} returns its answer or its problem."""
+
+
 class ResearchInterruptedError(AppException, code="research_interrupted", status_code=500):
     """The server ended again and again while it ran this research run: search its log."""
 

@@ -9,6 +9,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.search import search_questions, usable_results, wants_latest
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError, WebSearchError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -53,7 +54,7 @@ async def run(provider: Scripted, *queries: str, within: float = 5.0):
     requests = [WebSearchRequest(query=query) for query in queries]
     deadline = asyncio.get_running_loop().time() + within
     service = WebSearchService(provider)
-    found = await search_questions(requests, service, deadline, lambda request, _: told.append(request.query))
+    found = await search_questions(requests, service, deadline, lambda request, _: told.append(request.query), EarlyFinish())
     return found, told
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +14,22 @@ from tests.fakes.research_job_store import MANY, MemoryResearchJobStore, new_job
 from tests.fakes.tracing import MemoryTracer
 from tests.support.clock import Clock
 from tests.support.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
+from tests.support.report_world import store as report_store
 
 from modules.llm_platform.application.research.follow_up import FollowUps, owner_key
-from modules.llm_platform.application.services import research_job_service
+from modules.llm_platform.application.services import research_job_service, research_job_worker
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import MAX_ATTEMPTS, JobOptions
 from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredTurns
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
     BackgroundError,
     PreviousResearchNotFoundError,
     PriceUnknownError,
+    ResearchEndedError,
     ResearchNotFoundError,
     ResearchQueueFullError,
     StoreError,
@@ -290,6 +295,128 @@ async def test_a_cancelled_research_ends_its_stream_at_once(
     assert ([event.type for event in events], found.status) == (["failed"], "cancelled")
 
 
+class SlowWeb(Web):
+    """Reads the pages named in `quick`; the others, and the searches from number `searches` on, never end."""
+
+    def __init__(self, quick: int, searches: int = 100) -> None:
+        super().__init__(some_pages())
+        self._quick, self._searches = quick, searches
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        answer = await super().search(request)
+        if len(self.searched) > self._searches:
+            await asyncio.Event().wait()
+        return answer
+
+    async def read(self, url: str) -> Page:
+        page = await super().read(url)
+        if len(self.read_urls) > self._quick:
+            await asyncio.Event().wait()
+        return page
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+async def test_a_report_is_written_from_what_was_read(store: MemoryResearchJobStore, is_remote: bool) -> None:
+    """While other pages are read, its caller asks for the text, at this server or at another one: the pages that were read
+    are its sources, the reason is told, and the report is not served to who asks the same question later.
+    """
+    web = SlowWeb(quick=2)
+    options = JobOptions(max_running=2, lease_s=0.1, poll_s=0.02, flush_s=0.0) if is_remote else FAST
+    async with running(World(web, ReportModel()), store, options) as service:
+        job = await service.submit(REPORT)
+        async for event in service.events(job.id):
+            if event.type == "summarized" and (await service.get(job.id)).progress.summarized == 2:
+                break
+        if is_remote:
+            assert await store.ask_finish("", job.id)
+        else:
+            asked = await service.finish_early(job.id)
+            assert asked.status == "running"
+        _, found = await ended(service, job.id)
+        assert (found.status, found.response and found.response.metadata.stopped) == ("done", "asked")
+        assert found.response is not None
+        assert {source.url for source in found.response.sources} == set(web.read_urls[:2])
+        assert found.response.metadata.stored_at is None
+        assert not any("timeout" in entry.reason for entry in found.response.degraded)
+        with pytest.raises(ResearchEndedError):
+            await service.finish_early(job.id)
+        again = await service.submit(REPORT)
+        await until(lambda: len(web.read_urls) > 8)
+        await service.cancel(again.id)
+
+
+async def test_a_finish_that_is_asked_for_early_waits_for_a_result(store: MemoryResearchJobStore) -> None:
+    """Nothing was found yet: the run goes on until something is, and then writes from it."""
+    web = SlowWeb(quick=0, searches=1)
+    model = ReportModel(delays={"plan": 0.2})
+    async with running(World(web, model), store) as service:
+        job = await service.submit(REPORT)
+        await until(lambda: bool(model.asked))
+        await service.finish_early(job.id)
+        events, found = await ended(service, job.id)
+        assert found.response is not None
+        assert (found.response.metadata.stopped, found.response.metadata.pages_read) == ("asked", 0)
+        assert [event.type for event in events].count("searched") == 1
+        assert found.response.sources
+
+
+async def test_a_deep_answer_is_written_early(store: MemoryResearchJobStore) -> None:
+    """The searches that are not answered are left out, and no further round begins."""
+    web = SlowWeb(quick=0, searches=1)
+    async with running(World(web), store) as service:
+        job = await service.submit(ResearchRequest(query=QUESTION, depth="deep"))
+        await until(lambda: len(web.searched) > 1)
+        await service.finish_early(job.id)
+        _, found = await ended(service, job.id)
+        assert found.response is not None
+        assert (found.response.metadata.stopped, found.response.metadata.rounds) == ("asked", 0)
+        assert found.response.degraded == ()
+
+
+async def test_a_finish_survives_a_killed_worker(
+    store: MemoryResearchJobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt takes what is stored, and writes although the other pages still do not come."""
+    monkeypatch.setattr(research_job_worker, "FOUND_AGAIN_S", 0.5)
+    first = SlowWeb(quick=2)
+    async with running(World(first, ReportModel(), report_store(tmp_path)), store) as service:
+        job = await service.submit(REPORT)
+        async for event in service.events(job.id):
+            if event.type == "summarized" and (await service.get(job.id)).progress.summarized == 2:
+                break
+    assert await store.ask_finish("", job.id)
+    second = SlowWeb(quick=0)
+    async with running(World(second, ReportModel(), report_store(tmp_path)), store) as service:
+        _, found = await ended(service, job.id)
+        assert found.response is not None
+        assert found.response.metadata.stopped == "asked"
+        assert {source.url for source in found.response.sources} == set(first.read_urls[:2])
+        assert second.searched == []
+
+
+async def test_equal_reports_end_early_when_both_callers_ask(store: MemoryResearchJobStore) -> None:
+    """A report that two callers wait for is not cut for one by the other."""
+    web = SlowWeb(quick=2)
+    async with running(World(web, ReportModel()), store) as service:
+        one, other = await service.submit(REPORT, owner="one"), await service.submit(REPORT, owner="other")
+        await until(lambda: len(web.read_urls) > 2)
+        async for event in service.events(other.id, owner="other"):
+            if event.type == "summarized":
+                break
+        await service.finish_early(one.id, owner="one")
+        with pytest.raises(ResearchNotFoundError):
+            await service.finish_early(other.id, owner="one")
+        await asyncio.sleep(0.1)
+        assert (await service.get(one.id, owner="one")).status == "running"
+        await service.finish_early(other.id, owner="other")
+        for job, owner in ((one, "one"), (other, "other")):
+            async for _ in service.events(job.id, owner=owner):
+                pass
+            found = await service.get(job.id, owner=owner)
+            assert found.response is not None
+            assert found.response.metadata.stopped == "asked"
+
+
 @pytest.mark.parametrize(("limit", "listed"), [(-1, 1), (0, 1), (2, 2), (MAX_LISTED, MAX_LISTED), (10_000, MAX_LISTED)])
 async def test_a_page_is_bounded(store: MemoryResearchJobStore, limit: int, listed: int) -> None:
     """At least one and at most a hundred research runs, and the next page begins behind them."""
@@ -395,7 +522,9 @@ async def test_refused(store: MemoryResearchJobStore, monkeypatch: pytest.Monkey
         await service.submit(SHALLOW, owner="me")
         with pytest.raises(ResearchQueueFullError):
             await service.submit(SHALLOW, owner="me")
-        unknown: Mapping[str, Awaitable[object]] = {"get": service.get("b"), "cancel": service.cancel("b")}
+        unknown: Mapping[str, Awaitable[object]] = {
+            "get": service.get("b"), "cancel": service.cancel("b"), "finish_early": service.finish_early("b"),
+        }
         for work in unknown.values():
             with pytest.raises(ResearchNotFoundError):
                 await work

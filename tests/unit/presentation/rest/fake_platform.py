@@ -38,6 +38,7 @@ from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_job import VerificationRuns
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceSource
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -139,6 +140,7 @@ class FakeServices:
         self.llm_fields: dict[str, Any] = {}  # fields of its whole answer
         self.planning = Spending()
         self.searches: tuple[Searched, ...] = ()  # events of a research run
+        self.early_finishes: dict[str, EarlyFinish] = {}  # of the streams, by request id
         self.gate = asyncio.Event()  # calls end when it is set
         self.gate.set()
         self.metrics = MemoryMetrics()
@@ -193,9 +195,12 @@ class FakeServices:
         owner: str = "",
         store_sources: StoreSources | None = None,
         is_stored: bool = False,
+        early_finish: EarlyFinish | None = None,
     ) -> AsyncIterator[ResearchEvent]:
         self.owners.append(owner)
         name = request_id or ""
+        if early_finish is not None:
+            self.early_finishes[name] = early_finish
         yield Started(request_id=name)
         await self._work(request, request_id)
         if store_sources is not None:

@@ -123,6 +123,27 @@ async def test_cancelled(client: httpx2.AsyncClient, services: FakeServices) -> 
     assert (await client.delete(f"/research/{done}")).json()["status"] == "done"
 
 
+async def test_a_finish_is_asked_for(services: FakeServices) -> None:
+    """The run of the caller is told. That of another key is a 404 as an unknown one is; one that has ended is a 409."""
+    services.gate.clear()
+    async with app_client(services, LLM_PLATFORM_API_KEYS=KEYS) as client:
+        name = await submitted(client, **ALICE)
+        assert await becomes_true(lambda: name in services.early_finishes, CLOSE_TIMEOUT_S)
+        path = f"/research/{name}/finish"
+        for refused in (await client.post(path, headers=BOB), await client.post("/research/unknown/finish", headers=ALICE)):
+            assert (refused.status_code, refused.json()["code"]) == (404, "research_not_found")
+        assert not services.early_finishes[name].is_asked
+        for _ in range(2):
+            answer = await client.post(path, headers=ALICE)
+            assert (answer.status_code, answer.json()["status"]) == (200, "running")
+        assert services.early_finishes[name].is_asked
+        services.gate.set()
+        await ended(client, name, **ALICE)
+        over = await client.post(path, headers=ALICE)
+        assert (over.status_code, over.json()["code"]) == (409, "research_ended")
+        assert (await client.get(path, headers=ALICE)).status_code == 405
+
+
 async def test_a_failed_research(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """The problem is the one that the research would have had as an answer; a defect is an internal error."""
     services.error = ValueError("a defect")

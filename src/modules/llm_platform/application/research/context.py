@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, Turn
@@ -44,6 +45,7 @@ class ResearchContext:
     - `streamed`: the caller reads tokens.
     - `owner`: who asked; empty if no API key is required.
     - `deadline` is the event loop time at which the fallback of a quick answer starts to write.
+    - `early_finish`: the caller may ask for the text before the search has ended.
     """
 
     request: ResearchRequest
@@ -57,6 +59,7 @@ class ResearchContext:
     follow_up: FollowUp | None = None
     owner: str = ""
     deadline: float = math.inf
+    early_finish: EarlyFinish = field(default_factory=EarlyFinish)
 
     @property
     def language(self) -> str:

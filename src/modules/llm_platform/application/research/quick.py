@@ -145,6 +145,7 @@ class QuickResearch:
                 context, limits_of(context), context.deadline, self._ask, llm_may_stop=options.model_ends_rounds
             )
             found = await self._search_and_read(context, planned.questions, rounds, reads)
+            context.early_finish.close()
             await _tell_sources(context, found.sources)
             written = await self._write_and_check(context, found, reads, rounds.evidence())
             sources = written.sources if written else found.sources

@@ -185,16 +185,18 @@ class PageReads:
     async def _wait(self, tasks: Iterable[asyncio.Task[ReadPage | None]], until: float) -> bool:
         """Wait for the next of these; False when all are done or the time is over."""
         running, began = [task for task in tasks if not task.done()], self._now()
-        left = min(until, self._context.deadline) - began
-        if not running or left <= 0:
+        end, early_finish = min(until, self._context.deadline), self._context.early_finish
+        if not running or end <= began or early_finish.is_due:
             return False
-        await asyncio.wait(running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        await early_finish.wait(running, end, return_when=asyncio.FIRST_COMPLETED)
         self._left -= self._now() - began
         return True
 
     def _start(self, urls: Iterable[str], limit: int, *, in_prompt: bool = True) -> None:
         for url in urls:
             address = canonical_url(url)
+            if self._context.early_finish.is_due:
+                return
             if address not in self._tasks and len(self._tasks) - self._failed < limit:
                 self._began[address] = self._now()
                 keeps_links = len(self._tasks) < self._keep_links_of

@@ -6,6 +6,7 @@ for the next queries, and ends when there are none.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.context import ResearchContext
@@ -100,7 +101,8 @@ class FurtherRounds:
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(rows=tuple(read.row for read in self._rows), rounds=self._number, stopped=self._stopped)
+        stopped: StopReason | None = "asked" if self._context.early_finish.is_due else self._stopped
+        return Ledger(rows=tuple(read.row for read in self._rows), rounds=self._number, stopped=stopped)
 
     async def read(self, questions: Sequence[str], sources: Sequence[Source]) -> None:
         """Fill the rows of these questions from all sources that are known. What was read of a page stays, whatever excerpt of
@@ -144,6 +146,7 @@ class FurtherRounds:
         """Return the queries of the next round, or note why there is none."""
         now = asyncio.get_running_loop().time()
         reasons: tuple[tuple[bool, StopReason], ...] = (
+            (self._context.early_finish.is_due, "asked"),
             (not self.ledger.open_questions, "answered"),
             (is_refused, "refused"),
             (self._number not in self._rounds_of.values(), "nothing_new"),
@@ -172,15 +175,19 @@ class FurtherRounds:
             return ()
         quoted = [self._sources[key] for url in self.quoted_addresses() if (key := canonical_url(url)) in self._sources]
         passages = [*quoted, *(source for source in self._sources.values() if source not in quoted)]
-        made = await model_queries(
-            self._ask, self._context.request.query, self.ledger.rows, passages, words_left(self._rows), searched,
-            self.limits.searches // 2, self._context.language, self._context.asked,
-        )
-        self.spent += made.spent
-        self.degraded += made.degraded
-        if made.is_done and self._llm_may_stop:
-            self._stopped = "answered"
-        return made.queries
+        with suppress(TimeoutError):
+            async with self._context.early_finish.limit():
+                made = await model_queries(
+                    self._ask, self._context.request.query, self.ledger.rows, passages, words_left(self._rows), searched,
+                    self.limits.searches // 2, self._context.language, self._context.asked,
+                )
+                self.spent += made.spent
+                self.degraded += made.degraded
+                if made.is_done and self._llm_may_stop:
+                    self._stopped = "answered"
+                return made.queries
+        self._stopped = "asked"
+        return ()
 
     def links_to_follow(self, pages: Iterable[Page], known: Iterable[str]) -> list[PageLink]:
         """Return the links of read pages that bear on open rows, best first: half of the pages of a round.

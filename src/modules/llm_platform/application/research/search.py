@@ -14,6 +14,7 @@ from modules.llm_platform.application.research.events import FoundResult, Planne
 from modules.llm_platform.application.research.plan import MAX_QUESTIONS, distinct_questions
 from modules.llm_platform.application.research.read_pages import PageReads
 from modules.llm_platform.domain.concurrency.deadline import Deadline, set_deadline
+from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -36,6 +37,7 @@ MAX_REUSED = 5
 MIN_REUSED_SCORE = 3.0  # keyword score out of 10
 CONCURRENT_FURTHER = 2  # queries of a further round at once: one provider answers them all
 INLINE_CHARS = 30_000  # all sources together; longer ones are searched in a thread
+LATE = "timeout: no answer before the deadline of the research run"
 
 _WANTS_LATEST = re.compile(
     r"\b(?:latest|newest|recent(?:ly)?|current(?:ly)?|up[- ]to[- ]date|breaking"
@@ -175,8 +177,10 @@ async def _search_all(
         if reads is not None:
             urls = (item.url for item in answer.results if item.source != dtos.DOCUMENTS)
             reads.start(urls, ceil(reads.limit / len(questions)))
+        if answer.results:
+            context.early_finish.found()
 
-    return await search_questions(requests, provider, context.deadline, on_answer)
+    return await search_questions(requests, provider, context.deadline, on_answer, context.early_finish)
 
 
 async def search_questions(
@@ -184,8 +188,9 @@ async def search_questions(
     search: IWebSearchProvider,
     deadline: float,
     on_answer: Callable[[dtos.WebSearchRequest, dtos.WebSearchResponse], None],
+    early_finish: EarlyFinish,
 ) -> SearchResults:
-    """Search concurrently until `deadline` (event loop time); `on_answer` gets each answer when it arrives.
+    """Search concurrently until `deadline` (event loop time) or an early finish; `on_answer` gets each answer when it arrives.
 
     `degraded` reports failed searches. If all fail, raises the last error; ResearchTimeoutError if none ended in time.
     """
@@ -200,10 +205,10 @@ async def search_questions(
 
     tasks = [asyncio.create_task(one(request)) for request in requests]
     try:
-        await asyncio.wait(tasks, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+        await early_finish.wait(tasks, deadline)
     finally:
         await cancel_and_wait(*tasks)
-    return _collect(requests, tasks)
+    return _collect(requests, tasks, is_ended_early=early_finish.is_due)
 
 
 @stage("search")
@@ -226,7 +231,10 @@ def _request_count(answer: dtos.WebSearchResponse) -> int:
 
 
 def _collect(
-    requests: Sequence[dtos.WebSearchRequest], tasks: Sequence[asyncio.Task[tuple[dtos.WebSearchResponse, int]]]
+    requests: Sequence[dtos.WebSearchRequest],
+    tasks: Sequence[asyncio.Task[tuple[dtos.WebSearchResponse, int]]],
+    *,
+    is_ended_early: bool,
 ) -> SearchResults:
     answers: list[dtos.WebSearchResponse] = []
     degraded: list[Degraded] = []
@@ -235,7 +243,8 @@ def _collect(
     for number, task in enumerate(tasks, 1):
         name = "search" if len(requests) == 1 else f"search/{number}"
         if task.cancelled():
-            degraded.append(Degraded(component=name, reason="timeout: no answer before the deadline of the research run"))
+            if not is_ended_early:  # the caller knows
+                degraded.append(Degraded(component=name, reason=LATE))
             searches += 1
         elif isinstance(error := task.exception(), AppException):
             degraded.append(Degraded.of(name, error))

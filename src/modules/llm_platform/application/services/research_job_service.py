@@ -46,6 +46,7 @@ NOT_STORED: Final = Degraded(
     component="store",
     reason="store: the answer could not be stored, so it has no address and no thread: keep it, or ask again later",
 )
+WRITES_NOTHING: Final = "a crawl and a verification write no answer from what they have so far: cancel it, or wait for its end"
 VERIFICATION_TITLE: Final = "Verification of a text"
 NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
 
@@ -333,6 +334,21 @@ class ResearchJobService:
         if self._worker is not None:
             self._worker.interrupt((owner, research_id))
         self._notify((owner, research_id))
+        return await self.get(research_id, owner=owner)
+
+    async def finish_early(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
+        """Let the research end its search and write from what it has found so far; one that has found nothing goes on until it
+        has. A second call changes nothing. Returns what it is then.
+
+        Raises ResearchNotFoundError, ResearchEndedError, BackgroundError for a run that writes no answer.
+        """
+        job = await self.get(research_id, owner=owner)
+        if job.api == VERIFY or CRAWL in job.client_request:
+            raise exceptions.BackgroundError(WRITES_NOTHING)
+        if not await self._store_of(research_id).ask_finish(owner, research_id):
+            raise exceptions.ResearchEndedError
+        if self._worker is not None:
+            self._worker.finish_early((owner, research_id))
         return await self.get(research_id, owner=owner)
 
     async def has_events(self, research_id: str, *, owner: str = "", after: int = 0) -> bool:

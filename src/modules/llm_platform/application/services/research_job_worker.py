@@ -16,6 +16,7 @@ from modules.llm_platform.application.services.verification_job import VERIFY, V
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
+from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_dtos import Source, StoredSources
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
@@ -47,6 +48,7 @@ CLEAN_EVERY_S: Final = 3600.0  # expired research runs are removed
 STORE_RETRY_S: Final = 1.0
 STORE_RETRIES: Final = 300  # tries of one write; then the research run ends, and its lease runs out
 RELEASE_TIMEOUT_S: Final = 5.0
+FOUND_AGAIN_S: Final = 10.0  # for an attempt whose caller had asked for the text: what is stored is found again
 END_TIMEOUT_S: Final = 5.0  # time to store an end that is known when the server stops
 _COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summarized"}  # event to field of the progress
 
@@ -91,6 +93,7 @@ class ResearchJobWorker:
         self._metrics = metrics
         self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
+        self._early_finishes: dict[JobKey, EarlyFinish] = {}  # of the running ones
         self._work = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._store_failed = False
@@ -114,6 +117,11 @@ class ResearchJobWorker:
         """Stop a research run that was cancelled in the store."""
         if key in self._running:
             self._running[key][1].cancel()
+
+    def finish_early(self, key: JobKey) -> None:
+        """Let a running research run write from what it has found, as the store says."""
+        if key in self._early_finishes:
+            self._early_finishes[key].ask()
 
     async def stop(self, key: JobKey) -> None:
         """Stop a research run that was removed from the store, and wait for its end: it writes nothing after it."""
@@ -177,10 +185,13 @@ class ResearchJobWorker:
     async def _run(self, job: ClaimedJob) -> None:
         set_api_key_label(job.label)
         set_current_caller(job.owner)
-        changed = partial(self._changed, (job.owner, job.id))
+        key = (job.owner, job.id)
+        changed, early_finish = partial(self._changed, key), EarlyFinish()
         attempt = _Attempt(
-            job, self._research, self._crawls, self._verifications, self._store, self._options, changed, self._metrics
+            job, self._research, self._crawls, self._verifications, self._store, self._options, changed, self._metrics,
+            early_finish,
         )
+        self._early_finishes[key] = early_finish
         log.info("background run started", extra={"research": job.id, "attempt": job.attempts})
         span = self._tracer.start(JOB_SPAN, JOB_SPAN.name, {"traceparent": job.traceparent}, link=True)
         span.set(REQUEST_ID, job.id)
@@ -194,6 +205,8 @@ class ResearchJobWorker:
             raise
         finally:
             span.end(attempt.code)
+            if self._early_finishes.get(key) is early_finish:
+                del self._early_finishes[key]
         await self._research.forget(job.id, owner=job.owner)  # it is in the store, or was deleted by another server
         if result == LOST:
             changed()
@@ -215,8 +228,10 @@ class _Attempt:
         options: JobOptions,
         changed: Callable[[], None],
         metrics: IMetrics,
+        early_finish: EarlyFinish,
     ) -> None:
         self._job = job
+        self._early_finish = early_finish
         self._research = research
         self._crawls = crawls
         self._verifications = verifications
@@ -235,6 +250,8 @@ class _Attempt:
         """Run to the end; returns the result: done, failed, or lost."""
         tasks = [asyncio.create_task(work) for work in (self._follow(), self._write())]
         _, writing = tasks
+        if self._job.is_finish_asked:
+            tasks.append(asyncio.create_task(self._finish_soon()))
         with running(NO_SPAN):  # every few seconds, as long as the research
             tasks.append(asyncio.create_task(self._renew()))
         try:
@@ -283,7 +300,9 @@ class _Attempt:
             return self._crawls.stream(job, self._store_sources)
         if self._verifications is not None and VERIFY in job.client_request:
             return self._verifications.stream(job, self._store_sources)
-        return self._research.stream(job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources)
+        return self._research.stream(
+            job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources, early_finish=self._early_finish
+        )
 
     def _add(self, event: research_events.ResearchEvent) -> None:
         if isinstance(event, research_events.Started) and self._job.last_event:
@@ -335,7 +354,14 @@ class _Attempt:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self._options.lease_s / RETRIES_PER_LEASE)
-            await self._retrying(lambda: self._store.renew(self._job, self._options.lease_s))
+            is_asked = await self._retrying(lambda: self._store.renew(self._job, self._options.lease_s))
+            if is_asked and not self._job.is_finish_asked:
+                self._early_finish.ask()
+
+    async def _finish_soon(self) -> None:
+        """Ask again for a text that was asked of an earlier attempt."""
+        await asyncio.sleep(FOUND_AGAIN_S)
+        self._early_finish.ask()
 
     async def _retrying(self, write: Callable[[], Awaitable[Result]]) -> Result:
         """Return the result of the write, tried again while the store cannot be used."""

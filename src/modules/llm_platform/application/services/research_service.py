@@ -22,6 +22,7 @@ from modules.llm_platform.application.research.parts import ResearchParts, Resea
 from modules.llm_platform.application.research.short_message import answer_short_message
 from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
+from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
@@ -132,16 +133,18 @@ class ResearchService:
         owner: str = "",
         store_sources: StoreSources | None = None,
         is_stored: bool = False,
+        early_finish: EarlyFinish | None = None,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Yield Started first, Done or Failed last. Closing the iterator stops the research and closes its connections.
 
         An error of the request itself is raised before the first event. `store_sources` also gets the texts of the sources.
-        `is_stored`: as of `research`.
+        `is_stored`: as of `research`. `early_finish.ask()` ends the search: the answer is written from what it has found.
         """
         request_id = request_id or new_request_id()
         started = False
         hold = _Holding(store_sources, holds=is_stored or not request.files)
-        async with aclosing(self._events(request, request_id, owner, hold, streamed=True)) as events:
+        run = self._events(request, request_id, owner, hold, streamed=True, early_finish=early_finish)
+        async with aclosing(run) as events:
             try:
                 async for event in events:
                     started = True
@@ -240,7 +243,14 @@ class ResearchService:
         return sources
 
     async def _events(
-        self, request: dtos.ResearchRequest, request_id: str, owner: str, hold: "_Holding", *, streamed: bool
+        self,
+        request: dtos.ResearchRequest,
+        request_id: str,
+        owner: str,
+        hold: "_Holding",
+        *,
+        streamed: bool,
+        early_finish: EarlyFinish | None = None,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         held: tuple[dtos.Source, ...] = ()
 
@@ -256,7 +266,10 @@ class ResearchService:
 
         events: asyncio.Queue[research_events.ResearchEvent | None] = asyncio.Queue()
         before = await self.turns_before(request, owner=owner)
-        run = self._run(request, request_id, owner, before, events.put_nowait, store_sources, streamed=streamed)
+        run = self._run(
+            request, request_id, owner, before, events.put_nowait, store_sources, early_finish or EarlyFinish(),
+            streamed=streamed,
+        )
         task = asyncio.create_task(run)
         task.add_done_callback(lambda done: _end(done, events))
         try:
@@ -283,6 +296,7 @@ class ResearchService:
         before: dtos.StoredTurns | None,
         emit: EmitEvent,
         store_sources: StoreSources,
+        early_finish: EarlyFinish,
         *,
         streamed: bool,
     ) -> None:
@@ -318,6 +332,7 @@ class ResearchService:
                     egress_log=egress_log,
                     follow_up=follow_up,
                     owner=owner,
+                    early_finish=early_finish,
                 )
                 await (parts.reporter.report(context) if request.depth == "report" else parts.quick.answer(context))
                 if final.done is not None:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 RowState = Literal["answered", "partly", "open", "disagree"]
-StopReason = Literal["answered", "nothing_new", "no_gain", "rounds", "time", "budget", "refused"]
+StopReason = Literal["answered", "nothing_new", "no_gain", "rounds", "time", "budget", "refused", "asked"]
 Need = Literal["number", "date", "person", "place", "cause"]
 
 

@@ -402,7 +402,7 @@ class ResearchMetadata(BaseModel, frozen=True):
     - `related_questions` are up to five that engines suggest or that the plan searched, and that were not asked.
     - `files` are the names of the files of the request, which are not stored.
     - `rounds` counts the further rounds of search, `open_questions` are those that no quote answers, and `stopped` says why no
-      further round was made; None for a run without rounds.
+      further round was made; None for a run without rounds whose caller did not ask for its end.
 
     Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
     was finished where it came from there.

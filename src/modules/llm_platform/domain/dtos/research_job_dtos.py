@@ -182,7 +182,7 @@ class NewResearchJob:
 class ClaimedJob:
     """A research run that this worker runs. `token` proves its lease; `last_event` is the number of the last stored event.
 
-    `client_request`: see ResearchJobDetail.
+    `client_request`: see ResearchJobDetail. `is_finish_asked`: its caller asked for the text before the search has ended.
     """
 
     number: int
@@ -195,6 +195,7 @@ class ClaimedJob:
     last_event: int
     traceparent: str = ""
     client_request: Mapping[str, Any] = field(default_factory=dict)
+    is_finish_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,10 @@ class IResearchJobStore(ABC):
         """End the research with `event`, whose number is ignored, unless it has ended. False: there is no such research."""
 
     @abstractmethod
+    async def ask_finish(self, owner: str, job_id: str) -> bool:
+        """Note that the caller asks for the text before the search has ended. False: there is no such open research."""
+
+    @abstractmethod
     async def events(self, owner: str, job_id: str, after: int, limit: int) -> dtos.EventPage | None:
         """Up to `limit` events after number `after`; None: there is no such research."""
 
@@ -94,8 +98,8 @@ class IResearchJobStore(ABC):
         """
 
     @abstractmethod
-    async def renew(self, job: dtos.ClaimedJob, lease_s: float) -> None:
-        """Renew the lease. Raises LeaseLostError."""
+    async def renew(self, job: dtos.ClaimedJob, lease_s: float) -> bool:
+        """Renew the lease; return whether `ask_finish` was called. Raises LeaseLostError."""
 
     @abstractmethod
     async def append(self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> None:

@@ -142,6 +142,14 @@ DONE_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
         "response": RESEARCH_RESPONSE,
     }
 )
+RUNNING_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
+    update={
+        "status": "running",
+        "started_at": QUEUED_RESEARCH.created_at,
+        "attempts": 1,
+        "progress": research_job_dtos.ResearchProgress(step="read", planned=3, searched=3, read=2, summarized=1),
+    }
+)
 CANCELLED_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
     update={
         "status": "cancelled",
@@ -254,6 +262,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ("delete", "/research/threads/{request_id}"): Example(_dump(RESEARCH_THREAD), parameters={"request_id": REQUEST_ID}),
     ("get", "/research/{request_id}"): Example(_dump(DONE_RESEARCH), parameters={"request_id": REQUEST_ID}),
     ("delete", "/research/{request_id}"): Example(_dump(CANCELLED_RESEARCH), parameters={"request_id": REQUEST_ID}),
+    ("post", "/research/{request_id}/finish"): Example(_dump(RUNNING_RESEARCH), parameters={"request_id": REQUEST_ID}),
     ("get", "/research/{request_id}/events"): Example(
         None, parameters={"request_id": REQUEST_ID}, events=RESEARCH_EVENTS
     ),

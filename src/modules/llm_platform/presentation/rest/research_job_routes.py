@@ -1,4 +1,4 @@
-"""Background runs over HTTP: state, list, resumable events, cancellation (docs/howto/run-long-researches.md)."""
+"""Background runs over HTTP: state, list, resumable events, early finish, cancellation (docs/howto/run-long-researches.md)."""
 
 from __future__ import annotations
 
@@ -84,6 +84,17 @@ async def get_research(request: Request, research_id: ResearchId) -> Response:
 )
 async def cancel_research(request: Request, research_id: ResearchId) -> Response:
     return stored_response(request, await services(request).research_jobs.cancel(research_id, owner=caller_id(request)))
+
+
+@router.post(
+    "/{request_id:research_id}/finish",
+    summary="Let a background run end its search and write from what it has found",
+    response_model=ResearchJobDetail,
+    responses=problem_responses(404, 405, 409, 422),
+)
+async def finish_research(request: Request, research_id: ResearchId) -> Response:
+    job = await services(request).research_jobs.finish_early(research_id, owner=caller_id(request))
+    return stored_response(request, job)
 
 
 @router.get(

@@ -98,7 +98,15 @@ def test_a_cancelled_research_ends_those_who_follow(command: Command) -> None:
     assert json.loads(command("cancel", DONE, "--json").out)["status"] == "done"
 
 
-@pytest.mark.parametrize("name", ["show", "follow", "cancel"])
+def test_a_finish_is_asked_for(command: Command) -> None:
+    """`finish` gives the state of an open run; one that has ended is an error that says so."""
+    assert json.loads(command("finish", WAITING, "--json").out)["status"] == "queued"
+    ended = command("finish", DONE)
+    assert (ended.code, ended.out) == (1, "")
+    assert "has ended" in ended.err
+
+
+@pytest.mark.parametrize("name", ["show", "follow", "finish", "cancel"])
 def test_a_research_of_another_key_does_not_exist(command: Command, name: str) -> None:
     for arguments in ((name, OTHERS), (name, DONE, "--key", "alice"), (name, "unknown")):
         ended = command(*arguments)

@@ -78,13 +78,19 @@ class Explorer:
         Raises the last error when every search failed, ResearchTimeoutError when none finished in time.
         """
         try:
-            async with asyncio.timeout_at(self._run.budget.phase_end("rank")):
-                async with asyncio.TaskGroup() as self._group:
-                    self._stored = self._group.create_task(self._ranker.stored_scores())
-                    await self._plan()
+            async with (
+                self._run.context.early_finish.limit(self._run.budget.phase_end("rank")),
+                asyncio.TaskGroup() as self._group,
+            ):
+                self._stored = self._group.create_task(self._ranker.stored_scores())
+                await self._plan()
         except TimeoutError:
-            self._run.add_degraded(Degraded(component="rank", reason=RANK_TIMEOUT))
+            defaulted = self._state.fallback_scores
             self._state.score_remaining(self._run.request.query, self._run.language)
+            if self._run.context.early_finish.is_due:
+                self._state.fallback_scores = defaulted  # the caller asked for it
+            else:
+                self._run.add_degraded(Degraded(component="rank", reason=RANK_TIMEOUT))
         except ExceptionGroup as group:
             raise _first_error(group) from group
         self._expected.clear()
@@ -220,6 +226,8 @@ class Explorer:
     async def _search_and_rank(self, question: str, query: str, kinds: tuple[SourceKind, ...]) -> None:
         answer = await self._search(query, kinds)
         found = self._state.add_results(answer.results, question, query) if answer else []
+        if found:
+            self._run.context.early_finish.found()
         batches = [found[start : start + BATCH] for start in range(0, len(found), BATCH)]
         self._expected.add_batches(len(batches) - 1)  # one batch was expected of every search
         for batch in batches:
@@ -253,11 +261,15 @@ class Explorer:
         """Return the providers' response; None when they fail or exceed the time for searching."""
         run, state = self._run, self._state
         try:
-            async with self._searches_at_once, deadline_at(run.budget.phase_end("search")):
+            async with (
+                self._searches_at_once,
+                deadline_at(run.budget.phase_end("search")),
+                run.context.early_finish.limit(),
+            ):
                 answer, asked = await search_latest_first(request, run.tools.search)
         except TimeoutError:
             state.searches += 1
-            state.late += 1
+            state.late += not run.context.early_finish.is_due
             return None
         except AppException as error:
             state.searches += 1

@@ -78,8 +78,13 @@ async def make_report(run: ReportRun) -> FinishedReport:
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
         pages = await reader.collect([*given, *_page_requests(run, best, given)], max(run.options.pages, len(given)))
         page_limit = max(FINAL_PAGES, len(given))
-        found = Found(explored, best, await _rank_by_summary(run, reader, pages, page_limit))
-        found = await search_open_questions(run, rounds, explorer, reader, found, page_limit)
+        try:
+            async with run.context.early_finish.limit():
+                pages = await _rank_by_summary(run, reader, pages, page_limit)
+        except TimeoutError:  # the caller asked for the text
+            pages = pages[:page_limit]
+        found = await search_open_questions(run, rounds, explorer, reader, Found(explored, best, pages), page_limit)
+        run.context.early_finish.close()
         explored, best, pages = found.explored, found.best, found.pages
         report_sources = from_pages(pages) if pages else from_results(best, run.options.pages)
         if not report_sources.sources and not explored.answers:
@@ -206,7 +211,8 @@ async def _remaining_summaries(run: ReportRun, reader: ReadScheduler, pages: Seq
     """Return the summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
     soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
     summaries = await reader.summaries(min(soon, run.budget.phase_end("write")))
-    if missing := {read_page.page.url for read_page in pages} - summaries.keys():
+    missing = {read_page.page.url for read_page in pages} - summaries.keys()
+    if missing and not run.context.early_finish.is_due:
         run.add_degraded(Degraded(component="summarize", reason=SUMMARIES_LATE.format(count=len(missing))))
     return list(summaries.values())
 
@@ -263,7 +269,7 @@ def _shortfall(
         fallback_scores=explored.fallback_scores if run.tools.llms else 0,
         results=len(explored.ranked),
         late=is_timed_out([*run.degraded, *(answer.degraded if answer else ())]),
-        fewer_rounds=stopped == "budget" or (stopped == "time" and run.request.max_seconds is not None),
+        fewer_rounds=stopped in ("budget", "asked") or (stopped == "time" and run.request.max_seconds is not None),
     )
 
 

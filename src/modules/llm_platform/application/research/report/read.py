@@ -104,10 +104,9 @@ class ReadScheduler:
         return [pages[position] for position in sorted(pages)]
 
     async def summaries(self, deadline: float) -> dict[str, Summary]:
-        """Return the summaries that are finished at `deadline` (event loop time), by address."""
+        """Return the summaries that are finished at `deadline` (event loop time) or at an early finish, by address."""
         if self._summaries:
-            timeout = max(0.0, deadline - asyncio.get_running_loop().time())
-            await asyncio.wait(self._summaries.values(), timeout=timeout)
+            await self._run.context.early_finish.wait(self._summaries.values(), deadline)
         return {url: task.result() for url, task in self._summaries.items() if task.done()}
 
     def _cancel_late(self, late: Sequence[PageRequest]) -> None:
@@ -129,9 +128,12 @@ class ReadScheduler:
         status = "stored" if page else "read"
         if page is None:
             try:
-                async with self._slots:
+                async with run.context.early_finish.limit(), self._slots:
                     with keeping_links():
                         page = await run.tools.pages.read(url)
+            except TimeoutError:  # the caller asked for the text
+                run.reads["late"] += 1
+                return None
             except AppException as error:
                 self.failure = error
                 run.reads["failed"] += 1
@@ -140,12 +142,13 @@ class ReadScheduler:
                 return None
             if page.reader != DOCUMENTS:
                 await run.checkpoints.put("docs", key, page)
+        run.context.early_finish.found()
         run.reads["read"] += page.reader != DOCUMENTS
         run.emit(Read(request_id=run.request_id, url=url, status=status, chars=len(page.text)))
         return page
 
     def _summarise(self, pages: ReadPage) -> None:
-        if pages.page.url not in self._summaries:
+        if pages.page.url not in self._summaries and not self._run.context.early_finish.is_due:
             self._summaries[pages.page.url] = asyncio.create_task(self._summary(pages.page, pages.request.url))
 
     async def _summary(self, page: Page, requested_url: str) -> Summary:

@@ -22,6 +22,7 @@ from modules.llm_platform.application.research.report.stored_report import (
     store_report,
 )
 from modules.llm_platform.application.research.structured_output import output_seconds
+from modules.llm_platform.domain.concurrency.early_finish import SharedEarlyFinish
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
@@ -59,6 +60,7 @@ class Reporter:
         self.planner = Planner(tools)
         self._tools = tools
         self._flights: SingleFlight[_Part] = SingleFlight()
+        self._early_finishes: dict[Hashable, SharedEarlyFinish] = {}
         self._cleaning: asyncio.Task[None] | None = None
 
     def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> "Reporter":
@@ -73,7 +75,8 @@ class Reporter:
 
     async def report(self, context: ResearchContext) -> None:
         """Emit all events of the report but the first, Done last. Equal requests with equal limits share one report, in
-        this process event by event; another process replays it from the store when it is done.
+        this process event by event; another process replays it from the store when it is done. A shared report ends early when
+        all who wait for it ask for that.
 
         Raises the AppException that left no source to write from.
         """
@@ -85,10 +88,21 @@ class Reporter:
         has_schema = request.output_schema is not None  # leaves time and a call for it
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds, has_schema)
 
-        async def make(emit: Callable[[_Part], None]) -> None:
-            emit(await self._stored_or_made(context, emit, checkpoints, key, f"{key}:{limits}"))
+        equal = (key, request.fresh, limits)
+        early_finish = self._early_finishes.get(equal)
+        if early_finish is None or early_finish.is_asked:
+            early_finish = self._early_finishes[equal] = SharedEarlyFinish()
+        shared = replace(context, early_finish=early_finish)
 
-        report = await self._follow((key, request.fresh, limits), context, make)
+        async def make(emit: Callable[[_Part], None]) -> None:
+            emit(await self._stored_or_made(shared, emit, checkpoints, key, f"{key}:{limits}"))
+
+        try:
+            with early_finish.shared_by(context.early_finish):
+                report = await self._follow((*equal, early_finish), context, make)
+        finally:
+            if not early_finish.callers and self._early_finishes.get(equal) is early_finish:
+                del self._early_finishes[equal]
         if report.is_stored and context.owner:
             await store_owner(checkpoints, context.owner, key)
         context.emit(report.final_event(context))

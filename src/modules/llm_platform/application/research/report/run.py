@@ -152,7 +152,7 @@ FALLBACK_SCORES = "stand_in: {count} of {all} results have no score from the mod
 @dataclass(frozen=True, slots=True)
 class Shortfall:
     """What is missing in a report: model calls refused by the limits, `fallback_scores` of `results` that the model did not
-    score, whether a stage ran out of time, and whether a limit of the request left out further rounds.
+    score, whether a stage ran out of time, and whether a limit of the request, or its caller, left out further rounds.
     """
 
     left_out: Mapping[LLMStage, int]

@@ -17,6 +17,7 @@ from modules.llm_platform.infrastructure.stores.database.postgres import (
 from modules.llm_platform.infrastructure.stores.database.research_schema import (
     ADD_ANSWER,
     ADD_CLIENT,
+    ADD_FINISH,
     ADD_THREAD,
     ADD_TRACEPARENT,
     CASCADE_POSTGRES,
@@ -114,6 +115,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     OWN_THREAD_POSTGRES,
     CASCADE_POSTGRES,
     ADD_ANSWER,
+    (ADD_FINISH,),
 )
 LATEST: Final = len(MIGRATIONS)
 

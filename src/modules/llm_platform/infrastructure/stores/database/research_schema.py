@@ -88,6 +88,7 @@ ADD_ANSWER: Final = (
     "ALTER TABLE llm_platform.research_job ADD COLUMN evidence text NOT NULL DEFAULT ''",
     "ALTER TABLE llm_platform.research_job ADD COLUMN answer_text text NOT NULL DEFAULT ''",
 )
+ADD_FINISH: Final = "ALTER TABLE llm_platform.research_job ADD COLUMN is_finish_asked boolean NOT NULL DEFAULT false"
 # What is left of runs that were removed while a worker wrote their events.
 REMOVE_ORPHANS: Final = tuple(
     f"DELETE FROM llm_platform.{table} WHERE job NOT IN (SELECT number FROM llm_platform.research_job)"  # noqa: S608

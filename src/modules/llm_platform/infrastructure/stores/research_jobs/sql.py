@@ -26,7 +26,7 @@ CLEANED_AT_ONCE: Final = 100  # research runs of one transaction
 _OPEN: Final = "status IN ('queued', 'running')"
 # A lease further away than its length is that of a clock that was wrong.
 _HELD: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {CLOCK_STEP_S}"
-_LEASED: Final = "WHERE number = :number AND lease = :token AND status = 'running' RETURNING number"
+_LEASED: Final = "WHERE number = :number AND lease = :token AND status = 'running' RETURNING is_finish_asked"
 _INSERT_EVENT: Final = (
     "INSERT INTO llm_platform.research_job_event (job, number, type, data) VALUES (:job, :number, :type, :data) "
     "ON CONFLICT DO NOTHING"
@@ -82,7 +82,7 @@ WHERE number = (
         AND (CAST(:is_report AS boolean) IS NULL OR is_report = :is_report)
     ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
 )
-RETURNING number, id, owner, label, request, client_request, attempts, last_event, traceparent
+RETURNING number, id, owner, label, request, client_request, is_finish_asked, attempts, last_event, traceparent
 """  # noqa: S608  constants
 # First attempts come before retries: receivers that hang do not delay the others.
 _CLAIM_WEBHOOK: Final = f"""
@@ -257,6 +257,17 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         )
         return bool(found)
 
+    @operation(empty=False)
+    def ask_finish(self, owner: str, job_id: str) -> Operation[bool]:
+        rows = yield Statement(
+            f"""
+            UPDATE llm_platform.research_job SET is_finish_asked = true
+            WHERE owner = :owner AND id = :id AND {_OPEN} RETURNING number
+            """,  # noqa: S608  constants
+            {"owner": owner, "id": job_id},
+        )
+        return bool(rows)
+
     @operation(empty=None, is_read=True)
     def events(self, owner: str, job_id: str, after: int, limit: int) -> Operation[dtos.EventPage | None]:
         rows = yield Statement(
@@ -294,15 +305,16 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s, "is_report": is_report})
         if not rows:
             return None
-        [(number, found_id, owner, label, request, client_request, *rest)] = rows
+        [(number, found_id, owner, label, request, client_request, is_asked, attempts, last_event, traceparent)] = rows
         claimed = dtos.ClaimedJob(
-            number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), *rest
+            number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), attempts, last_event,
+            traceparent, is_finish_asked=bool(is_asked),
         )
         return replace(claimed, client_request=json.loads(client_request)) if client_request else claimed
 
     @operation()
-    def renew(self, job: dtos.ClaimedJob, lease_s: float) -> Operation[None]:
-        yield from _update_leased(job, "lease_until = :now + :lease_s", lease_s=lease_s)
+    def renew(self, job: dtos.ClaimedJob, lease_s: float) -> Operation[bool]:
+        return (yield from _update_leased(job, "lease_until = :now + :lease_s", lease_s=lease_s))
 
     @operation()
     def append(self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> Operation[None]:
@@ -425,14 +437,17 @@ def _remove(which: str, parameters: Mapping[str, Any]) -> Operation[Sequence[Row
     return removed
 
 
-def _update_leased(job: dtos.ClaimedJob, changes: str, **parameters: Any) -> Operation[None]:
-    """Update a run under its lease. Raises LeaseLostError, which rolls the operation back."""
+def _update_leased(job: dtos.ClaimedJob, changes: str, **parameters: Any) -> Operation[bool]:
+    """Update a run under its lease; return whether its caller asked for an early finish. Raises LeaseLostError, which rolls the
+    operation back.
+    """
     rows = yield Statement(
         f"UPDATE llm_platform.research_job SET {changes} {_LEASED}",  # noqa: S608  constants
         {"number": job.number, "token": job.token, **parameters},
     )
     if not rows:
         raise LeaseLostError
+    return bool(rows[0][0])
 
 
 def _insert_events(job: int, new: Sequence[dtos.JobEvent]) -> Operation[None]:

@@ -18,6 +18,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import Opera
 from modules.llm_platform.infrastructure.stores.database.research_schema import (
     ADD_ANSWER,
     ADD_CLIENT,
+    ADD_FINISH,
     ADD_THREAD,
     ADD_TRACEPARENT,
     OWN_THREAD_SQLITE,
@@ -26,7 +27,9 @@ from modules.llm_platform.infrastructure.stores.database.research_schema import 
 )
 from modules.llm_platform.infrastructure.stores.research_jobs.sql import SqlResearchJobStore
 
-MIGRATIONS: Final = (SCHEMA, (ADD_TRACEPARENT,), ADD_CLIENT, ADD_THREAD, OWN_THREAD_SQLITE, REMOVE_ORPHANS, ADD_ANSWER)
+MIGRATIONS: Final = (
+    SCHEMA, (ADD_TRACEPARENT,), ADD_CLIENT, ADD_THREAD, OWN_THREAD_SQLITE, REMOVE_ORPHANS, ADD_ANSWER, (ADD_FINISH,),
+)
 FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version
 MEMORY: Final = Path(":memory:")
 CLOSED: Final = "the store of background runs is closed"

@@ -44,7 +44,7 @@ KeyLabel = Annotated[
     typer.Option("--key", metavar="LABEL", help="Research runs of the API keys with this label; default: those without a key."),
 ]
 
-researches_app = options.command_group("List, follow and cancel background runs of the servers that share this store.")
+researches_app = options.command_group("List, follow, finish and cancel background runs of the servers that share this store.")
 
 
 @researches_app.command("list", cls=options.Command)
@@ -106,6 +106,14 @@ def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as
     """Cancel a background run unless it has ended; a server that runs it stops within seconds."""
     context = command_context(ctx)
     job = _run(context, lambda jobs: jobs.cancel(research_id, owner=_owner(key)))
+    print_result(context.console, job, _job_lines(job), as_json=as_json)
+
+
+@researches_app.command(cls=options.Command)
+def finish(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
+    """Let a background run end its search and write from what it has found; a server that runs it does so within seconds."""
+    context = command_context(ctx)
+    job = _run(context, lambda jobs: jobs.finish_early(research_id, owner=_owner(key)))
     print_result(context.console, job, _job_lines(job), as_json=as_json)
 
 

@@ -120,6 +120,7 @@ export async function submit(body, halt) {
 }
 export const getResearch = (id) => soon(researchPath(id));
 export const cancelResearch = (id) => soon(researchPath(id), { method: "DELETE" });
+export const finishResearch = (id) => soon(`${researchPath(id)}/finish`, { method: "POST" });
 export const getThread = (id) => soon(threadPath(id));
 export const renameThread = (id, title) => soon(threadPath(id), { method: "PATCH", body: { title } });
 export const deleteThread = (id) => soon(threadPath(id), { method: "DELETE" });

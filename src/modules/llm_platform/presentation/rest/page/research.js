@@ -2,7 +2,7 @@
 
 import { actionsRow, askAgain, askDeeper, relatedQuestions, stoppedActions, wish } from "./actions.js";
 import { AnswerText } from "./answer.js";
-import { cancelResearch, errorParts, follow, getResearch, Refused, stream, submit, untilWorthATry } from "./api.js";
+import { cancelResearch, errorParts, finishResearch, follow, getResearch, Refused, stream, submit, untilWorthATry } from "./api.js";
 import { announce, byId, el, icon, pause, Step } from "./dom.js";
 import { contentsOf } from "./contents.js";
 import { exportMenu } from "./export.js";
@@ -165,7 +165,8 @@ export class ResearchView {
     this.answer = new AnswerText((index, citation, isWriting) => this.#openQuote(index, citation, isWriting));
     this.status = el("div", { class: "notices" });
     this.cancelButton = el("button", { type: "button", class: "cancel", onclick: () => this.#cancel() }, t("Cancel"));
-    this.tools = el("div", { class: "tools" }, this.cancelButton);
+    this.finishButton = el("button", { type: "button", class: "finish", hidden: true, onclick: () => this.#finish() }, t("Write with what is there"));
+    this.tools = el("div", { class: "tools" }, this.finishButton, this.cancelButton);
     this.cards = new SourceCards((index) => this.#openQuote(index, undefined, !this.response));
     this.text = el("div", { class: "answer-panel" }, this.cards.element, el("div", { class: "answer-column" }, this.answer.element, this.answer.receipts.element));
     this.found = el("div", {});
@@ -199,6 +200,7 @@ export class ResearchView {
       this.status.replaceChildren();
       this.steps.add(event);
       this.cards.add(event);
+      this.#offerFinish(event);
       if (event.type === "sources") this.answer.setSources(event.sources);
       else if (event.type === "token") this.#write(event.text);
       else if (event.type === "reset") this.#reset();
@@ -389,6 +391,29 @@ export class ResearchView {
     if (this.#isLeft) return;
     this.controller.abort();
     if (!this.isOver) this.#failed({}, true);
+  }
+
+  /** Once something is found, the reader may end the search, until the text is written. */
+  #offerFinish(event) {
+    if (!this.isBackground || this.request.depth === "shallow") return;
+    if (event.type === "searched" && event.count) this.finishButton.hidden = false;
+    else if (event.type === "sources") this.finishButton.hidden = true;
+  }
+
+  async #finish() {
+    const label = (text, isDisabled) => {
+      this.finishButton.textContent = text;
+      this.finishButton.disabled = isDisabled;
+    };
+    label(t("Writing with what is there…"), true);
+    announce(t("Writing with what is there…"));
+    try {
+      await finishResearch(this.id);
+    } catch (error) {
+      if (this.isOver || this.#isLeft) return;
+      label(t("Write with what is there"), false);
+      this.#notice(errorParts(error), "warning");
+    }
   }
 
   #openQuote(index, citation, isWriting) {

@@ -19,6 +19,7 @@ export function answerNotes({ metadata, degraded, depth, sources }, isRepeatable
   if (metadata.uncited_sentences) notes.push({ text: t("Sentences without a source: {n}.", { n: number(metadata.uncited_sentences) }) });
   if (metadata.synthesizer === "extractive" && depth !== "report" && sources.length) // the text of a report says it
     notes.push({ text: t("No language model wrote this: these are sentences of the sources.") });
+  if (metadata.stopped === "asked") notes.push({ text: t("Written with what was there, as you asked.") });
   if (metadata.stored_at) notes.push({ text: t("From the store, finished on {date}.", { date: dateTime(metadata.stored_at) }) });
   if (!isRepeatable) notes.push({ text: t("Made from files that are not stored: {names}. Add them again to ask more about them.", { names: metadata.files.join(", ") }) });
   return notes.length ? [folded(notes, isWarning ? "warning" : "info")] : [];

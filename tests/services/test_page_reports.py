@@ -1,0 +1,61 @@
+"""The page at / while a report runs: what it will take, what was found for each sub-question, and its end before its time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+from tests.services.browser import Visit, serving_page, visiting
+from tests.support.loopback_upstream import serving
+from tests.support.report_upstream import Upstream, report_settings
+from tests.support.report_world import QUESTION
+
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
+
+FINISH = "Write with what is there"
+
+
+@asynccontextmanager
+async def report_running(
+    browser: Browser, folder: Path, upstream: Upstream, width: int = 1280, scheme: str = "light"
+) -> AsyncIterator[Visit]:
+    """The page of a report that was started, with a model and pages of a loopback server."""
+    async with serving(upstream.handle) as loopback, serving_page(folder, **report_settings(loopback, folder)) as base:
+        async with visiting(browser, base, width, scheme) as visit:
+            await visit.choose("report", "web")
+            await visit.page.fill("#query", QUESTION)
+            await visit.page.click("#form button[type=submit]")
+            await visit.page.get_by_role("button", name="Start the report").click()
+            await visit.page.wait_for_url("**/#research/*")
+            yield visit
+
+
+class TestFinishing:
+    async def test_a_report_is_written_with_what_is_there(self, browser: Browser, tmp_path: Path) -> None:
+        """While pages are read, a button beside *Cancel* ends the reading: the answer has the pages that were read, and says
+        why they are so few.
+        """
+        async with report_running(browser, tmp_path, Upstream(silent_pages_from=2)) as visit:
+            page = visit.page
+            await expect(page.locator(".steps-list")).to_contain_text("Pages summarised: 2")
+            await page.get_by_role("button", name=FINISH).click()
+            await visit.answered()
+            await expect(page.get_by_role("button", name=FINISH)).to_have_count(0)
+            await expect(page.locator(".notes")).to_contain_text("Written with what was there, as you asked.")
+            await expect(page.locator(".source-list > li")).to_have_count(2)
+            assert (visit.errors, visit.foreign) == ([], [])
+
+    async def test_a_finish_that_fails_can_be_asked_again(self, browser: Browser, tmp_path: Path) -> None:
+        """The reason is told and the run goes on; the button is gone when the text is written."""
+        async with report_running(browser, tmp_path, Upstream(silent_pages_from=2)) as visit:
+            page = visit.page
+            await page.route("**/finish", lambda route: route.abort())
+            await page.get_by_role("button", name=FINISH).click()
+            await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+            await expect(page.get_by_role("button", name=FINISH)).to_be_enabled()
+            await page.unroute("**/finish")
+            await page.get_by_role("button", name=FINISH).click()
+            await visit.answered()
