@@ -23,14 +23,17 @@ async def report_running(
     browser: Browser, folder: Path, upstream: Upstream, width: int = 1280, scheme: str = "light"
 ) -> AsyncIterator[Visit]:
     """The page of a report that was started, with a model and pages of a loopback server."""
-    async with serving(upstream.handle) as loopback, serving_page(folder, **report_settings(loopback, folder)) as base:
-        async with visiting(browser, base, width, scheme) as visit:
-            await visit.choose("report", "web")
-            await visit.page.fill("#query", QUESTION)
-            await visit.page.click("#form button[type=submit]")
-            await visit.page.get_by_role("button", name="Start the report").click()
-            await visit.page.wait_for_url("**/#research/*")
-            yield visit
+    async with (
+        serving(upstream.handle) as loopback,
+        serving_page(folder, **report_settings(loopback, folder)) as base,
+        visiting(browser, base, width, scheme) as visit,
+    ):
+        await visit.choose("report", "web")
+        await visit.page.fill("#query", QUESTION)
+        await visit.page.click("#form button[type=submit]")
+        await visit.page.get_by_role("button", name="Start the report").click()
+        await visit.page.wait_for_url("**/#research/*")
+        yield visit
 
 
 class TestFinishing:
