@@ -53,6 +53,7 @@ const PROBLEMS = {
   webhook: () => t("No message can be sent to that address."),
   research_queue_full: () => t("Too many of your questions wait for an answer. Ask again when some have theirs."),
   research_cancelled: () => t("This research was cancelled."),
+  research_ended: () => t("This research has ended already."),
   research_interrupted: () => t("The server broke off again and again while it worked on this. Ask again."),
   store: () => t("The server cannot store or read answers for now."),
   spending_store: PART_FAILED,

@@ -173,6 +173,7 @@ export default {
   "Write with what is there": "الكتابة بما هو متاح",
   "Writing with what is there…": "جارٍ الكتابة بما هو متاح…",
   "Written with what was there, as you asked.": "كُتب بما كان متاحًا كما طلبت.",
+  "This research has ended already.": "انتهى هذا البحث بالفعل.",
   "Stop and keep": "إيقاف مع الاحتفاظ",
   "Stopped. The text so far stays here; its citations were not checked.": "أُوقف. يبقى النص المكتوب حتى الآن هنا؛ ولم يُتحقَّق من استشهاداته.",
   "Reading {n} of {all} · {host}": "قراءة {n} من {all} · {host}",

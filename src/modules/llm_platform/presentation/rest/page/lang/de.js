@@ -173,6 +173,7 @@ export default {
   "Write with what is there": "Mit dem Vorhandenen schreiben",
   "Writing with what is there…": "Wird mit dem Vorhandenen geschrieben…",
   "Written with what was there, as you asked.": "Auf Ihren Wunsch mit dem geschrieben, was da war.",
+  "This research has ended already.": "Diese Recherche ist schon zu Ende.",
   "Stop and keep": "Anhalten und behalten",
   "Stopped. The text so far stays here; its citations were not checked.": "Angehalten. Der bisherige Text bleibt hier; seine Belege wurden nicht geprüft.",
   "Reading {n} of {all} · {host}": "Lese {n} von {all} · {host}",

@@ -173,6 +173,7 @@ export default {
   "Write with what is there": "לכתוב עם מה שיש",
   "Writing with what is there…": "נכתב עם מה שיש…",
   "Written with what was there, as you asked.": "נכתב עם מה שהיה, כפי שביקשת.",
+  "This research has ended already.": "המחקר הזה כבר הסתיים.",
   "Stop and keep": "לעצור ולשמור",
   "Stopped. The text so far stays here; its citations were not checked.": "נעצר. הטקסט עד כה נשאר כאן; הציטוטים שלו לא נבדקו.",
   "Reading {n} of {all} · {host}": "קריאה {n} מתוך {all} · {host}",

@@ -173,6 +173,7 @@ export default {
   "Write with what is there": "Написать по найденному",
   "Writing with what is there…": "Пишется по найденному…",
   "Written with what was there, as you asked.": "Написано по тому, что было найдено, как вы просили.",
+  "This research has ended already.": "Это исследование уже закончено.",
   "Stop and keep": "Остановить и оставить",
   "Stopped. The text so far stays here; its citations were not checked.": "Остановлено. Написанный текст остаётся; его ссылки не проверены.",
   "Reading {n} of {all} · {host}": "Чтение {n} из {all} · {host}",

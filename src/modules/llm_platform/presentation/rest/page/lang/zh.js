@@ -173,6 +173,7 @@ export default {
   "Write with what is there": "用现有内容撰写",
   "Writing with what is there…": "正在用现有内容撰写…",
   "Written with what was there, as you asked.": "按您的要求，用已找到的内容写成。",
+  "This research has ended already.": "这项研究已经结束。",
   "Stop and keep": "停止并保留",
   "Stopped. The text so far stays here; its citations were not checked.": "已停止。已有文本保留在此；其引用未经核查。",
   "Reading {n} of {all} · {host}": "正在阅读 {n}/{all} · {host}",
