@@ -32,7 +32,10 @@ Node = dict[str, Any]
 CASES = fuzz.chosen(2, 2000)  # cases of an operation, in each of the tool's ways to make them
 MAX_REFUSAL_BYTES = 16_384
 # Routes with input that call no upstream: a plan is made without a model where the model cannot make one.
-BACKGROUND = ("/research/{request_id}/finish", "/research/{request_id}", "/research/{request_id}/events", "/research/threads/{request_id}")
+BACKGROUND = (
+    "/research/{request_id}", "/research/{request_id}/events", "/research/{request_id}/finish",
+    "/research/threads/{request_id}",
+)
 # Parts of paths: what was never stored.
 STORED = ("{response_id}", "{api_request}", "{crawl_id}", "/tavily/research/{", "/verify/{", "{request_id}/verify")
 
