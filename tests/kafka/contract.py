@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -49,11 +50,16 @@ def options(broker: Broker, data_dir: Path) -> WorkerConfig:
 def start(options: WorkerConfig) -> Iterator[StartWorker]:
     """Starts workers, waits until each runs, and leaves none behind."""
     with ExitStack() as stack:
+        workers: list[WorkerHandle] = []
 
         def started(name: str = "worker", **changes: object) -> WorkerHandle:
-            return stack.enter_context(WorkerHandle(replace(options, name=name, **changes))).ready()  # type: ignore[arg-type]
+            worker = stack.enter_context(WorkerHandle(replace(options, name=name, **changes)))  # type: ignore[arg-type]
+            workers.append(worker)
+            return worker.ready()
 
         yield started
+        for worker in workers:  # pytest shows it where the test failed
+            sys.stderr.write(f"--- log of {worker.config.name}:\n{worker.log_tail()}\n")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 
 import pytest
@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from tests.integration.test_kafka_worker import RESULTS, Echo, working
 from tests.integration.test_kafka_worker import options as told
 from tests.kafka.broker import wait_until
+from tests.kafka.child_process import free_port
 from tests.kafka.contract import (
     GROUP,
     PromiseContract,
@@ -28,11 +29,13 @@ from tests.kafka.contract import (
     requests,
     start,
 )
+from tests.kafka.metadata_proxy import MetadataProxy
 from tests.kafka.real_broker import JARS, RealBroker
 from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 
 from modules.llm_platform.presentation.kafka.contract.requests import REQUEST_TOPICS
 from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
+from modules.llm_platform.presentation.kafka.worker.known_brokers import REPLACED
 from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions
 from modules.llm_platform.testing.waiting import becomes_true
 
@@ -203,3 +206,37 @@ async def test_static_member_keeps_its_partitions(
     with pytest.raises(KafkaException):
         await done.pop()
     await asyncio.wait(pending)
+
+
+async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that tells of no broker makes librdkafka forget all it knows, for good: each client of the worker that does is
+    replaced, and requests are answered again. https://github.com/confluentinc/librdkafka/issues/5301
+    """
+    port, handler = free_port(), Echo()
+    kafka = RealBroker({SEARCH: 4, RESULTS: 1})
+    kafka.extra = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    proxy = MetadataProxy(port, int(kafka.bootstrap.rpartition(":")[2]))
+    async with proxy.running(), AsyncExitStack() as stack:
+        await asyncio.to_thread(kafka.__enter__)
+        stack.push_async_callback(asyncio.to_thread, kafka.close)
+        plain = told(kafka)
+        options = replace(
+            plain, brokers=[f"127.0.0.1:{port}"], config={**plain.config, "topic.metadata.refresh.interval.ms": 300}
+        )
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        async with working(handler, options) as worker:
+            producer.produce(SEARCH, b"first", partition=0)
+            trackers = worker.consumer.assignment().values()
+            assert await becomes_true(lambda: any(tracker.committed for tracker in trackers), 60)  # its outcome is written
+            proxy.hides = True
+            assert await becomes_true(lambda: _replaced(caplog) >= {"consumer", "group reader"}, 60)
+            proxy.hides = False
+            for partition in range(4):
+                producer.produce(SEARCH, b"later", partition=partition)
+            assert await becomes_true(lambda: len(handler.handled) == 5, 60)
+            trackers = worker.consumer.assignment().values()
+            assert await becomes_true(lambda: all(tracker.committed for tracker in trackers), 60)
+
+
+def _replaced(caplog: pytest.LogCaptureFixture) -> set[str]:
+    return {entry.__dict__["client"] for entry in caplog.records if entry.message == REPLACED}

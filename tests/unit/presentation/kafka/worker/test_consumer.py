@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 import time
@@ -14,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from modules.llm_platform.presentation.kafka.worker import consumer
+from modules.llm_platform.presentation.kafka.worker import consumer, known_brokers
 from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
-from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, SettledQueue, parse_statistics
+from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, SettledQueue, state_of
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker
 from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest
 
@@ -511,11 +510,32 @@ def test_state_counts_brokers_once() -> None:
         },
         "cgrp": {"join_state": "steady"},
     }
-    state = parse_statistics(json.dumps(statistics))
+    state = state_of(statistics)
     assert (state.brokers_up, state.is_stable) == (1, True)
 
 
 def test_state_without_brokers_and_group() -> None:
     """The first statistics have neither."""
-    state = parse_statistics('{"name": "rdkafka#consumer-1"}')
+    state = state_of({"name": "rdkafka#consumer-1"})
     assert (state.brokers_up, state.is_stable) == (0, False)
+
+
+def test_consumer_that_has_lost_its_brokers_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It joins as a new member. The partitions of the old one are lost: their requests are cancelled and nothing is committed.
+    What the old client says while it closes changes nothing.
+    """
+    monkeypatch.setattr(known_brokers, "LOST_AFTER_S", 0.0)
+    with running() as rig:
+        old, new = rig.consumer, FakeConsumer()
+        old.incoming.append(message(0))
+        until(lambda: len(rig.requests) == 1)
+        rig.thread._make_consumer = new.connect  # type: ignore[assignment]
+        before = old.callbacks
+        rig.run_in_poll(lambda: before["stats_cb"]('{"brokers": {"GroupCoordinator": {"source": "logical"}}}'))
+        until(lambda: "on_assign" in new.callbacks)
+        assert (old.closed, rig.revoked[-1][1], old.commits) == (True, True, [])
+        rig.consumer = new
+        rig.run_in_poll(lambda: new.callbacks["on_assign"](new, positions(0)))
+        before["on_revoke"](old, positions(0))
+        assert list(rig.thread.assignment()) == [("in", 0)]
+        rig.finish(0, is_written=False)

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, check_stores, commit_metadata
+from modules.llm_platform.presentation.kafka.worker.known_brokers import GroupReader
 
 REQUEST_TOPICS, OUTCOME_TOPICS = ("rag_search_request",), ("rag_search_result", "rag_failed")
 OURS, THEIRS = "a" * 32, "b" * 32
@@ -51,7 +52,7 @@ def client() -> FakeClient:
 @pytest.fixture
 def watch(client: FakeClient, caplog: pytest.LogCaptureFixture) -> GroupWatch:
     caplog.set_level(logging.INFO)
-    return GroupWatch(client, "team", REQUEST_TOPICS, OUTCOME_TOPICS, OURS)  # type: ignore[arg-type]
+    return GroupWatch(GroupReader(lambda _: client), "team", REQUEST_TOPICS, OUTCOME_TOPICS, OURS)  # type: ignore[arg-type,return-value]
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:

@@ -13,7 +13,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import OutgoingRecord
+from modules.llm_platform.presentation.kafka.worker import known_brokers
 from modules.llm_platform.presentation.kafka.worker import producer as producer_module
+from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
 from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
 
 OUTCOME = OutgoingRecord("out", b"k", b"v", (("a", b"b"), ("c", None)))
@@ -32,6 +34,11 @@ class FakeProducer:
         self.silent = False
         self.purged = False
         self.polled_on: set[int] = set()
+        self.statistics: Callable[[str], object] = str
+
+    def connect(self, callbacks: Callbacks) -> FakeProducer:
+        self.statistics = callbacks["stats_cb"]
+        return self
 
     def produce(self, topic: str, value: bytes, key: bytes | None, *, on_delivery: Any, headers: Any) -> None:
         if self.full:
@@ -56,8 +63,8 @@ class FakeProducer:
         return len(self.waiting)
 
     def purge(self) -> None:
-        self.purged = True
-        self.waiting.clear()
+        self.purged, self.silent = True, False
+        self.error = KafkaError(KafkaError._PURGE_QUEUE)
 
 
 def produced(pump: ProducerPump, outgoing: OutgoingRecord = OUTCOME) -> asyncio.Future[KafkaError | None]:
@@ -74,7 +81,7 @@ def producer() -> FakeProducer:
 
 @pytest.fixture
 async def pump(producer: FakeProducer) -> AsyncIterator[ProducerPump]:
-    pump = ProducerPump(producer)  # type: ignore[arg-type]
+    pump = ProducerPump(producer.connect)  # type: ignore[arg-type]
     running = asyncio.create_task(asyncio.to_thread(pump.run))
     yield pump
     pump.stop()
@@ -131,10 +138,34 @@ async def test_unwritten_outcomes_are_dropped_at_the_end(
     """With unreachable brokers; the log counts them, and their requests are read again."""
     monkeypatch.setattr(producer_module, "FLUSH_S", 0.01)
     producer.silent = True
-    pump = ProducerPump(producer)  # type: ignore[arg-type]
+    pump = ProducerPump(producer.connect)  # type: ignore[arg-type]
     running = asyncio.create_task(asyncio.to_thread(pump.run))
     produced(pump)
     pump.stop()
     await running
     assert producer.purged
     assert "outcomes were not written" in caplog.text
+
+
+async def test_producer_that_has_lost_its_brokers_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its outcomes are reported as purged, so that they are produced again, and the next ones go to the new client."""
+    monkeypatch.setattr(known_brokers, "LOST_AFTER_S", 0.0)
+    first, second = FakeProducer(), FakeProducer()
+    clients = iter((first, second))
+    first.silent = True
+    pump = ProducerPump(lambda callbacks: next(clients).connect(callbacks))  # type: ignore[arg-type,return-value]
+    running = asyncio.create_task(asyncio.to_thread(pump.run))
+    async with asyncio.timeout(30):
+        report = produced(pump)
+        await asyncio.sleep(0)
+        first.statistics('{"brokers": {":0/internal": {"source": "internal"}}}')
+        error = await report
+        assert error is not None
+        assert error.code() == KafkaError._PURGE_QUEUE
+        assert await produced(pump) is None
+    pump.stop()
+    await running
+    assert (len(first.records), len(second.records)) == (1, 1)
+    assert "has forgotten all brokers" in caplog.text

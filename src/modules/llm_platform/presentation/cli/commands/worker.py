@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
     from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+    from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
     from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerParts
 
     BuildParts: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
@@ -234,12 +235,14 @@ async def _watch_group(
 ) -> None:
     """Mark the commits with the id of the outcome store once it can be read, and check the group periodically."""
     from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, commit_metadata
+    from modules.llm_platform.presentation.kafka.worker.known_brokers import GroupReader
 
     store_id = await _store_id(outcomes)
     worker.consumer.committer.metadata = commit_metadata(store_id)
     topics = Topics(settings.kafka_topics())
     read, written = topics.read_by(stages), topics.written_by(stages)
-    await GroupWatch(_make_group_reader(settings), settings.KAFKA_GROUP_ID, read, written, store_id).watch()
+    reader = GroupReader(partial(_make_group_reader, settings))
+    await GroupWatch(reader, settings.KAFKA_GROUP_ID, read, written, store_id).watch()
 
 
 async def _store_id(outcomes: IOutcomeStore) -> str:
@@ -293,10 +296,11 @@ def _make_admin(settings: Settings) -> tuple[AdminClient, list[KafkaError]]:
     return make_admin(config, {"error_cb": errors.append}), errors
 
 
-def _make_group_reader(settings: Settings) -> Consumer:
+def _make_group_reader(settings: Settings, callbacks: Callbacks | None = None) -> Consumer:
     from modules.llm_platform.presentation.kafka.worker.clients import client_settings, make_group_reader
 
-    return make_group_reader(settings.KAFKA_BOOTSTRAP_SERVERS, settings.KAFKA_GROUP_ID, client_settings(settings))
+    config = client_settings(settings)
+    return make_group_reader(settings.KAFKA_BOOTSTRAP_SERVERS, settings.KAFKA_GROUP_ID, config, callbacks)
 
 
 def _check_brokers(

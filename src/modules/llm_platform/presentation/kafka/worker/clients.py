@@ -48,7 +48,6 @@ REQUIRED_PRODUCER: Final[Mapping[str, Value]] = {
 DEFAULT_CONSUMER: Final[Mapping[str, Value]] = {
     "partition.assignment.strategy": "cooperative-sticky",
     "queued.max.messages.kbytes": 16_384,  # prefetched; the in-flight window limits what is processed
-    "statistics.interval.ms": 1000,  # readiness and metrics need it
 }
 # With KIP-848 the brokers assign. Their default, "uniform", balances the partitions of all topics together: with two topics
 # one of three workers gets answers only. "range" balances each topic.
@@ -59,6 +58,7 @@ DEFAULT_PRODUCER: Final[Mapping[str, Value]] = {
 }
 DEFAULT_CLIENT: Final[Mapping[str, Value]] = {
     "client.id": "llm-platform-worker",
+    "statistics.interval.ms": 1000,  # readiness, metrics and known_brokers.py need it
     "socket.keepalive.enable": True,
     "reconnect.backoff.max.ms": 2000,
 }
@@ -119,7 +119,7 @@ def producer_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Conf
 def admin_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
     """Return the configuration of an admin client. Raises SettingsError."""
     check_config(config)
-    return {**DEFAULT_CLIENT, **config, "bootstrap.servers": ",".join(brokers)}
+    return {**DEFAULT_CLIENT, "statistics.interval.ms": 0, **config, "bootstrap.servers": ",".join(brokers)}
 
 
 def _without_aliases(config: Config) -> Config:
@@ -181,13 +181,15 @@ def make_consumer(config: Config, callbacks: Callbacks) -> Consumer:
     return _create(Consumer, config, callbacks)
 
 
-def make_group_reader(brokers: Iterable[str], group_id: str, config: Mapping[str, Value]) -> Consumer:
+def make_group_reader(
+    brokers: Iterable[str], group_id: str, config: Mapping[str, Value], callbacks: Callbacks | None = None
+) -> Consumer:
     """Create a client that reads the group's offsets: a consumer that never subscribes, so it is no member of the group.
 
     An AdminClient could query all of them at once, but librdkafka 2.16 aborts the process when the group's coordinator moves or
     is away during its query of committed offsets (assertion in rd_kafka_enq_once_del_source_return).
     """
-    return make_consumer({**consumer_config(brokers, group_id, config), "statistics.interval.ms": 0}, {})
+    return make_consumer(consumer_config(brokers, group_id, config), callbacks or {})
 
 
 def make_producer(config: Config, callbacks: Callbacks) -> Producer:

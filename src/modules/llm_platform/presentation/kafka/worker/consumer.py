@@ -4,12 +4,11 @@ A call from another thread would wait behind a running poll, so other threads se
 queue. The thread polls even when it fetches nothing: a slow request does not exceed max.poll.interval.ms.
 """
 
-import json
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.worker import offsets
 from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
+from modules.llm_platform.presentation.kafka.worker.known_brokers import REPLACED, KnownBrokers
 from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest, SettledQueue
 
 log = logging.getLogger(__name__)
@@ -43,9 +43,8 @@ class ConsumerState:
     is_stable: bool = False
 
 
-def parse_statistics(statistics: str) -> ConsumerState:
-    """Return the state from librdkafka's statistics, a JSON text."""
-    parsed: dict[str, Any] = json.loads(statistics)
+def state_of(parsed: Mapping[str, Any]) -> ConsumerState:
+    """Return the state from librdkafka's statistics."""
     up = {broker.get("nodeid", -1) for broker in parsed.get("brokers", {}).values() if broker.get("state") == "UP"}
     # -1 is a bootstrap address, or a second connection to the group coordinator
     return ConsumerState(len(up - {-1}), parsed.get("cgrp", {}).get("join_state") == _STABLE)
@@ -70,7 +69,8 @@ class ConsumerThread:
     ) -> None:
         self._trackers: dict[offsets.Partition, offsets.OffsetTracker] = {}
         self.committer = offsets.OffsetCommitter(self._trackers)
-        self._consumer = make_consumer({"on_commit": self.committer.on_commit, "stats_cb": self._update_state})
+        self._make_consumer = make_consumer
+        self._open_consumer()
         self._topics = list(topics)
         self._window = window
         self._min_batch = window // MIN_BATCH_SHARE
@@ -117,14 +117,30 @@ class ConsumerThread:
         """Run until `close`. Raises KafkaException for a fatal client error."""
         is_reachable = False
         try:
-            self._consumer.subscribe(
-                self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-            )
+            self._subscribe()
             while not self._is_closing:
                 self._cycle()
+                if self._brokers.are_lost:
+                    self._replace_consumer()
             is_reachable = self._commit_finished()
         finally:
             self._leave_group(CLOSE_S if is_reachable else CLOSE_UNREACHABLE_S)
+
+    def _open_consumer(self) -> None:
+        self._brokers = KnownBrokers()
+        self._consumer = self._make_consumer({"on_commit": self.committer.on_commit, "stats_cb": self._update_state})
+
+    def _subscribe(self) -> None:
+        self._consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+
+    def _replace_consumer(self) -> None:
+        """Join the group as a new member. The partitions of the old one are lost: its session ends without heartbeats."""
+        log.warning(REPLACED, extra={"client": "consumer"})
+        self._lost(self._consumer, [TopicPartition(*partition) for partition in self._trackers])
+        self.committer.forget_requests()
+        self._leave_group(CLOSE_UNREACHABLE_S)
+        self._open_consumer()
+        self._subscribe()
 
     def _cycle(self) -> None:
         self._settle(0)
@@ -263,6 +279,8 @@ class ConsumerThread:
 
     def _revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Let running requests finish within REVOKE_WAIT_S, commit, and drop the rest."""
+        if consumer is not self._consumer:  # a replaced client closes
+            return
         trackers = self._trackers_of(partitions)
         self._on_revoke(trackers, False)
         deadline = time.monotonic() + REVOKE_WAIT_S
@@ -291,7 +309,7 @@ class ConsumerThread:
     # --- client callbacks ----------------------------------------------------------------------------------------------
 
     def _update_state(self, statistics: str) -> None:
-        self.state = parse_statistics(statistics)
+        self.state = state_of(self._brokers.update(statistics))
 
 
 def to_record(message: Message) -> IncomingRecord:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import ClusterMetadata, ConsumerGroupDescription  # t
 
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.presentation.kafka.worker.clients import AdminFailure
+from modules.llm_platform.presentation.kafka.worker.known_brokers import GroupReader
 from modules.llm_platform.presentation.kafka.worker.offsets import Partition
 
 log = logging.getLogger(__name__)
@@ -39,11 +40,10 @@ class StoreCommit:
 
 @dataclass(slots=True)
 class GroupWatch:
-    """Checks the group every CHECK_INTERVAL_S, and logs changes. `client`: that of `make_group_reader`. `store_id`: id of this
-    worker's outcome store.
+    """Checks the group every CHECK_INTERVAL_S, and logs changes. `store_id`: id of this worker's outcome store.
     """
 
-    client: Consumer
+    reader: GroupReader
     group_id: str
     request_topics: Sequence[str]
     outcome_topics: Sequence[str]
@@ -60,9 +60,9 @@ class GroupWatch:
 
     def check(self) -> None:
         """Check once. With unreachable brokers this takes some seconds and logs nothing: the clients log those errors."""
-        self.client.poll(0)  # serves the client's log
+        client = self.reader.client()
         try:
-            cluster = self.client.list_topics(timeout=QUERY_TIMEOUT_S)
+            cluster = client.list_topics(timeout=QUERY_TIMEOUT_S)
         except KafkaException:
             return
         topics = (*self.request_topics, *self.outcome_topics)
@@ -72,7 +72,7 @@ class GroupWatch:
         if created := self._missing_topics - missing:
             log.info("missing topics exist now", extra={"topics": sorted(created)})
         self._missing_topics = missing
-        commits = _store_commits(self.client, cluster, self.request_topics, QUERY_TIMEOUT_S)
+        commits = _store_commits(client, cluster, self.request_topics, QUERY_TIMEOUT_S)
         if commits is not None:
             self._log_other_stores(_of_other_stores(commits, self.store_id))
 

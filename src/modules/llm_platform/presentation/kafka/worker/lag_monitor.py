@@ -13,6 +13,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
+from modules.llm_platform.presentation.kafka.worker.known_brokers import GroupReader
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker, Partition
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ class _Progress:
 
 class LagMonitor:
     """Queries the brokers every QUERY_INTERVAL_S, on its own thread and with its own client: a call to the worker's consumer
-    would wait behind its poll. `client` is that of `make_group_reader`.
+    would wait behind its poll. `make_client` is `make_group_reader`.
 
     - `assignment` returns the worker's partitions.
     - `full_at` returns when the window was last full, by `clock`: a partition that waits for room does not stall.
@@ -46,13 +48,13 @@ class LagMonitor:
 
     def __init__(
         self,
-        client: Consumer,
+        make_client: Callable[[Callbacks], Consumer],
         assignment: Callable[[], Mapping[Partition, OffsetTracker]],
         full_at: Callable[[], float],
         stall_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = client
+        self._reader = GroupReader(make_client)
         self._assignment, self._full_at = assignment, full_at
         self._stall_s = stall_s
         self._clock = clock
@@ -88,11 +90,11 @@ class LagMonitor:
 
     def query(self) -> None:
         """Query the brokers once. A value without a reply keeps its last state."""
-        self._client.poll(0)  # serves the client's log
+        client = self._reader.client()
         self._error = None
         try:
-            committed = self._committed_offsets(self._assignment())
-            ends = self._ends(committed)
+            committed = _committed_offsets(client, self._assignment())
+            ends = self._ends(client, committed)
         except KafkaException as error:
             self._error = _error_name(error)
             committed, ends = {}, {}
@@ -121,19 +123,9 @@ class LagMonitor:
     def _run(self) -> None:
         while not self._stopping.wait(QUERY_INTERVAL_S):
             self.query()
-        self._client.close()
+        self._reader.close()
 
-    def _committed_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Return the committed offsets; below 0 for a partition without any. Raises KafkaException."""
-        requested = [TopicPartition(*partition) for partition in partitions]
-        committed = self._client.committed(requested, timeout=COMMITTED_TIMEOUT_S) if requested else []
-        return {
-            (partition.topic, partition.partition): partition.offset
-            for partition in committed
-            if partition.error is None
-        }
-
-    def _ends(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+    def _ends(self, client: Consumer, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
         """Return the oldest offset and the end of each partition, without those that have no leader or exceed the timeout."""
         deadline = self._clock() + ALL_ENDS_TIMEOUT_S
         ends: dict[Partition, tuple[int, int]] = {}
@@ -141,7 +133,7 @@ class LagMonitor:
             if self._clock() > deadline:
                 break
             try:
-                ends[partition] = self._client.get_watermark_offsets(
+                ends[partition] = client.get_watermark_offsets(
                     TopicPartition(*partition), timeout=END_TIMEOUT_S, cached=False
                 )
             except KafkaException as error:
@@ -170,6 +162,15 @@ class LagMonitor:
         for topic, number in self.stalled.keys() - stalled.keys():
             log.info("a partition no longer stalls", extra={"topic": topic, "partition": number})
         self.stalled = stalled
+
+
+def _committed_offsets(client: Consumer, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """Return the committed offsets; below 0 for a partition without any. Raises KafkaException."""
+    requested = [TopicPartition(*partition) for partition in partitions]
+    committed = client.committed(requested, timeout=COMMITTED_TIMEOUT_S) if requested else []
+    return {
+        (partition.topic, partition.partition): partition.offset for partition in committed if partition.error is None
+    }
 
 
 def _error_name(error: KafkaException) -> str:

@@ -162,6 +162,10 @@ class OffsetCommitter:
             self._uncommitted_since = max(self._uncommitted_since, sent)  # what is uncommitted now finished after that
         self._next_log = 0.0
 
+    def forget_requests(self) -> None:
+        """Expect no reply to the commits that were sent: their client is gone."""
+        self._sent.clear()
+
     def _commit(self, consumer: Consumer, trackers: Sequence[OffsetTracker], *, asynchronous: bool) -> None:
         if not trackers:
             return

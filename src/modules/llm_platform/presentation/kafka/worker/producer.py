@@ -1,6 +1,7 @@
 """Produces outcomes and reports their delivery.
 
-A thread polls the producer and passes delivery reports to the event loop in batches.
+A thread polls the producer and passes delivery reports to the event loop in batches. A producer that has lost its brokers is
+replaced, see known_brokers.py; the outcomes that it has not delivered are reported as purged.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import OutgoingRecord
+from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
+from modules.llm_platform.presentation.kafka.worker.known_brokers import REPLACED, KnownBrokers
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +29,10 @@ DeliveryCallback = Callable[[KafkaError | None], None]
 class ProducerPump:
     """Belongs to the running event loop, except for `run`, which belongs to a thread."""
 
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
+    def __init__(self, make_producer: Callable[[Callbacks], Producer]) -> None:
+        self._make_producer = make_producer
+        self._open_producer()
+        self._replaced: deque[Producer] = deque()  # the thread purges them
         self._loop = asyncio.get_running_loop()
         self._queue: deque[tuple[OutgoingRecord, DeliveryCallback]] = deque()
         self._reports: list[tuple[DeliveryCallback, KafkaError | None]] = []
@@ -66,6 +71,12 @@ class ProducerPump:
         """Poll until `stop`, then flush."""
         while not self._is_stopping:
             self._producer.poll(POLL_S)
+            if self._brokers.are_lost:
+                self._loop.call_soon_threadsafe(self._replace_producer)
+            while self._replaced:
+                old = self._replaced.popleft()
+                old.purge()
+                old.flush(POLL_S)  # its delivery reports
             self._pass_reports()
         remaining = self._producer.flush(FLUSH_S)
         if remaining:
@@ -77,6 +88,17 @@ class ProducerPump:
         """Produce the queued outcomes, and let `run` flush and return."""
         self._produce_queued()
         self._is_stopping = True
+
+    def _open_producer(self) -> None:
+        self._brokers = KnownBrokers()
+        self._producer = self._make_producer({"stats_cb": self._brokers.update})
+
+    def _replace_producer(self) -> None:
+        """Replace it on the loop, which alone produces: nothing is produced by the old one after that."""
+        if self._brokers.are_lost:
+            log.warning(REPLACED, extra={"client": "producer"})
+            self._replaced.append(self._producer)
+            self._open_producer()
 
     def _add_report(self, on_delivery: DeliveryCallback, error: KafkaError | None, _message: Message) -> None:
         self._reports.append((on_delivery, error))

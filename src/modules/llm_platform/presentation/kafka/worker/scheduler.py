@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 CANCEL_WAIT_S: Final = 5.0  # wait for cancelled tasks to end
 PRODUCE_RETRY_S: Final = 2.0  # pause before a refused outcome is produced again
+PURGED: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # a replaced producer had the outcome
 
 
 class Slot:
@@ -238,7 +239,8 @@ class RequestScheduler:
             request.is_oversized = True
             outcome = self._handler.oversized(request.record)
         else:
-            self._note_produce_error(error)
+            if error.code() not in PURGED:
+                self._note_produce_error(error)
             await asyncio.sleep(PRODUCE_RETRY_S)  # the same for all, so that the outcomes of a key stay in order
         self._produce(request, outcome)
 

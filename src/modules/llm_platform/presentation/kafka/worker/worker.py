@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -88,7 +89,9 @@ class Worker:
         self._error_log = clients.ClientErrorLog(self._fail)
         callbacks: clients.Callbacks = {"error_cb": self._error_log.handle}
         settled: SettledQueue = SimpleQueue()
-        self._pump = ProducerPump(clients.make_producer(clients.producer_config(brokers, config), callbacks))
+        self._pump = ProducerPump(
+            lambda more: clients.make_producer(clients.producer_config(brokers, config), {**callbacks, **more})
+        )
         self.scheduler = RequestScheduler(handler, self._pump, options.concurrency, settled)
         self.consumer = ConsumerThread(
             lambda more: clients.make_consumer(
@@ -104,7 +107,7 @@ class Worker:
             self._error_log.handle,
         )
         self.lag_monitor = LagMonitor(
-            clients.make_group_reader(brokers, options.group_id, config),
+            partial(clients.make_group_reader, brokers, options.group_id, config),
             self.consumer.assignment,
             lambda: self.consumer.full_at,
             options.stall_s,
