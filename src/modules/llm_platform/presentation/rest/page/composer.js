@@ -3,7 +3,7 @@
 import { errorParts, options } from "./api.js";
 import { choicesPanel } from "./choices_panel.js";
 import { Choices, DEPTHS, SOURCES } from "./choices.js";
-import { el, icon } from "./dom.js";
+import { announce, el, icon } from "./dom.js";
 import { Files, SUFFIXES, UnreadableFile } from "./files.js";
 import { closePlan, editPlan } from "./plan.js";
 import { isOn, preference } from "./preferences.js";
@@ -23,11 +23,12 @@ function unlessNoKey(error) {
   if (error.status === NO_KEY) throw error;
 }
 
-/** `ask(request)` gets the question. `id` is that of the text box, `fields` stand in each request, `values` and `files` are those
-of an earlier question; `remember(values)` gets those of one that is asked. */
+/** `ask(request)` gets the question. `id` is that of the text box, `fields()` stand in each request, `values` and `files` are those
+of an earlier question; `remember(values)` gets those of one that is asked. While it `isWaiting`, a question is held until
+`release()`, and who edits it takes it back. */
 export class Composer {
-  constructor({ id, label, placeholder, rows = 1, values = {}, files = [], fields = {}, remember = () => {}, ask }) {
-    Object.assign(this, { id, label, placeholder, rows, fields, remember, ask });
+  constructor({ id, label, placeholder, rows = 1, values = {}, files = [], fields = () => ({}), isWaiting = false, remember = () => {}, ask }) {
+    Object.assign(this, { id, label, placeholder, rows, fields, isWaiting, remember, ask, isHeld: false });
     this.choices = new Choices(values, () => this.#show());
     this.files = new Files(files, () => this.#show());
     this.plan = el("div", { class: "plan-place" });
@@ -75,6 +76,14 @@ export class Composer {
 
   send() {
     this.input.form.requestSubmit();
+  }
+
+  /** The answer that was waited for is there: ask what is held. */
+  release() {
+    const { isHeld } = this;
+    this.isWaiting = this.isHeld = false;
+    this.showNotes();
+    if (isHeld) this.send();
   }
 
   focus() {
@@ -140,9 +149,10 @@ export class Composer {
     try {
       if (!this.#complain()) await this.load(true).catch(unlessNoKey);
       if (this.#complain()) return;
+      if (this.isWaiting) return this.#hold();
       const text = this.input.value.trim();
       const question = length(text) > QUESTION_CHARS ? { message: text } : { query: text };
-      const request = { ...question, ...this.choices.request, ...(await this.files.request()), ...this.fields };
+      const request = { ...question, ...this.choices.request, ...(await this.files.request()), ...this.fields() };
       this.remember(this.choices.kept);
       if (request.depth === "report") await editPlan(this.plan, request, this.ask);
       else await this.ask(request);
@@ -151,6 +161,12 @@ export class Composer {
     } finally {
       this.submit.disabled = false;
     }
+  }
+
+  #hold() {
+    this.isHeld = true;
+    this.showNotes();
+    announce(this.note.textContent);
   }
 
   /** Say what has to be mended; whether there is something. */
@@ -168,11 +184,13 @@ export class Composer {
   /** Not at the "change" of the text: that comes when the plan takes the focus. */
   #edited() {
     closePlan();
+    this.isHeld = false;
     const count = length(this.input.value.trim());
     const isLong = count > QUESTION_CHARS;
     this.counter.textContent = count < NEAR ? "" : `${number(count)} / ${number(isLong ? MAX_CHARS : QUESTION_CHARS)}`;
     this.counter.classList.toggle("over", count > MAX_CHARS);
-    this.showNotes(isLong && count <= MAX_CHARS);
+    this.isLong = isLong && count <= MAX_CHARS;
+    this.showNotes();
     this.#showError(this.#lengthProblem(count));
     if (!CSS.supports("field-sizing", "content")) {
       this.input.style.height = "auto";
@@ -180,9 +198,10 @@ export class Composer {
     }
   }
 
-  showNotes(isLong) {
+  showNotes() {
     this.note.textContent = [
-      isLong && t("Longer than a question: the question is found in the text, and all of it is read for the answer."),
+      this.isHeld && t("This is asked when the answer is complete."),
+      this.isLong && t("Longer than a question: the question is found in the text, and all of it is read for the answer."),
       this.files.list.length && (isOn("files")
         ? t("Files are read for this question and kept in this browser alone. Keep the page open until the answer is there.")
         : t("Files are read for this question and not stored: keep the page open.")),

@@ -67,7 +67,8 @@ function toCitation(step) {
   const marker = markers[now < 0 ? Math.max(first, 0) : now + step];
   if (!marker) return;
   const { top, bottom } = marker.getBoundingClientRect();
-  if (top < CLEAR_PX || bottom > innerHeight - CLEAR_PX) marker.scrollIntoView({ block: "center" });
+  const end = Math.min(innerHeight - CLEAR_PX, document.querySelector(".follow-up")?.getBoundingClientRect().top ?? innerHeight);
+  if (top < CLEAR_PX || bottom > end) marker.scrollIntoView({ block: "center" });
   requestAnimationFrame(() => marker.focus({ preventScroll: true })); // its card closes when the page scrolls
 }
 

@@ -31,8 +31,8 @@ function wholeText({ message, context }) {
 
 /** A question with its answer: a turn of a thread, which runs or has ended. `leave()` ends what belongs to the page alone.
 
-`thread` hears of it: `stored(turn)` when the server has stored it, `ended(turn)`, `again(turn)` to ask once more, and
-`edit(turn)` to write its question anew. */
+`thread` hears of it: `begun(turn)` when it is waited for, `stored(turn)` when the server has stored it, `ended(turn)`,
+`again(turn)` to ask once more, and `edit(turn)` to write its question anew. */
 export class ResearchView {
   constructor(thread, number) {
     this.thread = thread;
@@ -58,6 +58,7 @@ export class ResearchView {
   async run(request, joined) {
     this.#draw(request);
     this.focus();
+    this.thread.begun(this);
     try {
       // Files are not stored, so that such a run ends with the page; its answer is stored.
       const isKept = isOn("store");
@@ -94,6 +95,7 @@ export class ResearchView {
       if (job.status === "cancelled") await this.#readStopped();
       if (this.#isLeft) return;
       if (job.problem) return this.#failed({ ...job.problem, retry_after_s: 0 }, job.status === "cancelled"); // it was long ago
+      this.thread.begun(this);
       if (job.status === "queued") this.steps.add({ type: "queued" });
       await this.#read(this.#follow());
     } catch (error) {
@@ -356,7 +358,7 @@ export class ResearchView {
     };
     const button = again ? el("button", { type: "button", onclick: act }, t("Try again")) : el("a", { href: "#" }, t("New question"));
     this.tools.replaceChildren(button);
-    if (this.isLive) button.focus({ preventScroll: true });
+    if (this.isLive && !document.activeElement.closest(".follow-up")) button.focus({ preventScroll: true }); // nobody writes
     this.thread.ended(this);
   }
 

@@ -17,6 +17,7 @@ export class ThreadView {
     this.changed = changed;
     this.id = ""; // where the server has stored it: that of its first run
     this.turns = [];
+    this.box = null; // for the next question, if it is shown
     this.isLeft = false;
     this.earlier = el("div", {});
     this.list = el("div", { class: "thread" });
@@ -125,15 +126,35 @@ export class ThreadView {
     this.changed();
   }
 
+  /** The box for the next question stands below a turn from its beginning. */
+  async begun(turn) {
+    const { followUpForm } = await followUps();
+    if (!this.isLeft && turn === this.turns.at(-1) && !turn.isOver && !this.next.firstChild) this.#showBox(followUpForm, turn);
+  }
+
   async ended(turn) {
     if (turn.isLive) this.changed();
     const { followUpForm } = await followUps();
-    const last = this.turns.at(-1);
-    if (this.isLeft || turn !== last || !turn.isOver || this.next.firstChild) return;
-    // A question that failed is not followed up; the one before it is, where there is one.
-    const before = this.turns.findLast((other) => other.response);
-    const failed = last === before ? null : last;
-    if (before || askedText(failed.request)) this.next.replaceChildren(followUpForm(before, failed, (request) => this.ask(request)));
+    if (this.isLeft || turn !== this.turns.at(-1) || !turn.isOver) return;
+    const { turn: known, composer } = (this.next.firstChild && this.box) ?? {};
+    if (known === turn && !(composer.isWaiting && !turn.response)) return composer.release();
+    if (!turn.response && !this.#answered() && !askedText(turn.request)) return this.next.replaceChildren();
+    // A question that failed is not followed up, but the one before it, if there is one: it stands in the box again.
+    const written = composer?.input.value;
+    const isFocused = composer && this.next.contains(document.activeElement);
+    this.#showBox(followUpForm, turn);
+    if (!turn.response) this.box.composer.write(written || askedText(turn.request));
+    if (isFocused) this.box.composer.focus();
+  }
+
+  #showBox(followUpForm, turn) {
+    this.box = followUpForm(turn, () => this.#answered(), (request) => this.ask(request));
+    this.next.replaceChildren(this.box.element);
+  }
+
+  /** The turn that the next question follows. */
+  #answered() {
+    return this.turns.findLast((turn) => turn.response);
   }
 
   /** The box in which the question of a turn is edited. The answer of the last one is replaced; an earlier one, which others

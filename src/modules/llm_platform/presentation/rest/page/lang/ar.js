@@ -397,4 +397,5 @@ export default {
   "Picture ({kind})": "صورة ({kind})",
   "done": "منجز",
   "not done": "غير منجز",
+  "This is asked when the answer is complete.": "يُطرح هذا السؤال عند اكتمال الإجابة.",
 };

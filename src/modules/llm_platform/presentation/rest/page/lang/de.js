@@ -397,4 +397,5 @@ export default {
   "Picture ({kind})": "Bild ({kind})",
   "done": "erledigt",
   "not done": "offen",
+  "This is asked when the answer is complete.": "Diese Frage wird gestellt, sobald die Antwort fertig ist.",
 };

@@ -397,4 +397,5 @@ export default {
   "Picture ({kind})": "תמונה ({kind})",
   "done": "בוצע",
   "not done": "לא בוצע",
+  "This is asked when the answer is complete.": "השאלה תישאל כשהתשובה תושלם.",
 };

@@ -397,4 +397,5 @@ export default {
   "Picture ({kind})": "Картинка ({kind})",
   "done": "сделано",
   "not done": "не сделано",
+  "This is asked when the answer is complete.": "Этот вопрос будет задан, когда ответ будет готов.",
 };

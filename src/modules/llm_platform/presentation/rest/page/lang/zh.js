@@ -397,4 +397,5 @@ export default {
   "Picture ({kind})": "图片（{kind}）",
   "done": "已完成",
   "not done": "未完成",
+  "This is asked when the answer is complete.": "回答完成后将提出此问题。",
 };
