@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -163,6 +164,47 @@ class TestForeignText:
             await visit.page.get_by_role("tab", name="Sources").click()
             hrefs = "[...document.querySelectorAll('.answer a, .source-title a')].map(link => link.href)"
             assert await visit.page.evaluate(hrefs) == ["https://example.org/a"] * 2
+
+    async def test_it_is_the_same_everywhere(self, browser: Browser, base: str) -> None:
+        """Titles, excerpts, questions, the answer, its quotes, the panel of a source, files and the clipboard: none of them has
+        a sign that turns the order, nor more marks on a letter than the page's filter leaves.
+        """
+        bad = "owls \u202e\u2067see Z" + "\u0301" * 40
+        content = f"{bad}. It hunts at night."
+        source = {"index": 1, "title": bad, "url": "https://example.org/a%E2%80%AEb"}
+        paper = {"index": 2, "title": "", "url": "file:///papers/a%E2%80%AEb.pdf"}
+        text = f"It hunts {bad} [1]. So it does [2].\r\n\r\n# {bad}\r\n\r\n{bad}"
+        asked = {"related_questions": [f"{bad}?"], "understood_question": bad}
+        made = response(text, query=bad, sources=[source, paper], metadata=asked)
+        made["raw_results"] = [{**source, "snippet": bad, "content": content}, {**paper, "content": content}]
+        made["citations"] = [citation(text, f"It hunts {bad}", content, content, "unsupported")]
+        shown = """document.title + [...document.querySelectorAll('body *')].map(part => part.textContent
+            + [...part.attributes].filter(({name}) => name !== 'href').map(({value}) => value).join(' ')).join(' ')"""
+        signs = re.compile(r"[\u202a-\u202e\u2067]|\u0301{5}")
+        async with visiting(browser, base, permissions=["clipboard-read", "clipboard-write"]) as visit:
+            page = visit.page
+            await page.route("**/research/abc/sources/*", lambda route: route.fulfill(json={"text": content}))
+            await show(visit, made)
+            assert await page.locator(".cite").count() == 2
+            await page.locator(".cite").first.click()
+            await expect(page.locator("#quote .source-text mark")).to_have_count(1)
+            assert signs.findall(await page.evaluate(shown)) == []
+            await page.keyboard.press("Escape")
+            for name in ("Markdown", "HTML"):
+                await page.locator(".tools .menu > summary").click()
+                async with page.expect_download() as download:
+                    await page.get_by_role("button", name=name, exact=True).click()
+                assert signs.findall((await (await download.value).path()).read_text(encoding="utf-8")) == []
+                await page.keyboard.press("Escape")
+            await page.locator(".actions").get_by_role("button", name="Copy", exact=True).click()
+            await expect(page.locator("#status")).to_have_text("Copied")
+            assert signs.findall(await page.evaluate("navigator.clipboard.readText()")) == []
+            await page.get_by_role("tab", name="Sources").click()
+            assert signs.findall(await page.evaluate(shown)) == []
+            await page.get_by_role("tab", name="Answer").click()
+            await page.get_by_role("button", name="owls").last.click()  # what was suggested
+            await expect(page.locator(".turn")).to_have_count(2)
+            assert signs.findall(await page.evaluate(shown)) == []
 
     async def test_what_stays_on_this_machine_did_not_leave_it(self, browser: Browser, base: str) -> None:
         """A service at a loopback address stands in no row of what left."""

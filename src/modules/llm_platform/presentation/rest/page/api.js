@@ -96,7 +96,13 @@ export function untilWorthATry(signal, milliseconds = AWAY_MS) {
 
 // What the page shows in one line. Texts that spans point into stay as they are.
 const LINES = new Set(["title", "snippet", "site_name", "query", "message", "correction", "understood_question"]);
-const decoded = (text) => JSON.parse(text, (name, value) => (typeof value === "string" && LINES.has(name) ? harmless(value) : value));
+const isList = (value) => Array.isArray(value) && value.every((item) => typeof item === "string"); // of questions, titles or names
+function decoded(text) {
+  return JSON.parse(text, (name, value) => {
+    if (isList(value)) return value.map(harmless);
+    return typeof value === "string" && LINES.has(name) ? harmless(value) : value;
+  });
+}
 const json = async (path, options) => decoded(await (await send(path, options)).text());
 const soon = (path, options) => json(path, { ...options, timeout: ANSWER_MS });
 const researchPath = (id) => `research/${encodeURIComponent(id)}`;

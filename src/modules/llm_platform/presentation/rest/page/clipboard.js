@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 import { blocksOf } from "./markdown.js";
 import { citationFinder, heldOf, placedSpans, sentencesOf } from "./sentences.js";
-import { t } from "./texts.js";
+import { harmless, t } from "./texts.js";
 
 const SIGNS = { unsupported: " ✕", partial: " ◐", unchecked: " ?" };
 
@@ -23,7 +23,7 @@ export function markedAnswer(response) {
   const list = el("ul", {}, sources.map(({ index, title, url }) =>
     el("li", {}, `[${index}] `, /^https?:/i.test(url) ? el("a", { href: url }, title || url) : `${title} ${url}`)));
   return {
-    text: [summary, withSigns(synthesis, markers).trim(), sources.map(({ index, title, url }) => `[${index}] ${title} ${url}`).join("\n")].filter(Boolean).join("\n\n"),
+    text: harmless([summary, withSigns(synthesis, markers).trim(), sources.map(({ index, title, url }) => `[${index}] ${title} ${url}`).join("\n")].filter(Boolean).join("\n\n")),
     html: (summary ? el("p", {}, summary).outerHTML : "") + plainMarkup(marked) + (sources.length ? list.outerHTML : ""),
   };
 }

@@ -1,6 +1,6 @@
 // Elements without markup in strings: what comes from outside is only ever a text node.
 
-import { isUntranslated } from "./texts.js";
+import { harmless, isUntranslated } from "./texts.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const ICONS = {
@@ -83,9 +83,9 @@ export function sourceLink(url, label) {
 export function shortAddress(url) {
   try {
     const { protocol, host, pathname } = new URL(url);
-    return /^https?:$/.test(protocol) ? host.replace(/^www\./, "") : decodeURIComponent(pathname);
+    return /^https?:$/.test(protocol) ? host.replace(/^www\./, "") : harmless(decodeURIComponent(pathname));
   } catch {
-    return url;
+    return harmless(url);
   }
 }
 

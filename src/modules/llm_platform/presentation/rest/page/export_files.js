@@ -8,7 +8,7 @@ import { rendered } from "./markdown.js";
 import { placedSpans, sentencesOf } from "./sentences.js";
 import { blockLine, heldLine } from "./strip.js";
 import { notesOf } from "./problems.js";
-import { language, t } from "./texts.js";
+import { harmless, language, t } from "./texts.js";
 import { verdictWord } from "./verdicts.js";
 
 const STYLE = `body{max-width:46rem;margin:2rem auto;padding:0 1rem;font:1rem/1.6 system-ui,sans-serif;color:#1a1a1a;background:#fff}
@@ -58,7 +58,8 @@ async function answersOf(thread) {
 }
 
 function save(title, kind, content) {
-  saveFile(`${fileName(title)}.${kind}`, new Blob([content], { type: `${TYPES[kind]};charset=utf-8` }));
+  const written = kind.endsWith("json") ? content : harmless(content); // who reads data, reads all of it
+  saveFile(`${fileName(title)}.${kind}`, new Blob([written], { type: `${TYPES[kind]};charset=utf-8` }));
 }
 
 /** Let the browser save a file. */

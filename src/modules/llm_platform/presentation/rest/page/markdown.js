@@ -1,7 +1,7 @@
 // Markdown to clean elements, block by block, with an element in the place of each citation marker.
 
 import { el, icon, withoutUser } from "./dom.js";
-import { t } from "./texts.js";
+import { harmless, t } from "./texts.js";
 import "./vendor/dompurify.js";
 import "./vendor/markdown-it.js";
 
@@ -112,7 +112,7 @@ function withPlaces(text, matches) {
   return marked + plain(text.slice(position));
 }
 
-const plain = (text) => text.replace(/[\ue000-\ue002]/g, "");
+const plain = (text) => harmless(text.replace(/\r\n?/g, "\n").replace(/[\ue000-\ue002]/g, "")); // the same lines
 
 /** The tokens of each block that is not within another one. */
 function topLevel(tokens) {

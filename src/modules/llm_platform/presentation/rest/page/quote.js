@@ -3,7 +3,7 @@
 import { errorParts, getSource, Refused } from "./api.js";
 import { byId, el, icon, shortAddress, sourceLink, unitOffsets } from "./dom.js";
 import { sourceText } from "./source_text.js";
-import { t } from "./texts.js";
+import { harmless, t } from "./texts.js";
 import { explanation, ofCell, pageOf, verdictBadge, VERDICTS } from "./verdicts.js";
 
 const NOT_FOUND = 404;
@@ -111,7 +111,7 @@ function fill(body, text, citation, missing) {
     if (mark) body.scrollTop += mark.getBoundingClientRect().top - body.getBoundingClientRect().top - body.clientHeight / 3;
     return;
   }
-  if (citation?.quote) body.append(el("mark", {}, citation.quote));
+  if (citation?.quote) body.append(el("mark", {}, harmless(citation.quote)));
   else if (text) body.append(...sourceText(text, null));
   if (citation && !citation.quote) body.before(el("p", { class: "hint" }, t("No passage of the source fits this statement.")));
   if (!text) body.append(el("div", { class: "hint" }, missing));

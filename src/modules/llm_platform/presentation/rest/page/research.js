@@ -13,20 +13,20 @@ import { differenceOf } from "./receipts.js";
 import { SourceCards } from "./sources.js";
 import { rememberDuration, Steps } from "./steps.js";
 import { answerNotes, correction, sentTable, sourceList, Tabs, verdictLine, writtenBy } from "./summary.js";
-import { t } from "./texts.js";
+import { harmless, t } from "./texts.js";
 
 const NOT_FOUND = 404;
 const inBrowser = () => import("./kept_files.js");
 const DEPTHS = { shallow: () => t("Quick"), deep: () => t("Deep"), report: () => t("Report") };
 
 /** What a request asks, in the words of the person. */
-export const askedText = (request) => request.query ?? request.message ?? "";
+export const askedText = (request) => harmless(request.query ?? request.message ?? "");
 
 const lasted = (job) => new Date(job.finished_at) - new Date(job.started_at ?? job.created_at);
 function wholeText({ message, context }) {
   const text = message ?? context;
   return text && el("details", { class: "whole-text" },
-    el("summary", {}, t("The whole text")), el("p", { dir: "auto" }, text));
+    el("summary", {}, t("The whole text")), el("p", { dir: "auto" }, harmless(text)));
 }
 
 /** A question with its answer: a turn of a thread, which runs or has ended. `leave()` ends what belongs to the page alone.

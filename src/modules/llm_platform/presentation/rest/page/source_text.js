@@ -1,7 +1,7 @@
 // The text of a source for reading: its Markdown is shown as headings, lists and tables, and only ever becomes text nodes.
 
 import { el } from "./dom.js";
-import { t } from "./texts.js";
+import { harmless, t } from "./texts.js";
 
 const PART_CHARS = 40_000; // shown at once; the rest on demand
 const MAX_DEPTH = 3; // of lists that are indented
@@ -21,7 +21,7 @@ const SIGNS = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&amp;": "&" };
 
 /** A sentence of an answer as a reader sees it: without emphasis and addresses of links. */
 export const plainWords = (text) => HIDDEN
-  .reduce((plain, pattern) => plain.replace(pattern, (...found) => found.at(-1).shown), text)
+  .reduce((plain, pattern) => plain.replace(pattern, (...found) => found.at(-1).shown), harmless(text))
   .replace(/&(?:lt|gt|quot|amp);/g, (sign) => SIGNS[sign]);
 
 /** The beginning of a source in one paragraph, without its title, which stands above. */
@@ -195,7 +195,7 @@ function shownParts(text, start, end) {
 /** The parts as texts, with one mark around what belongs to the quote. */
 function marked(parts, place) {
   const [from, to] = place ?? [Infinity, Infinity];
-  const join = (low, high) => parts.map(([start, end, text]) => text.slice(Math.max(start, low), Math.max(Math.min(end, high), Math.max(start, low)))).join("");
+  const join = (low, high) => harmless(parts.map(([start, end, text]) => text.slice(Math.max(start, low), Math.max(Math.min(end, high), Math.max(start, low)))).join(""));
   const quote = join(from, to);
   return [join(0, from), quote && el("mark", {}, quote), join(to, Infinity)].filter(Boolean);
 }
