@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,12 @@ from tests.support.report_world import QUESTION
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 FINISH = "Write with what is there"
+
+
+def priced(url: str) -> str:
+    """Return the setting of a model whose tokens have a price."""
+    model = {"name": "priced", "kind": "openai", "base_url": f"{url}/v1", "api_key": "k", "model": "scripted"}
+    return json.dumps([{**model, "price_in": 1, "price_out": 4}])
 
 
 @asynccontextmanager
@@ -34,6 +41,39 @@ async def report_running(
         await visit.page.get_by_role("button", name="Start the report").click()
         await visit.page.wait_for_url("**/#research/*")
         yield visit
+
+
+class TestPlan:
+    async def test_the_plan_says_what_it_will_take(self, browser: Browser, tmp_path: Path) -> None:
+        """At most so many searches, pages, calls, tokens, dollars and minutes; they follow the sub-questions and the limits,
+        and the time of past reports is told.
+        """
+        upstream = Upstream()
+        async with (
+            serving(upstream.handle) as loopback,
+            serving_page(tmp_path, **report_settings(loopback, tmp_path), LLM_PROVIDERS=priced(loopback.url)) as base,
+            visiting(browser, base) as visit,
+        ):
+            page, takes = visit.page, visit.page.locator(".takes")
+            await page.evaluate("localStorage.setItem('llm-platform.durations', JSON.stringify({report: [90000, 95000]}))")
+            await visit.choose("report", "web")
+            await page.fill("#query", QUESTION)
+            await page.click("#form button[type=submit]")
+            await expect(takes).to_contain_text("At most: 11 searches · 11 pages · 23 calls of language models")
+            await expect(takes).to_contain_text("tokens")
+            await expect(takes).to_contain_text("$0.")
+            await expect(takes).to_contain_text("Your past reports took about 95 sec.")
+            await page.get_by_role("button", name="Remove sub-question 1").click()
+            await expect(takes).to_contain_text("10 searches · 11 pages · 21 calls")
+            await page.get_by_text("Limits", exact=True).click()
+            await page.get_by_label("Calls of language models").fill("7")
+            await page.get_by_label("Cost in US dollars").fill("0.05")
+            await page.get_by_label("Minutes").fill("2")
+            await expect(takes).to_contain_text("10 searches · 11 pages · 7 calls")
+            await expect(takes).to_contain_text("$0.05")
+            await expect(takes).to_contain_text("2 min")
+            assert not await visit.violations()
+            assert (visit.errors, visit.foreign) == ([], [])
 
 
 class TestFinishing:

@@ -199,6 +199,7 @@ async def test_plan_returns_sub_questions(client: httpx2.AsyncClient, services: 
         "query": QUESTION["query"], "standalone_query": None, "language": "en", "questions": [QUESTION["query"], "How?"],
         "planner": "fake/fake-1", "degraded": [],
         "spent": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0},
+        "estimate": None,
     }
     [asked] = services.requests
     expected = PlanRequest(query=QUESTION["query"], language="en_US", **wishes)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchResultItem
+from modules.llm_platform.domain.dtos.web_search_dtos import Language, SourceKind, WebSearchResultItem
 
 # LLM_STAGES can set a model for each.
 LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge", "output"]
@@ -18,7 +18,10 @@ MAX_OTHER_THAN = 30  # sub-questions; they all stand in the prompt
 
 
 class PlanRequest(BaseModel):
-    """A question to plan. `other_than` are rejected sub-questions; the other fields are those of a ResearchRequest."""
+    """A question to plan. `other_than` are rejected sub-questions; the other fields are those of a ResearchRequest.
+
+    `sources`, `urls` and `rounds` change nothing but the estimate.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,6 +32,32 @@ class PlanRequest(BaseModel):
     model: dtos.ModelName | None = None
     previous_id: dtos.PreviousId | None = None
     history: tuple[dtos.Turn, ...] = Field(default=(), max_length=dtos.MAX_TURNS)
+    sources: tuple[SourceKind, ...] = Field(default=("web",), min_length=1, max_length=4)
+    urls: tuple[dtos.GivenUrl, ...] = Field(default=(), max_length=dtos.MAX_URLS)
+    rounds: int | None = Field(default=None, ge=0, le=dtos.MAX_ROUNDS, strict=True)
+
+
+class ReportAmounts(BaseModel, frozen=True):
+    """What a report takes. `cost_usd` is None when a price is not known."""
+
+    searches: int = 0
+    pages: int = 0
+    llm_calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+class ReportEstimate(BaseModel, frozen=True):
+    """What a report over the sub-questions of a plan takes at most: the sums of the limits of its stages.
+
+    - `per_question` is what one more sub-question adds.
+    - `max_seconds` is the time limit of the server.
+    - What is stored is not paid for again; a call that is repeated or fails over counts once more.
+    """
+
+    at_most: ReportAmounts
+    per_question: ReportAmounts
+    max_seconds: float
 
 
 class ResearchPlan(BaseModel, frozen=True):
@@ -37,6 +66,7 @@ class ResearchPlan(BaseModel, frozen=True):
     - `planner` is the model, or "decomposition".
     - `spent` is the cost of this plan, nothing for a cached one.
     - `standalone_query` is how a follow-up question was understood, else None.
+    - `estimate` is what the report takes at most, None for a plan that is stored.
     """
 
     query: str
@@ -46,6 +76,7 @@ class ResearchPlan(BaseModel, frozen=True):
     planner: str
     degraded: tuple[Degraded, ...] = ()
     spent: Spending = NOTHING_SPENT
+    estimate: ReportEstimate | None = None
 
 
 class AcceptedPlan(BaseModel, frozen=True):

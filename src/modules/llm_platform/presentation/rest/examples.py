@@ -32,7 +32,7 @@ from modules.llm_platform.domain.dtos import research_dtos, research_job_dtos, v
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceSource
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
-from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
+from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts, ReportEstimate, ResearchPlan
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchCancelledError, SourceNotHeldError, WebSearchError
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
@@ -111,6 +111,9 @@ PLAN: Final = ResearchPlan(
     language="en",
     questions=("What is asyncio used for?", "How does the event loop of asyncio work?"),
     planner="decomposition",
+    estimate=ReportEstimate(
+        at_most=ReportAmounts(searches=10, pages=11), per_question=ReportAmounts(searches=1), max_seconds=900
+    ),
 )
 
 

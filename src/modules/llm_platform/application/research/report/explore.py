@@ -13,10 +13,12 @@ from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
 from modules.llm_platform.application.research.report.planner import planner_of
 from modules.llm_platform.application.research.report.queries import (
+    QUERIES_PER_LANGUAGE,
     QUERIES_VERSION,
     query_language,
     query_languages,
     search_queries,
+    source_kinds,
 )
 from modules.llm_platform.application.research.report.rank import BATCH, RankScheduler, SearchState
 from modules.llm_platform.application.research.report.run import ReportRun
@@ -31,14 +33,12 @@ from modules.llm_platform.application.research.search import (
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, ResearchPlan, Score, SearchQueries
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
 SEARCH_VERSION = "1"  # version of stored search results
-QUERIES_PER_LANGUAGE = 1  # search queries for one sub-question
 CONCURRENT_SEARCHES = 8  # limit for one report; providers have rate limits of their own
 CONCURRENT_RANKINGS = 16
 SEARCH_TIMEOUT = "timeout: {count} searches had no answer in time"
@@ -64,7 +64,7 @@ class Explorer:
         self._languages = query_languages(run.language, run.options.query_languages)
         # When the question's language is unknown, `run.language` is only the language of messages.
         self._query_languages = self._languages if run.context.detected or run.options.query_languages else ()
-        self._source_kinds = _source_kinds(run.request)
+        self._source_kinds = source_kinds(run.request)
         self._searches_at_once = asyncio.Semaphore(CONCURRENT_SEARCHES)
         self._ranks_at_once = asyncio.Semaphore(CONCURRENT_RANKINGS)
         per_round = len(self._languages) * QUERIES_PER_LANGUAGE * len(self._source_kinds)
@@ -304,15 +304,6 @@ class Explorer:
         if self._state.candidates or self._state.answers or not self._source_kinds or self._run.request.urls:
             return
         raise self._state.failures[-1] if self._state.failures else ResearchTimeoutError()
-
-
-def _source_kinds(asked: ResearchRequest) -> tuple[tuple[SourceKind, ...], ...]:
-    """Return the groups of source kinds to search, web kinds together; none when the request only names addresses."""
-    if asked.urls and "sources" not in asked.model_fields_set:
-        return ()
-    web = tuple(kind for kind in asked.sources if kind != DOCUMENTS)
-    documents: tuple[SourceKind, ...] = (DOCUMENTS,) if DOCUMENTS in asked.sources else ()
-    return tuple(kinds for kinds in (web, documents) if kinds)
 
 
 def _first_error(group: ExceptionGroup) -> Exception:

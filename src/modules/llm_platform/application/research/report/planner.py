@@ -11,6 +11,7 @@ from modules.llm_platform.application.research.plan import (
     usable_plan,
 )
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
+from modules.llm_platform.application.research.report.estimate import estimate_report
 from modules.llm_platform.application.research.report.run import NO_MODEL, ReportTools
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -36,7 +37,7 @@ class Planner:
         checkpoints = self._checkpoints(request, fresh=bool(request.other_than))
         key = checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=request.query)
         if stored := usable_plan(await checkpoints.get("search_queries", key, ResearchPlan), request.query):
-            return stored.model_copy(update={"spent": NOTHING_SPENT})
+            return await self._with_estimate(stored.model_copy(update={"spent": NOTHING_SPENT}), request)
         made, degraded = await self._generate(request, language)
         plan = ResearchPlan(
             query=request.query,
@@ -48,7 +49,11 @@ class Planner:
         )
         if all(entry.is_unusable_answer for entry in degraded):
             await checkpoints.put("search_queries", key, plan)
-        return plan
+        return await self._with_estimate(plan, request)
+
+    async def _with_estimate(self, plan: ResearchPlan, request: PlanRequest) -> ResearchPlan:
+        tools = await self._tools.with_context()
+        return plan.model_copy(update={"estimate": estimate_report(tools, request, plan.language, plan.questions)})
 
     async def accept(self, request: PlanRequest, questions: Sequence[str]) -> None:
         """Store these sub-questions as the accepted plan."""

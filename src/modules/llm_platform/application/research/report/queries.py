@@ -10,6 +10,9 @@ from modules.llm_platform.application.research import plan
 from modules.llm_platform.application.research.model_output.lists import list_request, read_strings, stream_list
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
@@ -19,6 +22,7 @@ from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 QUERIES_VERSION = "2"  # part of store keys: raise it when the prompt changes
 QUERIES_MAX_TOKENS = 1024  # room for a model that thinks before it lists a few lines
+QUERIES_PER_LANGUAGE = 1  # for one sub-question
 SECOND_LANGUAGE = "en"  # most pages are written in it
 MAX_QUERY_WORDS = 15  # a longer query of a model is a sentence, which engines answer badly
 MAX_TOPIC_WORDS = 4  # words of the question that are added to a sub-question without its topic
@@ -43,6 +47,15 @@ _VARIETY = "Queries in one language differ in their words and look for different
 class Queries:
     queries: tuple[str, ...]
     degraded: tuple[Degraded, ...] = ()
+
+
+def source_kinds(asked: ResearchRequest | PlanRequest) -> tuple[tuple[SourceKind, ...], ...]:
+    """Return the groups of source kinds to search, web kinds together; none when the request only names addresses."""
+    if asked.urls and "sources" not in asked.model_fields_set:
+        return ()
+    web = tuple(kind for kind in asked.sources if kind != DOCUMENTS)
+    documents: tuple[SourceKind, ...] = (DOCUMENTS,) if DOCUMENTS in asked.sources else ()
+    return tuple(kinds for kinds in (web, documents) if kinds)
 
 
 def query_languages(question_language: str, configured: Sequence[str]) -> tuple[str, ...]:

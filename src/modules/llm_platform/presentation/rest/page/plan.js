@@ -2,7 +2,7 @@
 
 import { errorParts, plan } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
-import { lengthProblem, t } from "./texts.js";
+import { dollars, lengthProblem, number, seconds, t } from "./texts.js";
 
 const MOST = 10;
 const LIMITS = [
@@ -34,7 +34,7 @@ export async function editPlan(place, request, start) {
     throw error;
   }
   if (signal.aborted) return;
-  new PlanEditor(place, request, made.questions.length ? made.questions : [made.query], start);
+  new PlanEditor(place, request, made, start);
 }
 
 export function closePlan() {
@@ -43,7 +43,10 @@ export function closePlan() {
 }
 
 class PlanEditor {
-  constructor(place, request, questions, start) {
+  constructor(place, request, made, start) {
+    const questions = made.questions.length ? made.questions : [made.query];
+    this.made = { estimate: made.estimate, count: questions.length };
+    this.takes = el("p", { class: "hint takes", "aria-live": "polite" });
     this.list = el("ol", { class: "plan-list" });
     this.error = el("p", { class: "error", role: "alert" });
     this.addButton = el("button", { type: "button", onclick: () => this.#add("", true) }, t("Add a sub-question"));
@@ -54,6 +57,7 @@ class PlanEditor {
       el("div", { class: "buttons spread" },
         el("div", { class: "buttons" }, this.addButton,
           el("button", { type: "button", onclick: () => this.#others(request) }, t("Suggest others")))),
+      this.takes,
       limits(),
       this.error,
       el("div", { class: "buttons" },
@@ -67,9 +71,15 @@ class PlanEditor {
       if (chosen.length) start({ ...request, plan: chosen, ...chosenLimits(form) });
       else this.error.textContent = t("A plan needs at least one sub-question.");
     });
+    this.form = form;
+    form.addEventListener("input", () => this.#tell());
     questions.forEach((text) => this.#add(text));
     place.replaceChildren(form);
     byId("plan-title").focus();
+    import("./steps.js").then(({ usualDuration }) => {
+      this.usual = usualDuration("report");
+      this.#tell();
+    });
   }
 
   #values() {
@@ -122,6 +132,30 @@ class PlanEditor {
       down.disabled = n === this.list.children.length;
     });
     this.addButton.disabled = this.list.children.length >= MOST;
+    this.#tell();
+  }
+
+  /** What the report takes at most, with the sub-questions and limits as they stand, and how long past ones took. */
+  #tell() {
+    const { estimate, count } = this.made;
+    if (!estimate || !this.form) return;
+    const limit = chosenLimits(this.form);
+    const more = this.list.children.length - count;
+    const most = (name) => estimate.at_most[name] + more * estimate.per_question[name];
+    const atMost = (name, most) => Math.min(most, limit[name] ?? Infinity);
+    const calls = atMost("max_llm_calls", most("llm_calls"));
+    const costs = estimate.at_most.cost_usd === null ? limit.max_cost_usd : atMost("max_cost_usd", most("cost_usd"));
+    const amounts = [
+      t("{n} searches", { n: number(most("searches")) }),
+      t("{n} pages", { n: number(most("pages")) }),
+      calls > 0 && t("{n} calls of language models", { n: number(calls) }),
+      calls > 0 && t("{n} tokens", { n: number(most("tokens"), { notation: "compact", maximumSignificantDigits: 2 }) }),
+      calls > 0 && (costs === undefined ? t("cost not known") : dollars(costs)),
+      seconds(atMost("max_seconds", estimate.max_seconds) * 1000),
+    ];
+    const { usual } = this;
+    const text = `${t("At most:")} ${amounts.filter(Boolean).join(" · ")}`;
+    this.takes.textContent = usual ? `${text}. ${t("Your past reports took about {time}.", { time: seconds(usual) })}` : `${text}.`;
   }
 
   async #others(request) {
@@ -139,7 +173,7 @@ class PlanEditor {
   }
 }
 
-const PLANNED = ["query", "message", "context", "language", "model", "previous_id", "history"];
+const PLANNED = ["query", "message", "context", "language", "model", "previous_id", "history", "sources", "urls", "rounds"];
 const asked = (request) => Object.fromEntries(PLANNED.map((name) => [name, request[name]]));
 
 function limits() {

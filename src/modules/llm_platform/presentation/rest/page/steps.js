@@ -150,8 +150,8 @@ export function rememberDuration(depth, { latency_ms: took, cache_hit: isCached 
   }
 }
 
-/** The median of past runs. */
-function usualDuration(depth) {
+/** The median of past runs, in milliseconds; 0 where none is known. */
+export function usualDuration(depth) {
   try {
     const past = (durations()[depth] ?? []).toSorted((one, other) => one - other);
     return past[Math.floor(past.length / 2)] ?? 0;

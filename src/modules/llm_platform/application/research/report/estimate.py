@@ -1,0 +1,63 @@
+"""What a report takes at most, told with its plan, so that a person knows before it starts."""
+
+import math
+from collections.abc import Sequence
+
+from modules.llm_platform.application.research import round_queries, verification
+from modules.llm_platform.application.research.report.queries import QUERIES_PER_LANGUAGE, query_languages, source_kinds
+from modules.llm_platform.application.research.report.rank import BATCH, RANK_MAX_TOKENS
+from modules.llm_platform.application.research.report.run import ReportTools
+from modules.llm_platform.application.research.report.summarize import SUMMARY_MAX_TOKENS
+from modules.llm_platform.application.research.rounds import NO_ROUNDS, REPORT
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportAmounts, ReportEstimate
+
+QUERIES_TOKENS = (500, 1024)  # of the prompt and of the longest answer of one call
+RANK_TOKENS = (BATCH * 300 + 600, RANK_MAX_TOKENS)
+
+
+def estimate_report(tools: ReportTools, request: PlanRequest, language: str, questions: Sequence[str]) -> ReportEstimate:
+    """Return what a report over these sub-questions takes at most, calls that are repeated or fail over left out."""
+    now, one_more = (_amounts(tools, request, language, count) for count in (len(questions), len(questions) + 1))
+    cost = None if now.cost_usd is None or one_more.cost_usd is None else one_more.cost_usd - now.cost_usd
+    return ReportEstimate(
+        at_most=now,
+        per_question=ReportAmounts(
+            searches=one_more.searches - now.searches,
+            pages=one_more.pages - now.pages,
+            llm_calls=one_more.llm_calls - now.llm_calls,
+            tokens=one_more.tokens - now.tokens,
+            cost_usd=cost,
+        ),
+        max_seconds=tools.options.timeout_s,
+    )
+
+
+def _amounts(tools: ReportTools, request: PlanRequest, language: str, questions: int) -> ReportAmounts:
+    options, kinds = tools.options, len(source_kinds(request))
+    searches = questions * len(query_languages(language, options.query_languages)) * QUERIES_PER_LANGUAGE * kinds
+    wanted = REPORT.rounds if request.rounds is None else request.rounds
+    limits, rounds = (REPORT, wanted) if kinds else (NO_ROUNDS, 0)
+    pages = max(options.pages, len(request.urls)) + rounds * min(limits.pages, options.pages)
+    all_searches = searches + rounds * limits.searches * kinds
+    if not tools.llms:
+        return ReportAmounts(searches=all_searches, pages=pages)
+    context = options.context_tokens
+    judge_tokens = verification.ANSWER_TOKENS + verification.MAX_CLAIMS * verification.ANSWER_TOKENS_PER_CLAIM
+    calls = (  # how many, and the tokens of the prompt and of the longest answer of one
+        (questions if kinds else 0, QUERIES_TOKENS),
+        (searches * math.ceil(options.results_per_search / BATCH), RANK_TOKENS),
+        (rounds, (round_queries.MAX_PROMPT_TOKENS, round_queries.MAX_ANSWER_TOKENS)),
+        (pages, (context - min(SUMMARY_MAX_TOKENS, context // 2), SUMMARY_MAX_TOKENS)),
+        (math.ceil(pages / BATCH), RANK_TOKENS),
+        (1, (context - options.max_tokens, options.max_tokens)),
+        (1 if tools.judge else 0, (max(0, context - judge_tokens), judge_tokens)),
+    )
+    prompt = sum(count * tokens for count, (tokens, _) in calls)
+    completion = sum(count * tokens for count, (_, tokens) in calls)
+    return ReportAmounts(
+        searches=all_searches,
+        pages=pages,
+        llm_calls=sum(count for count, _ in calls),
+        tokens=prompt + completion,
+        cost_usd=tools.price(prompt, completion) if tools.price else None,
+    )
