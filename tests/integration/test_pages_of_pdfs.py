@@ -10,6 +10,7 @@ from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
 from modules.llm_platform import ResearchRequest, ResearchResponse
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
 from modules.llm_platform.infrastructure.documents import folder_state
 from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.presentation.cli.render import document
@@ -46,6 +47,17 @@ async def test_citation_names_the_page(tmp_path: Path, address: str | None) -> N
     assert f"[{citation.source_index}], p. 15 " in document.research_markdown(response)
     assert ", p. 15" in document.research_html(response)
     assert "pages" not in response.raw_results[0].model_dump()  # type: ignore[index]
+
+
+@pytest.mark.parametrize("is_named", [False, True], ids=["found", "named in the context"])
+async def test_answer_of_the_index_names_the_page(tmp_path: Path, *, is_named: bool) -> None:
+    """That is the answer of the worker and of `ask`: the field `page` of its citation."""
+    given = settings(tmp_path)
+    context = (ContextItem(doc_id="report.pdf"),) if is_named else ()
+    async with build_platform(given) as platform:
+        _ = [step async for step in platform.indexing.index([tmp_path / "documents"])]
+        answer = await platform.answers.answer(RagQuestion(question=QUESTION, context=context), use_fallback=True)
+    assert [(citation.doc_id, citation.page) for citation in answer.citations] == [("report.pdf", 15)]
 
 
 async def test_document_of_an_older_version_has_no_page_until_it_is_read_again(

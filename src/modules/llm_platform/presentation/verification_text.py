@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from modules.llm_platform.domain.citations.source_pages import page_label
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, Verdict
 from modules.llm_platform.domain.dtos.verification_dtos import (
     SourceState,
+    VerifiedAgain,
     VerifiedSentence,
     VerifiedSource,
     VerifiedText,
@@ -35,8 +37,25 @@ def counts_line(verified: VerifiedText) -> str:
     counts = verified.counts
     found = [f"{count} {label}" for verdict, label in VERDICTS.items() if (count := getattr(counts, verdict))]
     uncited = f"; {counts.uncited} without a citation" if counts.uncited else ""
-    sources = f"{counts.read} of {counts.sources} sources read"
-    return f"{counts.sentences} sentences: {', '.join(found) or 'nothing to check'}{uncited}. {sources}."
+    sources = f"{counts.read} of {_counted(counts.sources, 'source')} read"
+    return f"{_counted(counts.sentences, 'sentence')}: {', '.join(found) or 'nothing to check'}{uncited}. {sources}."
+
+
+def unsupported_line(verified: VerifiedText) -> str:
+    """Return one line: how many sentences are not supported."""
+    count = verified.counts.unsupported
+    verb = "is not supported by its" if count == 1 else "are not supported by their"
+    return f"{count} of {_counted(verified.counts.sentences, 'sentence')} {verb} sources"
+
+
+def no_longer_hold_line(verified: VerifiedAgain) -> str:
+    """Return one line: how many sentences of a stored answer no longer hold."""
+    count = verified.no_longer_hold
+    return f"{count} of {_counted(verified.counts.sentences, 'sentence')} no longer {'holds' if count == 1 else 'hold'}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def doubted(verified: VerifiedText) -> Iterator[VerifiedSentence]:
@@ -54,6 +73,8 @@ def verdict_line(text: str, sentence: VerifiedSentence, verified: VerifiedText) 
     citation = decisive(sentence)
     source = next((source for source in verified.sources if source.index == citation.source_index), None)
     number = source.title if source and source.title and source.url is None else f"[{citation.source_index}]"
+    if citation.page is not None:
+        number += f", {page_label([citation.page])}"
     if sentence.difference is not None:
         claimed = shortened(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
         found = shortened(found_text(citation, sentence.difference))

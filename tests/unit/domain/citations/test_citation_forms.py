@@ -97,6 +97,14 @@ def test_an_entry_of_a_list_can_name_a_given_source() -> None:
         assert {source.index: source.text for source in cited.sources} == {1: "Other", 2: "Notes", 5: "Notes"}
 
 
+def test_a_file_that_an_entry_names_is_one_source() -> None:
+    """It has the number and the pages once: under its own number too, it would count as two sources that were read."""
+    given = (GivenSource(800, title="notes.pdf", text="Notes", pages=((0, 3),), is_numbered=False),)
+    cited = read_citations("It is so [2]. The [file](notes.pdf) says so.\n\nSources\n[2] notes.pdf\n", given)
+    assert [(source.index, source.text, source.pages) for source in cited.sources] == [(2, "Notes", ((0, 3),))]
+    assert [source.index for source in read_citations("The [file](notes.pdf) says so.", given).sources] == [800]
+
+
 def test_given_sources_count_before_those_of_the_text() -> None:
     """A source given beside the text has the number that it was given, and its address is not added a second time."""
     given = (GivenSource(1, text="Beside"), GivenSource(2, url="https://two.example/"))

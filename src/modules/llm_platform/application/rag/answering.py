@@ -17,7 +17,8 @@ from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
+from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
+from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of, is_openable
 from shared.exceptions import AppException
 
@@ -44,10 +45,14 @@ _Pages = Mapping[str, Page | AppException]
 
 @dataclass(frozen=True, slots=True)
 class ContextPassage:
-    """A text, and its document as an answer cites it; a document without id, URL and title is not cited."""
+    """A text, and its document as an answer cites it; a document without id, URL and title is not cited.
+
+    `pages` says where the pages of the document begin in the text.
+    """
 
     text: str
     document: RagCitation
+    pages: PageStarts = ()
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -84,7 +89,7 @@ def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
     return tuple(
         Source(
             index=number, title=passage.document.title or "", url=passage.document.url or "", text=passage.text,
-            text_kind="document",
+            text_kind="document", pages=passage.pages,
         )
         for number, passage in enumerate(passages, 1)
     )
@@ -95,11 +100,12 @@ def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """A document of the index, with its text if it was requested."""
+    """A document of the index, with its text and where its pages begin if the text was requested."""
 
     title: str
     url: str | None
     text: str = ""
+    pages: PageStarts = ()
 
 
 class DocumentLookup:
@@ -123,8 +129,8 @@ class DocumentLookup:
         passages_of = await _map_concurrently(self._passages, read_ids, MAX_CONCURRENT_LOOKUPS)
         for doc_id, passages in passages_of.items():
             if passages and _matches_filters(passages[0], filters):
-                text = merge_document_text(passages, MAX_TEXT_CHARS).text if doc_id in with_text else ""
-                found[doc_id] = LookupResult(passages[0].title, passages[0].url, text)
+                merged = merge_document_text(passages, MAX_TEXT_CHARS) if doc_id in with_text else MergedText("")
+                found[doc_id] = LookupResult(passages[0].title, passages[0].url, merged.text, merged.pages)
         return found
 
     async def _passages(self, doc_id: str) -> list[Passage]:
@@ -217,11 +223,12 @@ def _passages(
     for item in items:
         page = None if _snippet(item) else pages.get(item.url or "")
         if isinstance(page, Page):
-            yield ContextPassage(page.text, document_citation(item.doc_id, page.title, item.url))
+            yield ContextPassage(page.text, document_citation(item.doc_id, page.title, item.url), page.pages)
         elif text := _text(item, documents):
             document = documents.get(item.doc_id or "")
             title, url = (document.title, document.url or item.url) if document else (None, item.url)
-            yield ContextPassage(text, document_citation(item.doc_id, title, url))
+            page_starts = document.pages if document else ()
+            yield ContextPassage(text, document_citation(item.doc_id, title, url), page_starts)
 
 
 def _snippet(item: ContextItem) -> str:
@@ -261,7 +268,7 @@ def cited_documents(written: WrittenAnswer, passages: Sequence[ContextPassage]) 
     for citation in sorted(written.checked.citations, key=lambda citation: citation.start):
         passage = passages[citation.source_index - 1]
         if citation.verdict in CITED_VERDICTS and passage.key is not None:
-            documents.setdefault(passage.key, passage.document)
+            documents.setdefault(passage.key, passage.document.model_copy(update={"page": citation.page}))
     positions = {key: position for position, key in enumerate(documents, 1)}
     numbers = {number: positions[passage.key] for number, passage in enumerate(passages, 1) if passage.key in positions}
     citations = tuple(documents.values())

@@ -234,4 +234,5 @@ def _hit(passage: dtos.Passage, score: float) -> dtos.Hit:
         snippet=passage.text or None,
         source=passage.source,
         url=passage.url if passage.url and is_openable(passage.url) else None,
+        pages=passage.pages,
     )

@@ -132,9 +132,10 @@ async def _read(
 
 def _given(source: NamedSource) -> ReadSource:
     shown = VerifiedSource(
-        index=source.index, url=source.url or None, title=source.title, state="read", text_kind="document"
+        index=source.index, url=source.url or None, title=source.title, state="read", text_kind="document",
+        pages=len(source.pages) or None,
     )
-    return ReadSource(shown, source.text)
+    return ReadSource(shown, source.text, source.pages)
 
 
 def _unread(source: NamedSource, state: SourceState, reason: str) -> ReadSource:

@@ -36,6 +36,7 @@ from modules.llm_platform.domain.citations.source_lists import (
 )
 from modules.llm_platform.domain.markdown.addresses import address_at
 from modules.llm_platform.domain.markdown.markers import CODE_SPAN, MARKER, cited_numbers
+from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.urls.canonical_url import (
     MAX_URL_CHARS,
@@ -89,23 +90,32 @@ _MARKER_BEFORE = re.compile(r"\[\d{1,9}\]\s*\Z")
 
 @dataclass(frozen=True, slots=True)
 class GivenSource:
-    """A source that stands beside the text: its address, or its text."""
+    """A source that stands beside the text: its address, or its text, and where the pages of a PDF begin in it.
+
+    `is_numbered`: the text may cite it by `index`. Otherwise an entry of a list that has its title gives it its number.
+    """
 
     index: int
     url: str = ""
     title: str = ""
     text: str = ""
+    pages: PageStarts = ()
+    is_numbered: bool = True
 
 
 @dataclass(slots=True)
 class NamedSource:
-    """A source that a text names. `url` is empty where the text gives none; `is_listed` is false for a mere number."""
+    """A source that a text names. `url` is empty where the text gives none; `is_listed` is false for a mere number, and
+    `is_numbered` for a given source that the text may not cite by its number.
+    """
 
     index: int
     url: str
     title: str = ""
     text: str = ""
     is_listed: bool = True
+    pages: PageStarts = ()
+    is_numbered: bool = True
 
 
 class _Piece(NamedTuple):
@@ -184,12 +194,17 @@ class _Sources:
         self.bibliography = Bibliography()
         self._free = count(1)
         for source in given:
-            self._add(source.index, NamedSource(source.index, source.url, source.title, source.text))
+            named = NamedSource(
+                source.index, source.url, source.title, source.text, pages=source.pages, is_numbered=source.is_numbered
+            )
+            self._add(source.index, named)
             if source.title:
                 self.name(source.title, source.index)
-            if entry := BibliographyEntry.of(source.index, source.title):
-                self.bibliography.add(entry)
         self._add_entries(entries)
+        for source in given:
+            number = source.index if source.index in self._by_number else self.named(source.title) or source.index
+            if entry := BibliographyEntry.of(number, source.title):
+                self.bibliography.add(entry)
         self.known = sorted(self._by_number)
 
     def _add_entries(self, entries: Sequence[ListedSource]) -> None:
@@ -198,8 +213,7 @@ class _Sources:
         for entry in (*numbered, *footnotes):
             number = int(entry.label.lstrip("^"))
             if number not in self._by_number:
-                text = "" if entry.url else self._given_text(entry.title)
-                self._add(number, NamedSource(number, entry.url, entry.title, text))
+                self._add(number, self._listed(entry, number))
             elif entry.label[0] != "^":
                 continue  # a second list with the same numbers: the first counts
             elif entry.url and canonical_url(entry.url) != canonical_url(self._by_number[number].url):
@@ -211,10 +225,15 @@ class _Sources:
             if id(entry) not in done:
                 self._note(entry, self.number_for(entry.url, entry.title))
 
-    def _given_text(self, title: str) -> str:
-        """Return the text of the given source that an entry of a list names, such as a file."""
-        number = self.named(title)
-        return self._by_number[number].text if number in self._by_number else ""
+    def _listed(self, entry: ListedSource, number: int) -> NamedSource:
+        """Return the source of an entry, with the text of the given source that it names, such as a file."""
+        given = None if entry.url else self._by_number.get(self.named(entry.title) or 0)
+        if given is None:
+            return NamedSource(number, entry.url, entry.title)
+        if not given.is_numbered:
+            del self._by_number[given.index]
+            self._by_name[entry.title.casefold()] = number
+        return NamedSource(number, "", entry.title, given.text, pages=given.pages)
 
     def _note(self, entry: ListedSource, number: int) -> None:
         """Remember the name and the author of an entry."""

@@ -5,13 +5,15 @@ known, so the title stands in the author's place, as the styles have it for such
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final, Literal, NamedTuple
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.citations.source_pages import SUPPORTING, cited_pdf_pages, page_label
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
 from modules.llm_platform.domain.markdown.markers import replace_markers
 from modules.llm_platform.domain.urls.canonical_url import host_of
@@ -55,6 +57,7 @@ class CitedPage:
     site: str
     url: str
     issued: tuple[int, ...] = ()
+    pages: tuple[int, ...] = ()  # of a PDF, at which its quotes begin
 
     @property
     def year(self) -> str:
@@ -71,7 +74,16 @@ def cited_text(response: ResearchResponse, style: CitationStyle) -> str:
     text, references = response.synthesis, reference_list(response, style)
     if style != "numbered":
         labels = _labels(cited_pages(response), _STYLES[style].label)
-        text = replace_markers(text, lambda numbers: _in_text(numbers, labels))
+        page_at, page_format = _page_finder(response.citations), _STYLES[style].page
+
+        def in_text(numbers: Sequence[int], position: int) -> str:
+            found: dict[str, None] = {}
+            for number in (number for number in numbers if number in labels):
+                page = page_at(number, position)
+                found[labels[number] + (page_format.format(page) if page else "")] = None
+            return f"({'; '.join(found)})" if found else ""
+
+        text = replace_markers(text, in_text)
     return f"{text.rstrip()}\n\n{references}" if references else text
 
 
@@ -89,6 +101,7 @@ def reference_list(response: ResearchResponse, style: CitationStyle) -> str:
 def cited_pages(response: ResearchResponse) -> list[CitedPage]:
     """Return the sources that the text cites, by number."""
     published = {raw.url: raw.published for raw in response.raw_results or ()}
+    pages = cited_pdf_pages(response.citations)
     return [
         CitedPage(
             source.index,
@@ -96,14 +109,24 @@ def cited_pages(response: ResearchResponse) -> list[CitedPage]:
             host_of(source.url).removeprefix("www."),
             source.url,
             date_parts(published.get(source.url)),
+            pages.get(source.index, ()),
         )
         for source in response.sources
     ]
 
 
-def _in_text(numbers: Sequence[int], labels: Mapping[int, str]) -> str:
-    found = dict.fromkeys(labels[number] for number in numbers if number in labels)
-    return f"({'; '.join(found)})" if found else ""
+def _page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int | None]:
+    """Return the function that finds the page of a PDF that bears out the sentence at a marker, by its number and offset."""
+    by_source: dict[int, list[Citation]] = {}
+    for citation in sorted(citations, key=lambda citation: citation.start):
+        by_source.setdefault(citation.source_index, []).append(citation)
+
+    def find(number: int, position: int) -> int | None:
+        cited = by_source.get(number, [])
+        before = bisect_right(cited, position, key=lambda citation: citation.start)
+        return cited[before - 1].page if before and cited[before - 1].verdict in SUPPORTING else None
+
+    return find
 
 
 def _labels(pages: Sequence[CitedPage], label: Callable[[str, CitedPage], str]) -> dict[int, str]:
@@ -139,7 +162,8 @@ def _joined(*parts: str) -> str:
 
 def _numbered_entry(page: CitedPage) -> str:
     day = "-".join(f"{part:02}" for part in page.issued)
-    return _joined(f"[{page.index}]", _sentence(escape_line(page.title)), f"{day}." if day else "", page.target)
+    title, part = _sentence(escape_line(page.title)), page_label(page.pages)
+    return _joined(f"[{page.index}]", title, f"{day}." if day else "", f"{part.capitalize()}." if part else "", page.target)
 
 
 def _apa_entry(page: CitedPage) -> str:
@@ -165,15 +189,16 @@ def _chicago_entry(page: CitedPage) -> str:
 
 
 class _Style(NamedTuple):
-    """How a style names a source in the text, by a title, and in the list."""
+    """How a style names a source in the text, by a title, and in the list; `page` is the page of a PDF behind the label."""
 
     label: Callable[[str, CitedPage], str]
     entry: Callable[[CitedPage], str]
+    page: str = ""
 
 
 _STYLES: Final[Mapping[CitationStyle, _Style]] = {
     "numbered": _Style(lambda title, page: f"[{page.index}]", _numbered_entry),
-    "apa": _Style(lambda title, page: f"“{escape_line(title)},” {page.year}", _apa_entry),
-    "mla": _Style(lambda title, page: f"“{escape_line(title)}”", _mla_entry),
-    "chicago": _Style(lambda title, page: f"“{escape_line(title)}” {page.year}", _chicago_entry),
+    "apa": _Style(lambda title, page: f"“{escape_line(title)},” {page.year}", _apa_entry, ", p. {}"),
+    "mla": _Style(lambda title, page: f"“{escape_line(title)}”", _mla_entry, " {}"),
+    "chicago": _Style(lambda title, page: f"“{escape_line(title)}” {page.year}", _chicago_entry, ", {}"),
 }

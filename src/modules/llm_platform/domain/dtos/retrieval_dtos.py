@@ -4,7 +4,8 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
@@ -94,7 +95,9 @@ class Collection(BaseModel, frozen=True):
 
 
 class Hit(BaseModel, frozen=True):
-    """One document that was found, with its best passage as snippet."""
+    """One document that was found, with its best passage as snippet. `pages` says where the pages of the document begin in the
+    snippet; it is not part of the JSON.
+    """
 
     doc_id: str
     score: float
@@ -102,6 +105,7 @@ class Hit(BaseModel, frozen=True):
     snippet: str | None = None
     source: str | None = None
     url: str | None = None
+    pages: SkipJsonSchema[PageStarts] = Field(default=(), exclude=True, repr=False)
 
 
 class RagSearch(BaseModel, frozen=True):
@@ -142,11 +146,14 @@ class RagQuestion(BaseModel, frozen=True):
 
 
 class RagCitation(BaseModel, frozen=True):
-    """A document that a checked sentence of the answer cites."""
+    """A document that a checked sentence of the answer cites. `page` is the page of a PDF, from 1, at which the first quote
+    begins.
+    """
 
     doc_id: str | None = None
     title: str | None = None
     url: str | None = None
+    page: int | None = None
 
 
 class RagAnswer(BaseModel, frozen=True):

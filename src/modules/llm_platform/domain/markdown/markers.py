@@ -56,20 +56,23 @@ _NUMBER = re.compile(r"\d+")
 def renumber_markers(answer: str, numbers: Mapping[int, int]) -> str:
     """Replace each `[n]` of sanitised Markdown by `[numbers[n]]`, or remove it without an entry. Code is unchanged."""
 
-    def renumbered(found: Sequence[int]) -> str:
+    def renumbered(found: Sequence[int], position: int) -> str:
         new = dict.fromkeys(numbers[number] for number in found if number in numbers)
         return "".join(f"[{number}]" for number in new)
 
     return replace_markers(answer, renumbered)
 
 
-def replace_markers(answer: str, replacement: Callable[[Sequence[int]], str]) -> str:
-    """Replace each run of adjacent `[n]` of sanitised Markdown; "" removes it with the blank before it. Code is unchanged."""
+def replace_markers(answer: str, replacement: Callable[[Sequence[int], int], str]) -> str:
+    """Replace each run of adjacent `[n]` of sanitised Markdown; "" removes it with the blank before it. Code is unchanged.
+
+    `replacement` gets the numbers of a run, and its offset in the answer.
+    """
     blocks = BlockTracker()
-    return "".join(_line(found[0], blocks, replacement) for found in LINE.finditer(answer))
+    return "".join(_line(found[0], found.start(), blocks, replacement) for found in LINE.finditer(answer))
 
 
-def _line(line: str, blocks: BlockTracker, replacement: Callable[[Sequence[int]], str]) -> str:
+def _line(line: str, offset: int, blocks: BlockTracker, replacement: Callable[[Sequence[int], int], str]) -> str:
     text = line.removesuffix("\n")
     kind = blocks.take(expand_tabs(text)).kind
     if "[" not in text or kind in ("code", "fence", "indented"):
@@ -77,7 +80,7 @@ def _line(line: str, blocks: BlockTracker, replacement: Callable[[Sequence[int]]
     masked = LINK_TARGET.sub(_blank, CODE_SPAN.sub(_blank, text))
     parts, done = [], 0
     for run in _RUN.finditer(masked):
-        new = replacement([*map(int, _NUMBER.findall(run[2]))])
+        new = replacement([*map(int, _NUMBER.findall(run[2]))], offset + run.start())
         parts += [text[done : run.start()], run[1] + new if new else ""]
         done = run.end()
     return "".join([*parts, text[done:], line[len(text) :]])

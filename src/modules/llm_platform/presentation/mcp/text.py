@@ -10,6 +10,7 @@ from typing import Any, Final, assert_never
 from pydantic_core import to_json
 
 from modules.llm_platform.application.research import events
+from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, cited_url, page_label
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
@@ -78,12 +79,11 @@ def verified_text(verified: VerifiedTextAndSource) -> str:
 
 def research_text(response: ResearchResponse) -> str:
     """An answer, also in the schema that was asked for, its sources, and the sentences that they do not fully support."""
-    sources = [f"[{source.index}] {_title(source.title)} — {source.url}" for source in response.sources]
     return _joined(
         [
             response.synthesis,
             f"Output:\n{_json(response.output)}" if response.output is not None else "",
-            "\n".join(["Sources:", *sources]) if sources else "",
+            "\n".join(["Sources:", *_source_lines(response)]) if response.sources else "",
             _verification(response),
             f"For a question that continues this one: previous_id={response.metadata.request_id}"
             if response.metadata.request_id
@@ -91,6 +91,15 @@ def research_text(response: ResearchResponse) -> str:
             *_notes(response.degraded),
         ]
     )
+
+
+def _source_lines(response: ResearchResponse) -> Iterator[str]:
+    """Yield each source with its address; a PDF with the pages that are cited, and its address at the first one."""
+    pages = cited_pdf_pages(response.citations)
+    for source in response.sources:
+        label = page_label(pages.get(source.index, ()))
+        title = f"{_title(source.title)}, {label}" if label else _title(source.title)
+        yield f"[{source.index}] {title} — {cited_url(source.url, source.index, pages)}"
 
 
 def fetched_text(fetched: FetchedText) -> str:
@@ -171,7 +180,9 @@ def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iter
             claim = _shortened(response.synthesis[citation.start : citation.end], MAX_QUOTE_CHARS)
             excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
             read = parts.get(citation.source_index, "") if citation.verdict == "unsupported" else ""
-            yield f"- {NOT_IN_EXCERPT if excerpt else VERDICTS[citation.verdict]} [{citation.source_index}]{read}: {claim}"
+            page = f", {page_label([citation.page])}" if citation.page else ""
+            verdict = NOT_IN_EXCERPT if excerpt else VERDICTS[citation.verdict]
+            yield f"- {verdict} [{citation.source_index}]{page}{read}: {claim}"
 
 
 def _notes(degraded: Iterable[Degraded]) -> Iterator[str]:

@@ -82,7 +82,7 @@ def test_doubted_sentences_are_printed_with_their_reason(verify: Callable[..., E
 def test_strict_fails_where_a_sentence_is_not_supported(verify: Callable[..., Ended]) -> None:
     """Exit code 1 and one line say so; without such a sentence it is 0."""
     failed = verify("--strict")
-    assert (failed.code, failed.err) == (1, "llm-platform: 1 of 3 sentences are not supported by their sources\n")
+    assert (failed.code, failed.err) == (1, "llm-platform: 1 of 3 sentences is not supported by its sources\n")
     assert verify("--strict", text=f"The Eiffel Tower is 330 metres tall {URL}").code == 0
 
 
@@ -105,6 +105,8 @@ def test_documents_of_a_folder_are_sources(verify: Callable[..., Ended], tmp_pat
     ended = verify("--sources", str(folder), text=text)
     assert "1 supported, 1 not supported" in ended.out
     assert "not supported by notes/tower.md: it has “1665”, the text “1765”" in ended.out
+    listed = verify("--sources", str(folder), text="The tower has 1665 steps to the top [1].\n\nSources\n[1] notes/tower.md\n")
+    assert listed.out == "1 sentence: 1 supported. 1 of 1 source read.\n"
 
 
 def test_files_have_the_whole_report(verify: Callable[..., Ended], tmp_path: Path) -> None:
@@ -144,10 +146,10 @@ def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixtur
     platform.research_jobs = _Jobs(job)
     code = run(["verify", "--research", "abc", "--strict"], part_wiring(platform, []))
     printed = capsys.readouterr()
-    assert (code, printed.err) == (1, "llm-platform: 1 of 1 sentences no longer hold\n")
+    assert (code, printed.err) == (1, "llm-platform: 1 of 1 sentence no longer holds\n")
     lines = printed.out.splitlines()
-    assert lines[0] == "1 of 1 sentences no longer hold"
-    assert lines[3] == f"  was supported of {READ_AT:%Y-%m-%d}: “It was completed in 1899.”"
+    assert lines[0] == "1 of 1 sentence no longer holds"
+    assert lines[3] == f"  was supported on {READ_AT:%Y-%m-%d}: “It was completed in 1899.”"
     assert lines[4].startswith("  is not supported on ")
     assert lines[4].endswith("“It was completed in 1889.”")
 

@@ -114,7 +114,7 @@ class TestOutcomes:
 
     async def test_answer_result(self) -> None:
         """With its citations and degraded components."""
-        cited = RagCitation(doc_id="doc-10", title="Using vector databases", url="https://example.com/blog/vector")
+        cited = RagCitation(doc_id="doc-10", title="Using vector databases", url="https://example.com/blog/vector", page=3)
         late = Degraded(component="index", reason="vector_store: not reachable")
         given = RagAnswer(answer="Run it. [1]", citations=(cited, RagCitation(doc_id="b")), degraded=(late,))
         outcome = await handler_of(ScriptedStages([given])).handle(record(QUESTION, "answer"))

@@ -236,7 +236,7 @@ async def test_every_field_of_a_message() -> None:
 
 
 async def test_a_citation_of_a_pdf_opens_its_page() -> None:
-    """The address of OpenAI's and Anthropic's citations ends with `#page=`; that of a document of a folder stays as it is."""
+    """The address of each citation ends with `#page=`; that of a document of a folder stays as it is."""
 
     class CitesPdf(FakeServices):
         def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
@@ -253,6 +253,27 @@ async def test_a_citation_of_a_pdf_opens_its_page() -> None:
         [located] = (await sent(MESSAGES, body, services)).json()["content"][-1]["citations"]
         assert (annotation["url_citation"]["url"], located["url"]) == (shown, shown)
         assert annotation["url_citation"]["llm_platform"]["page"] == 15
+        agent = (await sent(AGENT, {"effort": "low", "input": QUESTION}, services)).json()
+        assert agent["output"][-1]["content"][0]["annotations"][0]["url"] == shown
+        response = (await sent(RESPONSES, {"model": "research-shallow", "input": QUESTION}, services)).json()
+        assert response["output"][-1]["content"][0]["annotations"][0]["url"] == shown
+
+
+async def test_perplexity_opens_the_page_of_a_pdf() -> None:
+    """The whole answer and the last chunk name it; the first chunk is sent before the text is written, so it cannot."""
+
+    class CitesPdf(FakeServices):
+        def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
+            cited = {"citations": (CITATION.model_copy(update={"page": 15}),)}
+            return super()._research_response(request, request_id).model_copy(update=cited)
+
+    shown = f"{REF.url}#page=15"
+    body = {"model": "sonar", "messages": ASKED}
+    answer = (await sent(SONAR, body, CitesPdf())).json()
+    assert (answer["citations"], answer["search_results"][0]["url"]) == ([shown], shown)
+    chunks = (await sent(SONAR, {**body, "stream": True}, CitesPdf())).text
+    first, *_, last = [json.loads(line[6:]) for line in chunks.splitlines() if line.startswith("data: {")]
+    assert (first["citations"], last["citations"]) == ([REF.url], [shown])
 
 
 async def test_chunks_of_a_chat() -> None:

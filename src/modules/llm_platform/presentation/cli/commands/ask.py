@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from modules.llm_platform.domain.citations.source_pages import page_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion
 from modules.llm_platform.domain.dtos.web_search_dtos import clean_query
+from modules.llm_platform.domain.urls.canonical_url import page_url
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.options import build_request, reject
 from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions, read_option_file
@@ -129,11 +131,15 @@ def answer_json(timed: TimedAnswer) -> str:
 
 
 def as_research(timed: TimedAnswer) -> ResearchResponse:
-    """The answer in the shape that the renderers read; a document without title or address is shown by its id."""
+    """The answer in the shape that the renderers read; a document without title or address is shown by its id, and one with
+    pages with the page of its first quote.
+    """
     answer = timed.answer
     sources = tuple(
         SourceRef(
-            index=number, title=citation.title or citation.doc_id or "", url=citation.url or citation.doc_id or ""
+            index=number,
+            title=", ".join(filter(None, (citation.title or citation.doc_id, page_label(filter(None, [citation.page]))))),
+            url=page_url(citation.url or citation.doc_id or "", citation.page),
         )
         for number, citation in enumerate(answer.citations, 1)
     )

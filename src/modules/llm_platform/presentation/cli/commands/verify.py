@@ -12,13 +12,14 @@ import typer
 
 from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.application.verification.events import SourcesNamed, VerificationEvent
+from modules.llm_platform.domain.citations.citation_forms import GivenSource
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.verification_dtos import (
     MAX_SOURCE_CHARS,
     MAX_SOURCE_INDEX,
     MAX_VERIFIED_CHARS,
     MAX_VERIFIED_SOURCES,
     VerificationRequest,
-    VerificationSource,
     VerifiedAgain,
     VerifiedText,
 )
@@ -29,6 +30,7 @@ from modules.llm_platform.presentation.cli.options import build_request, reject
 from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
 from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import model_json
+from modules.llm_platform.presentation.verification_text import no_longer_hold_line, unsupported_line
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
 STDIN: Final = Path("-")
 MAX_TEXT_BYTES: Final = 4 * MAX_VERIFIED_CHARS  # UTF-8 takes up to four bytes a character
 MAX_CONCURRENT_FILES: Final = 4
-NOT_SUPPORTED: Final = "{count} of {all} sentences are not supported by their sources"
-NO_LONGER: Final = "{count} of {all} sentences no longer hold"
 TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
 
 File = Annotated[
@@ -99,8 +99,8 @@ def verify(
             job = await platform.research_jobs.get(research or "")
             again = await platform.verification.verify_again(job, on_event=note)
             return job.response.synthesis if job.response else "", again
-        complete = request.model_copy(update={"sources": await _documents_of(platform, paths)})
-        return text, await platform.verification.run(complete, on_event=note)
+        documents = await _documents_of(platform, paths)
+        return text, await platform.verification.run(request, on_event=note, given=documents)
 
     text, verified = setup.run_with_platform(wiring, settings, run)
     name = research or ("" if file in (None, STDIN) else str(file))
@@ -120,9 +120,9 @@ def verify(
     output_options.deliver(console, formats, print_answer)
     if strict and isinstance(verified, VerifiedAgain):
         if verified.no_longer_hold:
-            raise CommandError(NO_LONGER.format(count=verified.no_longer_hold, all=verified.counts.sentences))
+            raise CommandError(no_longer_hold_line(verified))
     elif strict and verified.counts.unsupported:
-        raise CommandError(NOT_SUPPORTED.format(count=verified.counts.unsupported, all=verified.counts.sentences))
+        raise CommandError(unsupported_line(verified))
 
 
 def _read_text(console: Console, file: Path) -> str:
@@ -142,23 +142,24 @@ def _read_text(console: Console, file: Path) -> str:
     return text.replace("\r\n", "\n")
 
 
-async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[VerificationSource, ...]:
+async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[GivenSource, ...]:
     """Return the documents of the searched folder as sources; files that have no text are left out."""
     turns = asyncio.Semaphore(MAX_CONCURRENT_FILES)
 
-    async def read(path: Path) -> tuple[Path, str]:
+    async def read(path: Path) -> tuple[Path, Page | None]:
         async with turns:
             try:
-                page = await platform.result_pages.read(f"doc:{path.as_posix()}")
+                return path, await platform.result_pages.read(f"doc:{path.as_posix()}")
             except AppException:
-                return path, ""
-            return path, page.text[:MAX_SOURCE_CHARS]
+                return path, None
 
-    found = [(path, text) for path, text in await asyncio.gather(*map(read, paths)) if text]
+    found = [(path, page) for path, page in await asyncio.gather(*map(read, paths)) if page is not None and page.text]
     first = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # the last numbers, which a text hardly uses
     return tuple(
-        VerificationSource(index=first + number, text=text, title=path.as_posix())
-        for number, (path, text) in enumerate(found)
+        GivenSource(
+            first + number, title=path.as_posix(), text=page.text[:MAX_SOURCE_CHARS], pages=page.pages, is_numbered=False
+        )
+        for number, (path, page) in enumerate(found)
     )
 
 

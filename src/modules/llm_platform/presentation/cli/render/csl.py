@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, page_label
 from modules.llm_platform.domain.citations.styles import date_parts
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
@@ -30,12 +31,17 @@ def csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
     """Return one item for each cited source, with its number in the answer as id: `source-3`.
 
     `accessed` is the day of access; default: the day on which a stored report was finished, else today. Publication
-    date and language are included if known.
+    date and language are included if known; `note` names the pages of a PDF that the answer cites.
     """
     stored_at = response.metadata.stored_at
     day = accessed or (stored_at.date() if stored_at else datetime.now(UTC).date())
     results = {result.url: result for result in response.raw_results or ()}
-    return json_text([dict(_item(source, results.get(source.url), day)) for source in response.sources])
+    pages = cited_pdf_pages(response.citations)
+    items = [dict(_item(source, results.get(source.url), day)) for source in response.sources]
+    for item, source in zip(items, response.sources, strict=True):
+        if cited := page_label(pages.get(source.index, ())):
+            item["note"] = cited  # an item of CSL has no place for the pages of a citation
+    return json_text(items)
 
 
 def _item(source: SourceRef, result: RawResult | None, accessed: date) -> Iterator[tuple[str, Any]]:

@@ -18,6 +18,7 @@ from modules.llm_platform.presentation.verification_text import (
     counts_line,
     decisive,
     doubted,
+    no_longer_hold_line,
     shortened,
     source_problem,
     verdict_line,
@@ -55,16 +56,18 @@ def _unread_lines(verified: VerifiedText) -> Iterator[Line]:
 
 def change_lines(text: str, verified: VerifiedAgain) -> Iterator[Line]:
     """Yield which sentences of a stored answer no longer hold, with both quotes and dates, and what else changed."""
-    then = f" of {verified.answered_at:%Y-%m-%d}" if verified.answered_at else ""
-    yield Line(f"{verified.no_longer_hold} of {verified.counts.sentences} sentences no longer hold", "bold")
+    then = f" on {verified.answered_at:%Y-%m-%d}" if verified.answered_at else ""
+    yield Line(no_longer_hold_line(verified), "bold")
     for change in verified.changed:
         verdict = change.now.verdict if change.now else "unsupported"
         mark, style = terminal.MARKS[verdict]
         yield Line()
         yield Line(f"{mark} {shortened(text[change.sentence.start : change.sentence.end])} [{change.was.source_index}]", style)
-        yield Line(f"  was {VERDICTS[change.was.verdict]}{then}: “{shortened(change.was.quote)}”")
+        page = terminal.page_text(change.was)
+        yield Line(f"  was {VERDICTS[change.was.verdict]}{then}{page}: “{shortened(change.was.quote)}”")
         quote = shortened(change.now.quote) if change.now else ""
-        yield Line(f"  is {VERDICTS[verdict]} on {verified.verified_at:%Y-%m-%d}" + (f": “{quote}”" if quote else ""))
+        page = terminal.page_text(change.now) if change.now else ""
+        yield Line(f"  is {VERDICTS[verdict]} on {verified.verified_at:%Y-%m-%d}{page}" + (f": “{quote}”" if quote else ""))
     yield from _unread_lines(verified)
 
 
@@ -91,8 +94,9 @@ def verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
             f"- {mark} line {_line_of(lines, sentence)}: {escape_line(shortened(text[sentence.start : sentence.end]))}\n"
             f"  {escape_line(verdict_line(text, sentence, verified))}"
         )
-        if sentence.citations and (quote := decisive(sentence).quote):
-            item += f"\n  > {escape_line(shortened(quote))}"
+        if sentence.citations and (citation := decisive(sentence)).quote:
+            quote = escape_line(shortened(citation.quote))
+            item += f"\n  > [{quote}](<{citation.quote_url}>)" if citation.quote_url else f"\n  > {quote}"
         items.append(item)
     if items:
         blocks += ["## Sentences to look at", "\n".join(items)]

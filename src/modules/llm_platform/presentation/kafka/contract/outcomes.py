@@ -261,7 +261,7 @@ def encode_failure(request_id: str, echo: requests.EchoedFields, stage: RagStage
 
 
 def _without_none(items: Sequence[Hit | RagCitation]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in item if value is not None} for item in items]
+    return [item.model_dump(exclude_none=True) for item in items]
 
 
 def _encode(request_id: str, echo: requests.EchoedFields, fields: dict[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from fastapi import Request
 from pydantic_core import to_json
 
+from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, cited_url
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.markers import render_markers
@@ -77,10 +78,15 @@ def json_text(response: ResearchResponse) -> str:
 
 
 def marker_annotations(text: str, response: ResearchResponse) -> Iterator[dict[str, Any]]:
-    """Yield an annotation of OpenAI's for each marker [n] in the strings of a JSON text: its place and its source."""
+    """Yield an annotation of OpenAI's for each marker [n] in the strings of a JSON text: its place and its source.
+
+    The address of a PDF names the page of its first supporting quote.
+    """
     sources = {source.index: source for source in response.sources}
+    pages = cited_pdf_pages(response.citations)
     for string in _STRING.finditer(text):
         for start, end, number in render_markers(string[0]):
             if source := sources.get(number):
                 position = {"start_index": string.start() + start, "end_index": string.start() + end}
-                yield {"type": "url_citation", **position, "title": source.title, "url": source.url}
+                url = cited_url(source.url, number, pages)
+                yield {"type": "url_citation", **position, "title": source.title, "url": url}

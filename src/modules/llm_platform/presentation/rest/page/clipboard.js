@@ -14,18 +14,25 @@ export function markedAnswer(response) {
   const find = citationFinder(placed);
   const [held, all] = heldOf(sentencesOf(placed, placedSpans(synthesis, metadata.uncited)));
   const summary = all ? t("{n} of {all} sentences hold", { n: held, all }) : "";
+  const cited = sources.map((source) => ({ ...source, url: addressOf(source, citations) }));
   const markers = [];
   const marked = el("div", {}, ...blocksOf(synthesis, new Set(sources.map(({ index }) => index))).map((block) => block.fragment((index, place) => {
     const sign = `[${index}${SIGNS[find(index, block.start + place)?.verdict] ?? ""}]`;
     markers.push({ place: block.start + place, length: `[${index}]`.length, sign });
     return ` ${sign}`;
   })));
-  const list = el("ul", {}, sources.map(({ index, title, url }) =>
+  const list = el("ul", {}, cited.map(({ index, title, url }) =>
     el("li", {}, `[${index}] `, /^https?:/i.test(url) ? el("a", { href: url }, title || url) : `${title} ${url}`)));
   return {
-    text: harmless([summary, withSigns(synthesis, markers).trim(), sources.map(({ index, title, url }) => `[${index}] ${title} ${url}`).join("\n")].filter(Boolean).join("\n\n")),
+    text: harmless([summary, withSigns(synthesis, markers).trim(), cited.map(({ index, title, url }) => `[${index}] ${title} ${url}`).join("\n")].filter(Boolean).join("\n\n")),
     html: (summary ? el("p", {}, summary).outerHTML : "") + plainMarkup(marked) + (sources.length ? list.outerHTML : ""),
   };
+}
+
+/** The address of a source; that of a PDF leads to the page of its first supporting quote. */
+function addressOf({ index, url }, citations) {
+  const isCited = ({ source_index: source, page, verdict }) => source === index && page && ["supported", "partial"].includes(verdict);
+  return citations.find(isCited)?.quote_url ?? url;
 }
 
 function withSigns(text, markers) {

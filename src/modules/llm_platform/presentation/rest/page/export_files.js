@@ -9,7 +9,7 @@ import { placedSpans, sentencesOf } from "./sentences.js";
 import { blockLine, heldLine } from "./strip.js";
 import { notesOf } from "./problems.js";
 import { harmless, language, t } from "./texts.js";
-import { verdictWord } from "./verdicts.js";
+import { pageOf, verdictWord } from "./verdicts.js";
 
 const STYLE = `body{max-width:46rem;margin:2rem auto;padding:0 1rem;font:1rem/1.6 system-ui,sans-serif;color:#1a1a1a;background:#fff}
 a{overflow-wrap:anywhere}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.25rem .5rem}pre{overflow-x:auto}
@@ -76,27 +76,37 @@ function jsonFile(title, answers) {
   return lines({ title, answers });
 }
 
-/** The sources that the answers cite, each once, with its day where a search named one. */
+/** The sources that the answers cite, each once, with its day where a search named one, and the pages of a PDF that are cited. */
 function cited(answers) {
   const found = new Map();
-  for (const { sources, raw_results: results } of answers)
+  for (const { sources, citations, raw_results: results } of answers)
     for (const source of sources) {
       const published = source.published ?? results?.find(({ url }) => url === source.url)?.published;
-      if (!found.has(source.url)) found.set(source.url, { ...source, index: answers.length > 1 ? found.size + 1 : source.index, date: dateOf(published) });
+      if (!found.has(source.url)) found.set(source.url, { ...source, index: answers.length > 1 ? found.size + 1 : source.index, date: dateOf(published), pages: new Set() });
+      const supporting = citations.filter(({ source_index: index, verdict }) => index === source.index && ["supported", "partial"].includes(verdict));
+      for (const { page } of supporting) if (page) found.get(source.url).pages.add(page);
     }
   return [...found.values()];
 }
 
+/** The pages of a PDF as references name them: `p. 15`, `pp. 3, 15`. */
+function pagesNote(pages) {
+  const numbers = [...pages].sort((one, other) => one - other);
+  return numbers.length && `${numbers.length > 1 ? "pp." : "p."} ${numbers.join(", ")}`;
+}
+
 function cslFile(_, answers) {
-  return lines(cited(answers).map(({ index, title, url, date }) => ({
+  return lines(cited(answers).map(({ index, title, url, date, pages }) => ({
     id: `source-${index}`, type: "webpage", title, URL: url, ...(date && { issued: { "date-parts": [date.split("-").map(Number)] } }),
+    ...(pages.size && { note: pagesNote(pages) }),
   })));
 }
 
 function bibliography(_, answers) {
   const field = (text) => `{${text.replace(/[\\{}]/g, "").replace(/[#$%&_^~]/g, "\\$&").replace(/\s+/g, " ")}}`;
-  return cited(answers).map(({ index, title, url, date }) =>
-    `@online{source${index},\n  title = ${field(title)},\n  url = {${url.replace(/[\\{}\s]/g, "")}},${date ? `\n  date = {${date}},` : ""}\n}\n`).join("\n");
+  return cited(answers).map(({ index, title, url, date, pages }) =>
+    `@online{source${index},\n  title = ${field(title)},\n  url = {${url.replace(/[\\{}\s]/g, "")}},${date ? `\n  date = {${date}},` : ""}${
+      pages.size ? `\n  note = {${pagesNote(pages)}},` : ""}\n}\n`).join("\n");
 }
 
 const sentencesIn = ({ synthesis, citations, metadata }) => sentencesOf(placedSpans(synthesis, citations), placedSpans(synthesis, metadata.uncited));
@@ -112,6 +122,12 @@ const notes = (response) => notesOf(response.degraded).map(({ text }) => text);
 const verdictOf = (citation) => verdictWord(citation) + (citation.cited_by === "platform" ? `, ${t("source found by the platform")}` : "");
 const statementOf = (response, citation) => [...response.synthesis].slice(citation.start, citation.end).join("");
 
+/** The quote below a citation; its address leads to the quote, or to the page of a PDF. */
+function quotedLine({ quote, quote_url: url }) {
+  if (!quote) return "";
+  return `\n  > ${url ? `[${escaped(quote)}](${address(url)})` : escaped(quote)}`;
+}
+
 function markdownFile(_, answers) {
   return `${answers.map(markdownOf).join(RULE)}\n`;
 }
@@ -123,7 +139,7 @@ function markdownOf(response) {
   const list = (title, lines) => lines.length && blocks.push(`## ${title}`, lines.join("\n"));
   list(t("Sources"), response.sources.map(({ index, title, url }) => `- [${index}] ${escaped(title)} ${address(url)}`));
   list(t("Citations"), response.citations.map((citation) =>
-    `- [${citation.source_index}] **${verdictOf(citation)}**: ${escaped(statementOf(response, citation))}${citation.quote ? `\n  > ${escaped(citation.quote)}` : ""}`));
+    `- [${citation.source_index}]${pageOf(citation)} **${verdictOf(citation)}**: ${escaped(statementOf(response, citation))}${quotedLine(citation)}`));
   list(t("Notes"), notes(response).map((note) => `- ${escaped(note)}`));
   return blocks.join("\n\n");
 }
@@ -163,7 +179,8 @@ function htmlParts(response, prefix) {
     rendered(response.synthesis, numbers, (index) => [" ", el("a", { href: `#${id(index)}` }, `[${index}]`)]),
     ...section(t("Sources"), response.sources.map(({ index, url, title }) => el("span", { id: id(index) }, `[${index}] `, link(url, title)))),
     ...section(t("Citations"), response.citations.map((citation) =>
-      [`[${citation.source_index}] `, el("strong", {}, verdictOf(citation)), `: ${statementOf(response, citation)}`, citation.quote && el("blockquote", {}, citation.quote)])),
+      [`[${citation.source_index}]${pageOf(citation)} `, el("strong", {}, verdictOf(citation)), `: ${statementOf(response, citation)}`,
+        citation.quote && el("blockquote", {}, citation.quote_url ? link(citation.quote_url, citation.quote) : citation.quote)])),
     ...section(t("Notes"), notes(response)),
   ];
 }

@@ -8,7 +8,7 @@ import { placedSpans, sentencesOf } from "./sentences.js";
 import { plainWords } from "./source_text.js";
 import { heldLine, sentenceWord } from "./strip.js";
 import { day, isRightToLeft, withoutMarks } from "./texts.js";
-import { WORST_FIRST } from "./verdicts.js";
+import { pageOf, WORST_FIRST } from "./verdicts.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, EDGE] = [1200, 630, 72]; // pixels, as cards of links have them
@@ -100,7 +100,7 @@ function receipt(response, { start, end, citation, ...sentence }, texts) {
   const runs = difference
     ? [{ text: difference.before }, { text: difference.claimed, struck: true, colour }, { text: ` ${difference.found}`, weight: 700 }, { text: difference.after }]
     : [{ text: statement }];
-  const host = [source && shortAddress(source.url), sentenceWord({ ...sentence, citation })].filter(Boolean).join(" · ");
+  const host = [source && shortAddress(source.url) + pageOf(citation), sentenceWord({ ...sentence, citation })].filter(Boolean).join(" · ");
   const isRight = RIGHT_TO_LEFT.test(statement);
   const x = isRight ? WIDTH - EDGE - 5 : EDGE;
   const broken = lines(runs.filter(({ text }) => text), { ...DOUBT, width: WIDTH - 2 * EDGE - 28 });

@@ -12,6 +12,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel, Field
 
 from modules.llm_platform.application.research.response import add_spending
+from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, cited_url
 from modules.llm_platform.domain.dtos import research_dtos, web_search_dtos
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_TOOLS
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
@@ -203,10 +204,18 @@ async def _planned(request: Request, plan: PlanRequest) -> ResearchPlan:
 
 
 def describe(sources: Sequence[research_dtos.SourceRef], response: research_dtos.ResearchResponse | None) -> Mapping[str, Any]:
+    """Return the fields of an answer beside its text. The address of a PDF names the page of its first supporting quote, which
+    is not known before the text is written.
+    """
     texts = {raw.url: raw for raw in (response.raw_results or ())} if response else {}
+    pages = cited_pdf_pages(response.citations) if response else {}
+    urls = [cited_url(source.url, source.index, pages) for source in sources]
     described: dict[str, Any] = {
-        "citations": [source.url for source in sources],
-        "search_results": [_source(source, texts.get(source.url), response.query if response else "") for source in sources],
+        "citations": urls,
+        "search_results": [
+            {**_source(source, texts.get(source.url), response.query if response else ""), "url": url}
+            for source, url in zip(sources, urls, strict=True)
+        ],
     }
     if response is not None:
         described |= {"usage": _usage(response), **chat_completions.extension(response)}

@@ -24,6 +24,7 @@ from modules.llm_platform.application.research.events import (
     SourcesNumbered,
     Token,
 )
+from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, cited_url
 from modules.llm_platform.domain.citations.styles import CitationStyle, cited_text, reference_list
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
@@ -173,8 +174,14 @@ def _content(response: ResearchResponse, style: CitationStyle) -> str | dict[str
 
 
 def _sources(response: ResearchResponse) -> list[dict[str, Any]]:
-    """Return the cited sources. `index` is the number in the text, an addition of ours."""
-    return [{"title": source.title, "url": source.url, "index": source.index} for source in response.sources]
+    """Return the cited sources. `index` is the number in the text, an addition of ours. The address of a PDF names the page of
+    its first supporting quote.
+    """
+    pages = cited_pdf_pages(response.citations)
+    return [
+        {"title": source.title, "url": cited_url(source.url, source.index, pages), "index": source.index}
+        for source in response.sources
+    ]
 
 
 class TavilyStream:
