@@ -59,12 +59,12 @@ def replies(value: dict[str, Any]) -> Callable[[Route], Awaitable[None]]:
     return reply
 
 
-async def open_thread(visit: Visit, count: int) -> None:
+async def open_thread(visit: Visit, count: int, turn_of: Callable[[int], dict[str, Any]] = turn) -> None:
     """Show a stored thread with this many answers, of which the page loads the last ten."""
     researches = [{"id": f"r{n}", "status": "done", "query": f"Question {n}?", "depth": "deep"} for n in range(count)]
     thread = {"id": "r0", "title": "Owls: a thread", "researches": researches}
     for n in range(count):
-        job = {"query": f"Question {n}?", "depth": "deep", "response": turn(n)}
+        job = {"query": f"Question {n}?", "depth": "deep", "response": turn_of(n)}
         await visit.page.route(f"**/research/r{n}", replies(job))
         await visit.page.route(f"**/research/threads/r{n}", replies(thread))
     await visit.page.goto(f"{visit.base}/#research/r{count - 1}")
@@ -98,6 +98,26 @@ class TestThreadFiles:
         assert files["HTML"].count('id="source-12-1"') == files["HTML"].count('href="#source-12-1"') == 1
         assert [item["URL"] for item in json.loads(files["CSL-JSON"])] == [f"https://example.org/{n}" for n in range(12)]
         assert files["BibTeX"].count("@online{") == len(set(files["BibTeX"].split("@online{"))) - 1 == 12
+
+    async def test_a_file_names_the_page_of_a_pdf(self, browser: Browser, base: str) -> None:
+        """Behind the number of the source, at the quote, and as a note of references; those that bear a sentence out."""
+
+        def of_pdf(number: int) -> dict[str, Any]:
+            made, url, page = turn(number), "https://example.org/a.pdf", 15 - number
+            made["sources"][0]["url"] = url
+            [cited] = made["citations"]
+            made["citations"] = [{**cited, "verdict": "supported", "page": page, "quote_url": f"{url}#page={page}"}]
+            return made
+
+        async with visiting(browser, base) as visit:
+            await open_thread(visit, 2, of_pdf)
+            files = {name: await saved(visit.page, name) for name in ("Markdown", "HTML", "CSL-JSON", "BibTeX")}
+            assert visit.errors == []
+        assert "[1] · p. 15 **" in files["Markdown"]
+        assert "sleeps by day.](<https://example.org/a.pdf#page=14>)" in files["Markdown"]
+        assert 'href="https://example.org/a.pdf#page=15"' in files["HTML"]
+        assert [item["note"] for item in json.loads(files["CSL-JSON"])] == ["pp. 14, 15"]
+        assert "note = {pp. 14, 15}," in files["BibTeX"]
 
     async def test_a_whole_thread_is_copied(self, browser: Browser, base: str) -> None:
         """Text and HTML hold each question with its answer, and the verdicts travel with them."""
