@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
-from tests.services.browser import Visit, serving_page, visiting
+from tests.services.browser import WIDTHS, Visit, serving_page, visiting
 from tests.support.loopback_upstream import serving
 from tests.support.report_upstream import Upstream, report_settings
-from tests.support.report_world import QUESTION
+from tests.support.report_world import QUESTION, SUB_QUESTIONS
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 FINISH = "Write with what is there"
+PLACES = "[...document.querySelectorAll('.finding')].map(each => each.offsetTop + ' ' + each.offsetHeight)"
 
 
 def priced(url: str) -> str:
@@ -73,6 +75,34 @@ class TestPlan:
             await expect(takes).to_contain_text("$0.05")
             await expect(takes).to_contain_text("2 min")
             assert not await visit.violations()
+            assert (visit.errors, visit.foreign) == ([], [])
+
+
+class TestSections:
+    @pytest.mark.parametrize("width", WIDTHS)
+    async def test_sub_questions_fill_while_they_are_answered(self, browser: Browser, tmp_path: Path, width: int) -> None:
+        """Each planned sub-question is a heading with its results, the pages that were read and a passage; nothing moves while
+        it fills, and the text takes their place.
+        """
+        async with report_running(browser, tmp_path, Upstream(silent_pages_from=2), width) as visit:
+            page, findings = visit.page, visit.page.locator(".finding")
+            await expect(findings).to_have_count(len(SUB_QUESTIONS))
+            places = await page.evaluate(PLACES)
+            for place, question in enumerate(SUB_QUESTIONS):
+                await expect(findings.nth(place).get_by_role("heading")).to_have_text(question)
+                await expect(findings.nth(place)).to_contain_text("results: ")
+                await expect(findings.nth(place).locator(".finding-quote")).not_to_be_empty()
+            await expect(page.locator(".findings")).to_contain_text("read: ")
+            assert await page.evaluate(PLACES) == places
+            assert await visit.overflow() <= 0
+            assert not await visit.violations()
+            if folder := os.environ.get("SCREENSHOTS"):
+                for scheme in ("light", "dark"):
+                    await page.emulate_media(color_scheme=scheme)
+                    await page.screenshot(path=f"{folder}/report-{width}-{scheme}.png")
+            await page.get_by_role("button", name=FINISH).click()
+            await visit.answered()
+            await expect(page.locator(".findings")).to_have_count(0)
             assert (visit.errors, visit.foreign) == ([], [])
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, Source, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.llm.model_progress import ModelProgress
@@ -54,7 +55,7 @@ class FoundResult(BaseModel, frozen=True):
 
 
 class Searched(_Event, frozen=True):
-    """One search returned `count` results."""
+    """One search returned `count` results. `question` is the sub-question of a report that it is for, else None."""
 
     type: Literal["searched"] = "searched"
     query: str
@@ -62,6 +63,7 @@ class Searched(_Event, frozen=True):
     count: int
     cached: bool
     results: tuple[FoundResult, ...] = ()
+    question: str | None = None
 
 
 class RankedResult(BaseModel, frozen=True):
@@ -133,13 +135,17 @@ class ModelProgressed(_Event, frozen=True):
 
 
 class RoundStarted(_Event, frozen=True):
-    """A further round of search begins: the questions that are open, its queries, and in `why` the words without a quote."""
+    """A further round of search begins: the questions that are open, its queries, and in `why` the words without a quote.
+
+    `evidence` is the ledger as it is now: for each question its state and its best quotes.
+    """
 
     type: Literal["round"] = "round"
     number: int
     open: tuple[str, ...]
     queries: tuple[str, ...]
     why: str = ""
+    evidence: tuple[EvidenceRow, ...] = ()
 
     def describe(self) -> str:
         """Return one line for a person who waits."""

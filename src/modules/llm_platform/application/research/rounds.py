@@ -137,7 +137,7 @@ class FurtherRounds:
             self._context.emit(
                 RoundStarted(
                     request_id=self._context.request_id, number=self._number, open=self.ledger.open_questions,
-                    queries=tuple(queries), why=words_left(self._rows),
+                    queries=tuple(queries), why=words_left(self._rows), evidence=self.ledger.rows,
                 )
             )
         return queries

@@ -224,7 +224,7 @@ class Explorer:
     # --- searches ---------------------------------------------------------------------------------------------------
 
     async def _search_and_rank(self, question: str, query: str, kinds: tuple[SourceKind, ...]) -> None:
-        answer = await self._search(query, kinds)
+        answer = await self._search(query, kinds, question)
         found = self._state.add_results(answer.results, question, query) if answer else []
         if found:
             self._run.context.early_finish.found()
@@ -233,7 +233,9 @@ class Explorer:
         for batch in batches:
             self._group.create_task(self._rank(batch, question, query))
 
-    async def _search(self, query: str, kinds: tuple[SourceKind, ...]) -> WebSearchResponse | None:
+    async def _search(
+        self, query: str, kinds: tuple[SourceKind, ...], question: str | None = None
+    ) -> WebSearchResponse | None:
         run, state = self._run, self._state
         request = self._request(query, kinds)
         key = run.checkpoints.key(SEARCH_VERSION, run.tools.label("search"), request=request.model_dump(mode="json"))
@@ -249,7 +251,7 @@ class Explorer:
             Searched(
                 request_id=run.request_id, query=query, provider=answer.provider,
                 count=len(answer.results), cached=answer.cached,
-                results=tuple(map(FoundResult.of, answer.results)),
+                results=tuple(map(FoundResult.of, answer.results)), question=question,
             )
         )
         # Files may change at any time, so results from documents are not stored.

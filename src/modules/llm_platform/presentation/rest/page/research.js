@@ -163,6 +163,7 @@ export class ResearchView {
   #draw(request) {
     this.request = request;
     this.answer?.leave();
+    this.sections = null;
     this.steps = new Steps(request.depth);
     this.answer = new AnswerText((index, citation, isWriting) => this.#openQuote(index, citation, isWriting));
     this.status = el("div", { class: "notices" });
@@ -203,6 +204,7 @@ export class ResearchView {
       this.steps.add(event);
       this.cards.add(event);
       this.#offerFinish(event);
+      await this.#fill(event);
       if (event.type === "sources") this.answer.setSources(event.sources);
       else if (event.type === "token") this.#write(event.text);
       else if (event.type === "reset") this.#reset();
@@ -231,6 +233,17 @@ export class ResearchView {
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
     }
+  }
+
+  /** Show what is found for each sub-question, until the text is there. */
+  async #fill(event) {
+    if (event.type === "planned" && !this.sections && !this.answer.text && this.request.depth !== "shallow") {
+      const { Sections } = await import("./sections.js");
+      this.sections = new Sections(this.number ? "h3" : "h2");
+      this.answer.element.before(this.sections.element);
+    }
+    if (event.type === "token" || event.type === "done" || event.type === "failed") this.sections?.giveWayTo(this.answer.element);
+    else this.sections?.add(event);
   }
 
   #write(text) {
@@ -267,6 +280,8 @@ export class ResearchView {
     this.tools.replaceChildren(exportMenu(response, this.thread, this.texts));
     await this.answer.finish(response);
     if (this.#isLeft) return;
+    this.sections?.element.remove();
+    this.answer.element.style.minHeight = "";
     this.body.classList.remove("working");
     this.editButton.disabled = !this.isRepeatable;
     this.tools.before(contentsOf(this.answer.element));
@@ -347,6 +362,7 @@ export class ResearchView {
   /** `again` is what "Try again" does; null where that leads nowhere. */
   #end(text, kind, again) {
     this.isOver = true;
+    this.sections?.element.remove();
     this.body.classList.remove("working");
     this.editButton.disabled = !askedText(this.request);
     if (!this.answer.text) this.tabs.list.hidden = this.answer.strip.band.hidden = true;
