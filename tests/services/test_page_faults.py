@@ -241,6 +241,32 @@ class TestLongThreads:
             await expect(titles.first).to_be_focused()
 
 
+    async def test_forty_questions(self, browser: Browser, base: str) -> None:
+        """Each has a heading, the first one that of the page; neither the last nor an earlier answer moves what is read, and
+        the box stands below all of them.
+        """
+        count = 40
+        title = "document.querySelector('#turn-39-title').getBoundingClientRect().top"
+        async with visiting(browser, base, 820) as visit:
+            page = visit.page
+            await play_thread(visit, count)
+            await page.goto(f"{base}/#research/r{count}")
+            await expect(page.locator(".follow-up")).to_be_visible()
+            await expect(page.locator(".turn .actions")).to_have_count(10)
+            for shown in (20, 30, 40):
+                before = await page.evaluate(title)
+                await page.get_by_role("button", name="Show earlier questions").evaluate("each => each.click()")
+                await expect(page.locator(".turn .actions")).to_have_count(shown)
+                if shown < count:  # the last click leads to the first question
+                    assert abs(await page.evaluate(title) - before) <= 1
+            await expect(page.get_by_role("heading", level=1)).to_have_count(1)
+            await expect(page.locator("h2.turn-title")).to_have_count(count - 1)
+            await expect(page.locator(".follow-up")).to_have_count(1)
+            box = "document.querySelector('.follow-up').getBoundingClientRect()"
+            assert await page.evaluate(f"(({{top, bottom}}) => top > 0 && bottom <= innerHeight)({box})")
+            assert await visit.violations() == []
+
+
 class TestStoredThread:
     async def test_a_refused_run_is_waited_for_and_keeps_its_question(self, browser: Browser, base: str) -> None:
         """The questions of a thread are there at once; of its nine answers few are asked for together, and one that a rate

@@ -152,7 +152,7 @@ export class AnswerText {
     if (!this.judge) this.strip.grow(this.text);
     this.lines.clear();
     const step = new Step();
-    for (const work of [this.#place(this.#split()), this.#mark()])
+    for (const work of [this.#place(), this.#mark()])
       for (const _ of work) {
         if (step.hasTime) continue;
         await step.next();
@@ -172,8 +172,10 @@ export class AnswerText {
   }
 
   /** Put the blocks on the page, one for each step; those that are there at the beginning and at the end stay. */
-  *#place(blocks) {
+  *#place() {
     const { shown } = this;
+    const blocks = this.#split();
+    yield;
     const isSame = (one, other) => one?.key === other?.key;
     let first = 0;
     while (first < shown.length && first < blocks.length && isSame(shown[first], blocks[first])) first += 1;
@@ -181,25 +183,51 @@ export class AnswerText {
     while (last < Math.min(shown.length, blocks.length) - first && isSame(shown.at(-1 - last), blocks.at(-1 - last))) last += 1;
     for (let place = first; place < blocks.length - last; place += 1) {
       const old = place < shown.length - last ? shown[place] : null;
-      shown.splice(place, old ? 1 : 0, this.#shownBlock(blocks[place], old, shown[place]));
-      yield;
+      const isGrown = old?.head && old.head === blocks[place].head;
+      if (!isGrown) shown.splice(place, old ? 1 : 0, this.#shownBlock(blocks[place], old, shown[place]));
+      if (blocks[place].parts) yield* this.#placeRows(shown[place], blocks[place]);
+      else yield;
     }
     for (const gone of shown.splice(blocks.length - last, shown.length - blocks.length)) remove(gone);
     blocks.forEach(({ start }, place) => { shown[place].start = start; });
   }
 
-  /** The block on the page: in the place of an old one, or before the next. */
-  #shownBlock(block, old, next) {
+  /** Bring the rows of a table to the page, some at a time; those at its beginning that are there stay. */
+  *#placeRows(made, { start, key, parts }) {
+    Object.assign(made, { start, key: "" }); // until all of it is there
+    let first = 0;
+    while (first < made.parts.length && made.parts[first].key === parts[first]?.key) first += 1;
+    for (const { rows } of made.parts.splice(first)) for (const row of rows) row.remove();
+    const body = made.nodes[0].querySelector("tbody");
+    for (const part of parts.slice(first)) {
+      const drawn = this.#drawn(part.fragment, start);
+      const rows = [...drawn.fragment.querySelectorAll("tr")];
+      body.append(...rows);
+      made.parts.push({ key: part.key, rows, markers: drawn.markers });
+      made.markers = [...made.ownMarkers, ...made.parts.flatMap(({ markers }) => markers)];
+      yield;
+    }
+    made.key = key;
+  }
+
+  /** The elements of a block, or of a part of one, which begins at `start`, with their markers. */
+  #drawn(draw, start, source = "") {
     const markers = [];
-    const fragment = block.fragment((index, place) => {
-      if (this.keepsLines && LINE_START.test(block.source.slice(0, place))) return `[${index}]`;
+    const fragment = draw((index, place) => {
+      if (this.keepsLines && LINE_START.test(source.slice(0, place))) return `[${index}]`;
       markers.push({ place, ...this.#marker(index) });
       return [markerText(index), markers.at(-1).button];
     });
     for (const code of fragment.querySelectorAll("pre")) dress(code);
     fragment.querySelectorAll(".formula").forEach(setFormula);
-    const made = { key: block.key, start: block.start, markers, nodes: [...fragment.childNodes] };
-    if (this.judge) this.#judge(made);
+    if (this.judge) this.#judge({ start, markers });
+    return { fragment, markers };
+  }
+
+  /** The block on the page: in the place of an old one, or before the next. A table has no rows below its head yet. */
+  #shownBlock(block, old, next) {
+    const { fragment, markers } = this.#drawn(block.headFragment ?? block.fragment, block.start, block.source);
+    const made = { key: block.key, head: block.head, parts: [], start: block.start, markers, ownMarkers: markers, nodes: [...fragment.childNodes] };
     this.element.insertBefore(fragment, (old ?? next)?.nodes[0] ?? null);
     if (old) remove(old);
     return made;

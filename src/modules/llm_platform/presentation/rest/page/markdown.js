@@ -21,6 +21,7 @@ const FORMULA = "\ue002"; // begins the text of a formula, between rendering and
 const FORMULAS = [["$$", "$$"], ["\\[", "\\]"], ["\\(", "\\)"], ["$", "$"]]; // each with its end, the longer ones first
 const MAX_FORMULA_CHARS = 2000;
 const TEX = /[\\^_={}]|^[a-z]$/i; // between single dollars: "$5 and 10$" is an amount
+const PART_CELLS = 300; // of a table that are drawn at once
 const TASK = /^\[([ xX])\][ \u00a0]/;
 const CLEAN = {
   ALLOWED_TAGS: ["p", "br", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
@@ -80,6 +81,9 @@ function withLanguage(rule) {
 
 /** The top-level blocks of a text, as {source, start, key, fragment(marker)}; two with the same key look the same.
 
+A table has `head`, the text of its first row, and `parts`, each {key, fragment(marker)} with some of its other rows in a table of
+their own, for who draws it bit by bit: `fragment` of the block itself has all rows, and `headFragment` none of these.
+
 `numbers` are the sources that the text may cite. `env` holds the definitions of links, for texts that are parts of one; with
 `keepsLines` a marker at the beginning of a line stays there, as in a list of sources. */
 export function blocksOf(text, numbers, env = {}) {
@@ -91,8 +95,28 @@ export function blocksOf(text, numbers, env = {}) {
   return groups.map((group, place) => {
     const start = place ? lines[group[0].map[0]] : 0;
     const source = text.slice(start, place + 1 < groups.length ? lines[groups[place + 1][0].map[0]] : text.length);
-    return { source, start, key: `${links} ${numbers.size} ${source}`, fragment: (marker) => fragmentOf(group, env, matches, start, marker) };
+    const keyOf = (part) => `${links} ${numbers.size} ${part}`;
+    const drawn = (part) => (marker) => fragmentOf(part, env, matches, start, marker);
+    return { source, start, key: keyOf(source), fragment: drawn(group), ...tableParts(group, (from, to) => keyOf(text.slice(lines[from], lines[to])), drawn) };
   });
+}
+
+/** What a table has more than another block; `keyOf(from, to)` is the key of these lines, `drawn(tokens)` draws a part. */
+function tableParts(tokens, keyOf, drawn) {
+  const begin = tokens[0].type === "table_open" ? tokens.findIndex(({ type }) => type === "tbody_open") : -1;
+  if (begin < 0) return {};
+  const rows = [];
+  for (const token of tokens.slice(begin + 1, -2)) {
+    if (token.type === "tr_open") rows.push([]);
+    rows.at(-1).push(token);
+  }
+  const size = Math.max(1, Math.floor(PART_CELLS / tokens.filter(({ type }) => type === "th_open").length));
+  const parts = [];
+  for (let first = 0; first < rows.length; first += size) {
+    const some = rows.slice(first, first + size);
+    parts.push({ key: keyOf(some[0][0].map[0], some.at(-1)[0].map[1]), fragment: drawn([tokens[0], tokens[begin], ...some.flat(), ...tokens.slice(-2)]) });
+  }
+  return { head: keyOf(tokens[0].map[0], tokens[0].map[0] + 2), headFragment: drawn([...tokens.slice(0, begin + 1), ...tokens.slice(-2)]), parts };
 }
 
 /** The whole text as elements: `marker(number, place)` makes the element of a marker, or several; `place` is where it stands. */
