@@ -332,12 +332,14 @@ class TestVerdictsInTheText:
             await expect(page.locator("#quote mark")).to_have_text("It hunts at night.")
 
     async def test_a_tap_shows_the_card_and_its_button_the_text(self, browser: Browser, base: str) -> None:
-        """On a touch screen the card comes first and is within the window; a tap elsewhere closes it."""
-        async with visiting(browser, base, 390, has_touch=True) as visit:
+        """On a touch screen the card comes first and is within the window; a tap elsewhere closes it; 24 pixels hear it."""
+        async with visiting(browser, base, 390, has_touch=True, is_mobile=True) as visit:
             page = visit.page
             await visit.play(self.answer())
             await visit.ask()
             await visit.answered()
+            target = "cite => ['width', 'height'].map(side => parseFloat(getComputedStyle(cite, '::after')[side]))"
+            assert min(await page.locator(".cite").first.evaluate(target)) >= 24
             card = page.locator(".cite-card")
             await page.locator(".cite").first.tap()
             await expect(card).to_contain_text("partly supported")
