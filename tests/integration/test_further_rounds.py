@@ -68,6 +68,7 @@ async def test_what_the_first_search_reveals_is_searched_for(depth: str) -> None
     assert (begun.number, begun.open) == (1, (QUESTION,))
     assert any("Zimbabwe" in query for query in begun.queries)
     assert "waterfall" in begun.why
+    assert [(row.question, row.state) for row in begun.evidence] == [(QUESTION, "partly")]
     metadata = answer.metadata
     assert (metadata.rounds, metadata.open_questions, metadata.stopped) == (1, (), "answered")
 

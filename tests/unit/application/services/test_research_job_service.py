@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -100,6 +101,9 @@ async def test_a_report_in_the_background(store: MemoryResearchJobStore) -> None
         kinds = [event.type for event in events]
         assert (found.progress.step, found.progress.read) == ("done", kinds.count("read"))
         assert found.progress.searched == kinds.count("searched") > 0
+        planned = [json.loads(event.data)["questions"] for event in events if event.type == "planned"][-1]
+        searched = {json.loads(event.data)["question"] for event in events if event.type == "searched"}
+        assert searched - {None} == set(planned)  # those of further rounds are for what is open
         assert found.progress.planned > 0
         held = await store.sources("me", job.id)
         assert held is not None
