@@ -133,6 +133,33 @@ class TestReading:
             assert await visit.violations() == []
             assert visit.foreign == []
 
+    async def test_a_checked_text_survives_a_reload(self, browser: Browser, reading: str, pages: str) -> None:
+        """With its verdicts, and without a second check; a text that was not checked yet stays, too. *Delete* forgets it."""
+        async with visiting(browser, reading) as visit:
+            page = visit.page
+            await check(visit, text(pages))
+            await checked(visit)
+            cells = await page.evaluate(CELLS)
+            asked: list[str] = []
+            page.on("request", lambda request: asked.append(request.method) if request.url.endswith("/verify") else None)
+            await page.reload()
+            await checked(visit)
+            await becomes(page, CELLS, cells)
+            await expect(page.locator(".receipt").first.locator("ins")).to_have_text("1074")
+            assert asked == []
+            await page.get_by_role("button", name="Change the text").click()
+            await page.fill("#check-text", "Another text [1].")
+            await page.reload()
+            await expect(page.locator("#check-text")).to_have_value("Another text [1].")
+            await page.click(".check-form [type=submit]")
+            await checked(visit)
+            await page.locator(".tools").get_by_role("button", name="Delete").click()
+            await expect(page.locator("#check-text")).to_have_value("")
+            await page.reload()
+            await expect(page.locator("#check-text")).to_have_value("")
+            assert await page.evaluate("sessionStorage.length") == 0
+            assert visit.errors == []
+
     async def test_markup_does_not_survive(self, browser: Browser, reading: str, pages: str) -> None:
         """What the text holds is shown as text: no element of it, no script, no image, no address that runs something."""
         async with visiting(browser, reading) as visit:

@@ -32,6 +32,8 @@ export function startSettings() {
     store("");
     const { unpinAll } = await import("./pins.js"); // titles of threads that need the key
     unpinAll();
+    const { forgetVerification } = await import("./verification.js"); // its sources were read with the key
+    forgetVerification();
     location.hash = "";
     location.reload();
   });

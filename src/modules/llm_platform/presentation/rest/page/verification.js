@@ -19,6 +19,8 @@ const MAX_CHARS = 100_000; // of a text, as the server counts them
 const NEAR = 80_000; // characters from which they are counted in view
 const DRAWING_MS = 700; // between two drawings of the verdicts while pages are read
 
+const STORED = "llm-platform.check";
+
 let view = null;
 
 /** Show the form, or the text that was checked last. */
@@ -30,13 +32,65 @@ export function openVerification() {
   view.open();
 }
 
+/** Forget the text and its verdicts, here and in this tab's storage. */
+export function forgetVerification() {
+  store(null);
+  view?.clear();
+}
+
+/** What a reload of this tab left: {text, findsSources, id, verified}; `verified` is missing where the check had not ended. */
+function stored() {
+  try {
+    const found = JSON.parse(sessionStorage.getItem(STORED) ?? "{}");
+    return typeof found?.text === "string" ? found : {};
+  } catch {
+    return {};
+  }
+}
+
+/** Store a value of `stored()` for this tab; without its verdicts where they have no room. */
+function store(value) {
+  for (const kept of value ? [value, { ...value, verified: undefined }] : [null])
+    try {
+      if (kept) sessionStorage.setItem(STORED, JSON.stringify(kept));
+      else sessionStorage.removeItem(STORED);
+      return;
+    } catch {
+      // the storage is full, or the browser forbids it
+    }
+}
+
 class VerificationView {
   constructor() {
-    this.text = "";
-    this.findsSources = false;
+    const { text = "", findsSources = false, id, verified } = stored();
+    this.text = text;
+    this.findsSources = findsSources;
     this.element = el("div", { class: "thread" });
     this.#forget();
+    if (verified) {
+      this.controller = new AbortController();
+      this.#settle(verified, id);
+    }
+    window.addEventListener("pagehide", () => {
+      store(this.text ? { text: this.text, findsSources: this.findsSources, id: this.id, verified: this.verified } : null);
+    });
     this.draw();
+  }
+
+  /** Begin with an empty form. */
+  clear() {
+    this.text = "";
+    this.findsSources = false;
+    this.#forget();
+    this.draw();
+  }
+
+  /** Take the verdicts of the whole text. */
+  #settle(verified, id) {
+    this.verified = verified;
+    this.id = id;
+    this.sources = new Map(verified.sources.map((source) => [source.index, source]));
+    this.sentences = new Map(verified.sentences.map((sentence) => [sentence.start, sentence]));
   }
 
   #forget() {
@@ -138,9 +192,7 @@ class VerificationView {
         this.sentences.set(event.sentence.start, event.sentence);
         break;
       case "done":
-        this.verified = event.response;
-        this.sources = new Map(event.response.sources.map((source) => [source.index, source]));
-        this.sentences = new Map(event.response.sentences.map((sentence) => [sentence.start, sentence]));
+        this.#settle(event.response, this.id);
         return this.#end(null);
       case "failed":
         return this.#end(new Refused(event.problem.status, event.problem));
@@ -235,7 +287,11 @@ class VerificationView {
   #buttons(answer) {
     if (!this.#isOver) return [el("button", { type: "button", class: "cancel", onclick: () => this.#stop() }, t("Cancel"))];
     const change = el("button", { type: "button", onclick: () => this.#change() }, t("Change the text"));
-    if (this.verified) return [change, exportMenu(answer)];
+    const remove = el("button", { type: "button", onclick: () => {
+      forgetVerification();
+      byId("check-text").focus();
+    } }, t("Delete"));
+    if (this.verified) return [change, exportMenu(answer), remove];
     return [change, el("button", { type: "button", onclick: () => this.#start() }, t("Try again"))];
   }
 
