@@ -29,8 +29,6 @@ class Messages:
     not_found: str  # a heading
     unanswered: str
     quoted_above: str
-    left_out: str  # holds {what}: calls by stage
-    fallback_scores: str  # holds {count}
     late: str
     still_open: str  # holds {questions} and {queries}
     cut_off: str  # shown below a text that was cut off

@@ -174,18 +174,8 @@ class Shortfall:
         return (*left_out, unscored) if self.fallback_scores else tuple(left_out)
 
     def message(self, language: str) -> str:
-        """Return a paragraph to append to the text; empty when nothing is missing."""
-        messages = messages_for(language)
-        parts = []
-        # A refused judge leaves the text complete; `degraded` reports it.
-        if refused := {stage: calls for stage, calls in self.left_out.items() if stage != "judge"}:
-            calls_by_stage = ", ".join(f"{calls} × {stage}" for stage, calls in refused.items())
-            parts.append(messages.left_out.replace("{what}", calls_by_stage))
-        if self.late:
-            parts.append(messages.late)
-        if self.fallback_scores:
-            parts.append(messages.fallback_scores.replace("{count}", str(self.fallback_scores)))
-        return f"\n\n{' '.join(parts)}" if parts else ""
+        """Return a paragraph to append to the text; empty when the time sufficed. `degraded` reports what concerns operators."""
+        return f"\n\n{messages_for(language).late}" if self.late else ""
 
 
 def is_timed_out(degraded: Iterable[Degraded]) -> bool:
