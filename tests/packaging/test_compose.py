@@ -176,6 +176,12 @@ def test_the_proxy_is_the_one_that_is_trusted(compose: dict[str, Any]) -> None:
     assert f"server api:{port} resolve" in nginx
 
 
+@pytest.mark.parametrize("path", ["deploy/nginx/llm-platform.conf", "docs/howto/serve-safely.md"])
+def test_each_proxy_names_the_scheme(path: str) -> None:
+    """Where TLS ends at the proxy, the server knows from it alone that its address begins with https (`/opensearch.xml`)."""
+    assert "proxy_set_header X-Forwarded-Proto $" in (ROOT / path).read_text(encoding="utf-8")
+
+
 def test_prometheus_finds_servers_and_workers() -> None:
     """Names and ports are those of compose.yaml, and jobs begin as the alerts expect."""
     jobs = read("deploy/prometheus/prometheus.yml")["scrape_configs"]

@@ -155,6 +155,15 @@ async def test_a_client_stays_with_its_server(tmp_path: Path) -> None:
         pytest.fail("all clients went to one server")
 
 
+@pytest.mark.parametrize("outer", ["https", "http"])
+async def test_the_search_engine_has_the_scheme_of_the_browser(tmp_path: Path, outer: str) -> None:
+    """Where TLS ends at a proxy before it, too: the address for a browser's searches begins as the browser's own."""
+    async with two_servers(tmp_path) as (url, _), client(url) as one:
+        answer = await one.get("/opensearch.xml", headers={"X-Forwarded-Proto": outer})
+    assert answer.status_code == 200
+    assert f'template="{outer}://127.0.0.1' in answer.text
+
+
 async def test_metrics_stay_inside(tmp_path: Path) -> None:
     """They need no key, so the proxy does not pass them on."""
     async with two_servers(tmp_path) as (url, _), client(url) as one:
