@@ -206,10 +206,51 @@ class TestForeignText:
             await expect(page.locator(".turn")).to_have_count(2)
             assert signs.findall(await page.evaluate(shown)) == []
 
+    async def test_no_address_is_shown_or_copied_with_a_user(self, browser: Browser, base: str) -> None:
+        """Neither as the label of a link nor in a copy or a file: what stands before the host is left out everywhere."""
+        url = "https://name:secret@example.org/a"
+        made = response(f"Owls sleep [1]. See <{url}>.", sources=[{"index": 1, "title": url, "url": url}])
+        made["raw_results"][0] |= {"title": url, "url": url}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+            await show(visit, made)
+            await page.get_by_role("tab", name="Sources").click()
+            links = await page.locator(".answer a, .source-title a").all_text_contents()
+            assert links == ["https://example.org/a"] * 2
+            await page.get_by_role("tab", name="Answer").click()
+            await page.get_by_role("button", name="Copy", exact=True).click()
+            await becomes(page, "navigator.clipboard.readText().then(text => text.includes('https://example.org/a'))")
+            sources = (await page.evaluate("navigator.clipboard.readText()")).rpartition("[1]")[2]
+            assert "secret" not in sources
+            for name in ("CSL-JSON", "BibTeX"):
+                await page.locator(".tools .menu > summary").click()
+                async with page.expect_download() as download:
+                    await page.get_by_role("button", name=name, exact=True).click()
+                text = (await (await download.value).path()).read_text(encoding="utf-8")
+                assert "https://example.org/a" in text
+                await page.keyboard.press("Escape")
+
+    async def test_verdicts_are_seen_in_forced_colours(self, browser: Browser, base: str) -> None:
+        """A system that sets all colours leaves the strip its own, its cells differ in height, and each marker has a border."""
+        async with visiting(browser, base, forced_colors="active") as visit:
+            await show(visit, answer())
+            cells = """[...document.querySelectorAll('.strip-band .cell')].map(cell => {
+                const {backgroundColor, height} = getComputedStyle(cell, '::before');
+                return `${backgroundColor} ${height}`;
+            })"""
+            drawn = await visit.page.evaluate(cells)
+            assert len(set(drawn[:3])) == 3
+            assert "rgba(0, 0, 0, 0)" not in "".join(drawn[:3])
+            borders = "[...document.querySelectorAll('.cite')].map(marker => getComputedStyle(marker).borderColor)"
+            ground = await visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert ground not in await visit.page.evaluate(borders)
+            assert await visit.violations() == []
+
     async def test_what_stays_on_this_machine_did_not_leave_it(self, browser: Browser, base: str) -> None:
         """A service at a loopback address stands in no row of what left."""
         row = {"kind": "query", "requests": 1, "bytes": 9, "via": None}
-        sent = [{**row, "host": host} for host in ("127.0.0.1:8080", "localhost", "[::1]:9", "api.example.org")]
+        sent = [{**row, "host": host} for host in ("127.0.0.1:8080", "localhost", "model.localhost:1", "[::1]:9", "::ffff:127.0.0.1", "api.example.org")]
         async with visiting(browser, base) as visit:
             await show(visit, response("Owls sleep.", metadata={"sent_to": sent}))
             await visit.page.get_by_role("tab", name="What left this machine").click()

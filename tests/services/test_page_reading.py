@@ -905,6 +905,34 @@ class TestProgress:
             await expect(page.locator(".step.now")).to_have_text("Writing the answer")
 
 
+FIRST_LINE = "document.querySelector('.answer p').getBoundingClientRect().top / innerHeight"
+FIRST_SENTENCE = "document.querySelector('.answer .cite').getBoundingClientRect().bottom / innerHeight"
+
+
+class TestAnswerFirst:
+    @pytest.mark.parametrize(("width", "height", "greatest_share"), [(390, 844, 0.4), (820, 1180, 0.25), (1440, 900, 1 / 3)])
+    @pytest.mark.parametrize("locale", ["en-US", "ru-RU", "ar"])
+    async def test_the_first_word_stands_high(
+        self, browser: Browser, base: str, width: int, height: int, greatest_share: float, locale: str
+    ) -> None:
+        """Title, evidence, what was done, parts and sources take at most this share of the screen, and the first sentence of the
+        answer ends above the fold.
+        """
+        metadata = {"uncited_sentences": 1, "searches": 3, "pages_read": 5}
+        made = response("The owl sleeps by day, and hunts by night [1].", query="Do heat pumps keep a house warm in a cold winter?", metadata=metadata)
+        async with visiting(browser, base, width, height=height, locale=locale) as visit:
+            await visit.play_stored(made)
+            await visit.page.goto(f"{base}/#research/abc")
+            await visit.answered()
+            assert await visit.page.evaluate(FIRST_LINE) <= greatest_share
+            assert await visit.page.evaluate(FIRST_SENTENCE) <= 0.5
+            assert await visit.overflow() <= 0
+            row, tabs = visit.page.locator(".source-row"), visit.page.get_by_role("tab").last
+            boxes = [await place.bounding_box() or {} for place in (tabs, row)]
+            sides = sorted((box["x"], box["x"] + box["width"]) for box in boxes)
+            assert sides[0][1] <= sides[1][0] or boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]  # side by side, or below
+
+
 class TestWhileItIsWritten:
     @pytest.mark.parametrize("font", FONTS)
     @pytest.mark.parametrize("width", [390, 1280])

@@ -1,6 +1,6 @@
 // What leaves the page by the clipboard: plain text beside HTML, with the verdicts of the sentences.
 
-import { el } from "./dom.js";
+import { el, withoutUser } from "./dom.js";
 import { blocksOf } from "./markdown.js";
 import { citationFinder, heldOf, placedSpans, sentencesOf } from "./sentences.js";
 import { harmless, t } from "./texts.js";
@@ -22,9 +22,9 @@ export function markedAnswer(response) {
     return ` ${sign}`;
   })));
   const list = el("ul", {}, cited.map(({ index, title, url }) =>
-    el("li", {}, `[${index}] `, /^https?:/i.test(url) ? el("a", { href: url }, title || url) : `${title} ${url}`)));
+    el("li", {}, `[${index}] `, /^https?:/i.test(url) ? el("a", { href: withoutUser(url) }, withoutUser(title || url)) : `${title} ${url}`)));
   return {
-    text: harmless([summary, withSigns(synthesis, markers).trim(), cited.map(({ index, title, url }) => `[${index}] ${title} ${url}`).join("\n")].filter(Boolean).join("\n\n")),
+    text: harmless([summary, withSigns(synthesis, markers).trim(), cited.map(({ index, title, url }) => `[${index}] ${withoutUser(title)} ${withoutUser(url)}`).join("\n")].filter(Boolean).join("\n\n")),
     html: (summary ? el("p", {}, summary).outerHTML : "") + plainMarkup(marked) + (sources.length ? list.outerHTML : ""),
   };
 }

@@ -73,10 +73,10 @@ export function withoutUser(url) {
   return parsed.href;
 }
 
-/** A link to a page of the web, or plain text for any other address, such as a document's. */
+/** A link to a page of the web, or plain text for any other address, such as a document's. A label may be the address. */
 export function sourceLink(url, label) {
   if (!/^https?:\/\//i.test(url)) return el("span", { class: "path", dir: "auto" }, label);
-  return el("a", { href: withoutUser(url), target: "_blank", rel: "noopener noreferrer nofollow", dir: "auto" }, label);
+  return el("a", { href: withoutUser(url), target: "_blank", rel: "noopener noreferrer nofollow", dir: "auto" }, withoutUser(label));
 }
 
 /** What a reader recognises of an address: the host, or the path of a document. */

@@ -3,7 +3,7 @@
 import { getResearch, getThread } from "./api.js";
 import { origin } from "./actions.js";
 import { markedAnswer } from "./clipboard.js";
-import { el } from "./dom.js";
+import { el, withoutUser } from "./dom.js";
 import { rendered } from "./markdown.js";
 import { placedSpans, sentencesOf } from "./sentences.js";
 import { blockLine, heldLine } from "./strip.js";
@@ -82,7 +82,7 @@ function cited(answers) {
   for (const { sources, citations, raw_results: results } of answers)
     for (const source of sources) {
       const published = source.published ?? results?.find(({ url }) => url === source.url)?.published;
-      if (!found.has(source.url)) found.set(source.url, { ...source, index: answers.length > 1 ? found.size + 1 : source.index, date: dateOf(published), pages: new Set() });
+      if (!found.has(source.url)) found.set(source.url, { ...source, url: withoutUser(source.url), index: answers.length > 1 ? found.size + 1 : source.index, date: dateOf(published), pages: new Set() });
       const supporting = citations.filter(({ source_index: index, verdict }) => index === source.index && ["supported", "partial"].includes(verdict));
       for (const { page } of supporting) if (page) found.get(source.url).pages.add(page);
     }
@@ -117,7 +117,7 @@ export function fileName(title) {
 }
 
 const escaped = (text) => text.replace(/([\\`*_[\]<>#|~&])/g, "\\$1").replace(/\s+/g, " ");
-const address = (url) => (/^https?:\/\//i.test(url) ? `<${url.replace(/[<>\s]/g, encodeURIComponent)}>` : `\`${url.replaceAll("`", "")}\``);
+const address = (url) => (/^https?:\/\//i.test(url) ? `<${withoutUser(url).replace(/[<>\s]/g, encodeURIComponent)}>` : `\`${url.replaceAll("`", "")}\``);
 const notes = (response) => notesOf(response.degraded).map(({ text }) => text);
 const verdictOf = (citation) => verdictWord(citation) + (citation.cited_by === "platform" ? `, ${t("source found by the platform")}` : "");
 const statementOf = (response, citation) => [...response.synthesis].slice(citation.start, citation.end).join("");
@@ -169,7 +169,7 @@ function htmlFile(title, answers) {
 /** An answer with its sources, citations and notes; `prefix` keeps the ids of several answers apart. */
 function htmlParts(response, prefix) {
   const section = (title, items) => items.length ? [el("h2", {}, title), el("ul", {}, items.map((item) => el("li", {}, item)))] : [];
-  const link = (url, label) => (/^https?:\/\//i.test(url) ? el("a", { href: url, rel: "noopener noreferrer nofollow" }, label) : `${label} (${url})`);
+  const link = (url, label) => (/^https?:\/\//i.test(url) ? el("a", { href: withoutUser(url), rel: "noopener noreferrer nofollow" }, label) : `${label} (${url})`);
   const numbers = new Set(response.sources.map(({ index }) => index));
   const id = (index) => `source-${prefix}${index}`;
   return [

@@ -156,7 +156,9 @@ function fragmentOf(tokens, env, matches, start, marker) {
   env.languages = [];
   const fragment = DOMPurify.sanitize(renderer.render(tokens, options, env), CLEAN);
   for (const link of fragment.querySelectorAll("a")) {
+    const label = link.textContent;
     link.href = withoutUser(link.getAttribute("href") ?? "");
+    if (label !== withoutUser(label)) link.textContent = withoutUser(label);
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";
   }

@@ -78,7 +78,7 @@ export function sourceList(response, open, about = () => []) {
 }
 
 /** What was sent to a service of this machine did not leave it. */
-const isElsewhere = ({ host }) => !/^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?$/i.test(host);
+const isElsewhere = ({ host }) => !/^(?:(?:[\w-]+\.)*localhost\.?|(?:\[?::ffff:)?127(?:\.\d{1,3}){3}\]?|\[?::1\]?)(?::\d+)?$/i.test(host);
 
 /** The ledger of what left the process, and what the answer took. */
 export function sentTable(response, sites, took = t("What the answer took")) {
