@@ -46,7 +46,7 @@ FIRST_SETTINGS = (  # those that a person needs first stand on top of the refere
     "KIMI_API_KEY", "LLM_PLATFORM_API_KEYS", "LLM_PLATFORM_HOST", "LLM_PLATFORM_DATA_DIR", "LLM_PLATFORM_OFFLINE",
 )
 
-# Also of several hosts, which urlsplit refuses, and among the parameters.
+# Finds the password before several hosts, which urlsplit refuses, and among the parameters.
 _URL_PASSWORD = re.compile(r"(?:[a-z]+://[^:@/]*:([^@/]*)@|[?&](?:ssl)?password=([^&#]*))")
 _LABELLED_KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):(.{8,})")  # an older key with a colon may be shorter
 

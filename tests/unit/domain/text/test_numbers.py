@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.text.numbers import has_other_date, number_words, numbers_in
+from modules.llm_platform.domain.text.numbers import number_words, numbers_in, other_date
 
 
 @for_each(
@@ -73,4 +73,4 @@ def test_digits_in_names_and_long_runs_have_no_value() -> None:
 )
 def test_months_are_compared_with_months_and_weekdays_with_weekdays(mine: str, theirs: str, differs: bool) -> None:
     """A month is compared with months, a weekday with weekdays, across languages; "may" is a month with its capital only."""
-    assert has_other_date(mine.split(), theirs.split()) is differs
+    assert (other_date(mine.split(), theirs.split()) is not None) is differs

@@ -25,7 +25,7 @@ from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neu
 ROUND_QUERIES_VERSION = "1"  # raise it with every change of PROMPT
 MAX_PROMPT_TOKENS: Final = 1200
 MAX_ANSWER_TOKENS: Final = 100
-FRAME_TOKENS: Final = 220  # of the prompt without the passages and the question
+FRAME_TOKENS: Final = 220  # size of the prompt without the passages and the question
 MAX_PASSAGE_TOKENS: Final = 110  # shown of one passage
 SHOWN_QUERIES: Final = 12  # queries so far, the last ones
 MODEL_S: Final = 30.0  # time for the call

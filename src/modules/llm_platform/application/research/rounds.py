@@ -83,7 +83,7 @@ class FurtherRounds:
         has_budget: Callable[[], bool] = lambda: True,
     ) -> None:
         self.limits = limits
-        self.queries: list[str] = []  # of all further rounds
+        self.queries: list[str] = []  # the queries of all further rounds
         self.spent = NOTHING_SPENT
         self.degraded: tuple[Degraded, ...] = ()
         self._ask, self._llm_may_stop, self._has_budget = ask, llm_may_stop, has_budget
@@ -96,7 +96,6 @@ class FurtherRounds:
         self._rows_before: tuple[ReadRow, ...] = ()  # when the last round began
         self._rounds_of: dict[str, int] = {}  # canonical address -> the round that found it
         self._number = 0
-        self._is_refused = False
         self._stopped: StopReason | None = None
 
     @property

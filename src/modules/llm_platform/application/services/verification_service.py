@@ -42,7 +42,7 @@ MAX_SEARCHES: Final = 10  # sentences that are searched for
 MAX_CONCURRENT_SEARCHES: Final = 3
 SENTENCES_AT_ONCE: Final = 50  # sentences that are sent before other tasks have their turn
 RESULTS_PER_SEARCH: Final = 3  # pages that are read for each of them
-MAX_HELD_CHARS: Final = 500_000  # of the sources of one text, whose texts can be requested
+MAX_HELD_CHARS: Final = 500_000  # stored texts of the sources of one verified text
 HELD_S: Final = 3600.0
 NO_ANSWER: Final = "The research run has no answer to verify: wait until it is done"
 TOO_MANY_SOURCES: Final = "The text names {count} sources, and at most {most} are read: divide it"
@@ -255,7 +255,7 @@ class _TextVerification:
         self._degraded: list[Degraded] = []
         self._spent: Spending = NOTHING_SPENT
         self._verdicts_changed = 0
-        self._shown: dict[int, dtos.VerifiedSentence] = {}  # by position, as last sent
+        self._shown: dict[int, dtos.VerifiedSentence] = {}  # the sentence that was sent last, by its position
 
     @property
     def read(self) -> list[ReadSource]:

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference,
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.text.sentences import Span
 
-MAX_SENTENCES: Final = 3000  # of one text
+MAX_SENTENCES: Final = 3000  # sentences of one text
 # The verdict of a sentence is the best of its citations: one of two sources is enough.
 _BEST: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
 

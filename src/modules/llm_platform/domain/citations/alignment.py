@@ -42,7 +42,7 @@ class Passage:
     sentences: tuple[int, ...]  # its best sentence, then others of the source that are nearly as good
     matched: int  # bit i: the passage has the claim's word i
     known: float  # share of the weight of the claim's words that the whole source has, 0..1
-    masks: Mapping[int, int]  # as `matched`, for each sentence
+    masks: Mapping[int, int]  # the words of the claim that a sentence has, encoded as `matched`
     ranked: tuple[int, ...]  # the sentences that share most, best first
 
 

@@ -46,7 +46,6 @@ from modules.llm_platform.domain.urls.canonical_url import (
     is_web_url,
 )
 
-MAX_CITED_SOURCES: Final = 2000  # further addresses get no number
 GENERIC_LABELS: Final = frozenset({"source", "link", "ref", "reference", "here", "web", "quelle", "fuente", "来源", "出典"})
 
 _REFERENCE_LINK = r"\[(?!\^|\d{1,4}\])[^\[\]\n]{1,300}\]\[[^\[\]\n]{0,80}\]"

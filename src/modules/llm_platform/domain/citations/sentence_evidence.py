@@ -70,7 +70,7 @@ def held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
 
 
 def _statement_verdict(citations: Sequence[Citation]) -> Verdict:
-    """Of the cells of a table row each has the best verdict of the sources, and the row that of its weakest cell."""
+    """Return the best verdict of the sources; for a table row, that of its weakest cell."""
     verdicts = [citation.verdict for citation in citations]
     if any(citation.verdict == "supported" and not citation.cells for citation in citations):
         return "supported"

@@ -27,7 +27,7 @@ UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
 LAST_LATIN: Final = "\u024f"
 RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
 MIN_VERBATIM_SHARE: Final = 0.9  # below this share of known words no copy is looked for
-MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # from this share on, sentence and source are of one language
+MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # with this share, sentence and source are of one language
 DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and behind a copied sentence
 
 

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url
 # Coverage from which a row is answered. From 0.75, 36 of 100 questions of HotpotQA were called answered whose support was
 # taken out of the corpus; from 0.9, ten (and two of MuSiQue).
 ANSWERED_FROM = 0.9
-MAX_QUOTES = 4  # of one row
+MAX_QUOTES = 4  # quotes of one row
 
 _NEED_PATTERNS: Final[Mapping[Need, str]] = {
     "number": r"\bhow (?:many|much|old|long|far|tall|high|deep)\b|\bwie ?viele?\b|\bcombien\b|\bсколько\b|多少",

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.text.tokens import fold, normalize, words
 HAS_TERM = 0.5  # credit from which a sentence counts as having a term
 MIN_NAME_CHARS = 3
 MAX_NAME_CHARS = 60
-MAX_NAMES = 12  # of one sentence
+MAX_NAMES = 12  # names of one sentence
 
 _CAPITAL = r"[^\W\d_a-zа-яёß-öø-ÿ][\w'’.-]*"
 _LINK = r"(?:of|the|de|von|van|der|al|for|del|la|le|and|y|du|di|und|et)"

@@ -178,10 +178,10 @@ def points_to_exhibit(sentence: str, question: str) -> bool:
 
 # --- the candidates --------------------------------------------------------------------------------------------------------
 
-TITLE_CREDIT = 0.6  # for a term in the title or heading above the sentence
-BEFORE_CREDIT = 0.35  # for a term in the sentence before
-CODE_CREDIT = 0.85  # for a term in the code that the sentence announces
-LONG_CREDIT = 0.35  # for long code or a whole table, of which a row is the better answer
+TITLE_CREDIT = 0.6  # credit for a term in the title or heading above the sentence
+BEFORE_CREDIT = 0.35  # credit for a term in the sentence before
+CODE_CREDIT = 0.85  # credit for a term in the code that the sentence announces
+LONG_CREDIT = 0.35  # credit for long code or a whole table: one row of it is a better answer
 LONG_CODE_WORDS = 30
 CODE_TERMS = 2  # code with this many terms is an answer under any heading
 MIN_WORDS = 3

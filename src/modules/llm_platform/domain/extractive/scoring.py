@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import INFLECTED_CREDIT, NAME_WEIGHT, Question
 
-SOURCE_CREDIT = 0.25  # for a term anywhere in the source, given to each of its sentences
+SOURCE_CREDIT = 0.25  # credit of every sentence for a term anywhere in its source
 PASSAGE_SHARE = 0.15  # share of the score that the match of the whole source decides
 RANK_STEP = 0.05  # each rank of the source divides the score further by this
 OFF_SUBJECT = 0.4  # factor for a source that lacks a name which others have

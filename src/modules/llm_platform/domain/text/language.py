@@ -15,8 +15,8 @@ from modules.llm_platform.domain.text.tokens import words
 DEFAULT_LANGUAGE = "en"  # assumed where the language of a text is unknown
 MAX_DETECT_CHARS = 2000  # a page's first paragraphs show its language
 DENSE_LETTER_WEIGHT = 3  # one Han, Kana, Hangul or Thai letter counts as three of an alphabet
-SCRIPT_SHARE = 0.5  # from this share of the letters on, the script alone decides
-QUOTED_SHARE = 0.15  # from this share of the letters on, the script decides unless Latin function words are found
+SCRIPT_SHARE = 0.5  # a script with this share of the letters decides alone
+QUOTED_SHARE = 0.15  # a script with this share decides unless Latin function words are found
 MIN_LEAD = 1.3  # times the evidence of the next language
 MIN_EVIDENCE = 0.5  # one function word that two languages share
 DEFAULT_PRIOR = 1.5  # relative frequency of a language: `for` is English rather than Danish

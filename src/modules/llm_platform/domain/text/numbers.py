@@ -140,11 +140,6 @@ _ALSO_VERBS: Final = frozenset({"may", "march"})  # months only where they are c
 ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
-def has_other_date(mine: Collection[str], theirs: Collection[str]) -> bool:
-    """Return whether `mine` names months or weekdays, and `theirs` only others."""
-    return other_date(mine, theirs) is not None
-
-
 def other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str, str] | None:
     """Return a month or weekday of `mine` and the one of `theirs` in its place; None where they do not differ."""
     own, other = _months_and_days(mine), _months_and_days(theirs)

@@ -30,7 +30,7 @@ SCRIPTS: Final = {
 }
 # Scripts without blanks between words: Thai, Lao, Myanmar, Khmer, kana, Han.
 WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-# The same and Hangul, which has blanks but joins particles to its words: words of these are compared as bigrams.
+# Scripts whose words are compared as bigrams: Hangul is one of them, as it joins particles to its words.
 UNSPACED: Final = f"{WITHOUT_BLANKS}\uac00-\ud7af"
 # Signs that belong to the letter before them, which `\w` leaves out: accents, points, Indic vowels (not the danda).
 MARKS: Final = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff"

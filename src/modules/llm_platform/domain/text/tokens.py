@@ -10,7 +10,7 @@ from modules.llm_platform.domain.text.scripts import MARKS, UNSPACED
 
 _LETTERS = rf"(?:[^\W_{UNSPACED}]|[{MARKS}])+"
 _WORD = re.compile(rf"[{UNSPACED}]+|{_LETTERS}(?:[_.'’+#-]*{_LETTERS})*[+#]*")
-# The same in a third of the time, for text without unspaced scripts and marks.
+# Matches what `_WORD` matches in text without unspaced scripts and marks, in a third of the time.
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:[_.'’+#-]+[^\W_]+)*[+#]*")
 # ASCII characters outside of words become blanks; letters beyond ASCII stay.
 _WORDS_APART = bytes(code if code > 127 or chr(code).isalnum() or chr(code) in "_.'+#-" else 32 for code in range(256))

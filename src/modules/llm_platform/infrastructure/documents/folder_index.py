@@ -45,7 +45,7 @@ CHECK_ALWAYS_S: Final = 0.02  # a folder that is listed this fast (a thousand fi
 LISTING_SHARE: Final = 20  # beyond that, listing takes at most a twentieth of the time
 LOCK_POLL_S: Final = 0.05
 REMOVED_AT_ONCE: Final = 500
-MUCH_BYTES: Final = 5_000_000  # with more to read, keywords find it first, and vectors are made afterwards
+MUCH_BYTES: Final = 5_000_000  # more than this is found by keywords first, and its vectors are made afterwards
 OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files from which on a collection without a mean is rebuilt with one
 
 log = logging.getLogger(__name__)

@@ -39,7 +39,7 @@ _BARE_WORD_END = re.compile(r"[,，:：\[\]{}［］｛｝\"\n]|/(?=[/*])|(?<=\s)
 _BARE_WORD_END_IN_TUPLE = re.compile(rf"[()]|{_BARE_WORD_END.pattern}")
 _TUPLE = re.compile(r"\(\s*[\d\"'“«]")
 _NUMBER = re.compile(r"[-+]?\d{1,300}(\.\d{1,300})?(?:[eE][-+]?\d{1,3})?")
-# Also \x and \U, which are Python's: a model may write one of its literals.
+# \x and \U are escapes of Python: a model may write a literal of Python.
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U(0[0-9a-fA-F]{7})|(.))", re.S)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _LITERALS: Final = {"true": True, "false": False, "null": None, "none": None, "nan": None, "undefined": None}

@@ -1,6 +1,6 @@
 """Read the rows of a model's answer: complete JSON objects and arrays at any depth, else lines of text.
 
-Also numbers in any notation: `read_number`.
+`read_number` reads a number in any notation.
 """
 
 import math

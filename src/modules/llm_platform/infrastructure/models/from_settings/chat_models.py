@@ -31,9 +31,9 @@ EXTRACTIVE_ONLY = (
 )
 REPORT_LLM_RPS = 2.0  # calls per second of one model if LLM_RPS is not set
 MAX_CONCURRENT_CALLS = 8
-# With a local model, unless set: seconds until its first token, of a research run and of a RAG request, and tokens of sources
-# in the prompt of an answer. A CPU reads 20 to 100 tokens a second. Of 40 questions about manuals the passages in 1,500 tokens
-# held the answer to 37, those in 4,000 to 38.
+# Defaults for a local model: seconds until its first token, seconds of a research run and of a RAG request, and tokens of
+# sources in the prompt of an answer. A CPU reads 20 to 100 tokens a second. Passages of 1,500 tokens contained the answer to
+# 37 of 40 questions about manuals, those of 4,000 tokens to 38.
 LOCAL_TIMEOUT_S = 600.0
 LOCAL_SOURCES_TOKENS = 1500
 STAGES = get_args(LLMStage)

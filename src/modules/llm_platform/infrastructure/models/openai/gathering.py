@@ -6,7 +6,7 @@ from typing import Final
 
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 
-MAX_GATHERED_BYTES: Final = 1 << 16  # of a service that sends faster than a model writes
+MAX_GATHERED_BYTES: Final = 1 << 16  # a service may send faster than a model writes
 
 
 async def gather_chunks(chunks: AsyncIterator[bytes], seconds: float) -> AsyncGenerator[bytes]:

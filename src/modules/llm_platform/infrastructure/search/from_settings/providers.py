@@ -148,7 +148,7 @@ def _keyed_service(
     )
 
 
-SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order that `auto` tries
+SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in this order
     SearchProviderSpec(
         name=SEARXNG,
         build=_searxng,

@@ -9,8 +9,8 @@ from modules.llm_platform.domain.citations.sentence_evidence import evidence_blo
 from modules.llm_platform.domain.dtos.research_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import AnswerEvidence, JobEvent
 
-MAX_SEARCHED_CHARS: Final = 20_000  # of an answer: a search reads the texts of all threads of a caller
-MAX_CELLS: Final = 48  # of a strip in the list of threads
+MAX_SEARCHED_CHARS: Final = 20_000  # searched part of an answer: a search reads all threads of a caller
+MAX_CELLS: Final = 48  # cells of the strip of a thread in the list of threads
 
 
 class _Metadata(BaseModel):

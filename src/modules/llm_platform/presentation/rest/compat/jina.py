@@ -33,14 +33,14 @@ from shared.exceptions import AppException
 router = APIRouter(prefix="/jina", tags=["compatible"])
 
 TEXT_FORMATS: Final = frozenset({"markdown", "text", "content"})  # the text alone, without title and address above it
-NO_CONTENT: Final = "no-content"  # of a search: the results without their pages
+NO_CONTENT: Final = "no-content"  # the format of a search whose results come without their pages
 NOT_SERVED: Final = "must be markdown, text, content or, of a search, no-content: pages are kept as text, without their HTML"
 LABELS: Final = {
     "title": "Title", "url": "URL Source", "description": "Description", "date": "Date", "warning": "Warning",
 }
 MAX_RESULTS: Final = 20  # the vendor's limit
-MAX_DIGITS: Final = 4  # of a number in a query string
-MAX_FIELDS: Final = 50  # of a form
+MAX_DIGITS: Final = 4  # longest number in a query string
+MAX_FIELDS: Final = 50  # most fields of a form
 
 _MERGED_SLASHES = re.compile(r"(https?):/+(?=[^/])", re.IGNORECASE)  # proxies make one of two
 

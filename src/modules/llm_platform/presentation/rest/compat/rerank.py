@@ -20,7 +20,7 @@ from shared.exceptions import AppException
 
 router = APIRouter(tags=["compatible"])
 
-MAX_DOCUMENTS: Final = 1000  # of one request; its body has at most 1 MiB
+MAX_DOCUMENTS: Final = 1000  # documents of one request; its body has at most 1 MiB
 
 
 class RerankText(BaseModel, extra="allow", frozen=True):

@@ -37,8 +37,8 @@ MAX_SENT_LIMIT: Final = 100_000  # the vendor's limit
 MAX_SENT_DEPTH: Final = 1000
 ENDED: Final = "The crawl has ended: there is nothing to cancel."
 PAGE_SIZE: Final = 100  # documents of one answer
-STORED_FOR: Final = timedelta(days=1)  # at least: STORE_TTL_DAYS, which counts from the end of the crawl
-MAX_PATH_CHARS: Final = 90  # of the patterns of a crawl, which have at most 200 characters
+STORED_FOR: Final = timedelta(days=1)  # a lower bound: STORE_TTL_DAYS counts from the end of the crawl
+MAX_PATH_CHARS: Final = 90  # the patterns of a crawl contain it and have at most 200 characters
 BLOCKED: Final = "page_blocked"  # code of a page that robots.txt, or a wall, keeps
 
 

@@ -22,7 +22,7 @@ from modules.llm_platform.presentation.rest.http.request_scope import server_sta
 MAP_DEPTH: Final = 2  # links from the first page to the last ones that are listed
 MAP_S: Final = 30.0  # time of a map without `timeout`; addresses that were found until then are listed
 MAX_SENT_LIMIT: Final = 100_000  # the vendor's limit
-MAX_HOST_CHARS: Final = 90  # of the patterns of a crawl, which have at most 200 characters
+MAX_HOST_CHARS: Final = 90  # the patterns of a crawl contain it and have at most 200 characters
 
 
 class FirecrawlMapRequest(dialect.DialectBody, frozen=True):
