@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, StoreSources, request_language
+from modules.llm_platform.application.research.failed_event import ending_with_failed
 from modules.llm_platform.application.research.files import OpenFiles
 from modules.llm_platform.application.research.final_event import FinalEvent, with_output
 from modules.llm_platform.application.research.follow_up import (
@@ -23,7 +24,7 @@ from modules.llm_platform.application.research.short_message import answer_short
 from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
-from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
+from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
@@ -40,7 +41,6 @@ from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.privacy.egress_log import open_egress_log
-from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class ResearchService:
                     on_event(event)
         raise AssertionError("a research run ends with Done or an error")
 
-    async def stream(
+    def stream(
         self,
         request: dtos.ResearchRequest,
         *,
@@ -135,27 +135,15 @@ class ResearchService:
         is_stored: bool = False,
         early_finish: EarlyFinish | None = None,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
-        """Yield Started first, Done or Failed last. Closing the iterator stops the research and closes its connections.
+        """Return the events: Started first, Done or Failed last. Closing the iterator stops the research.
 
         An error of the request itself is raised before the first event. `store_sources` also gets the texts of the sources.
         `is_stored`: as of `research`. `early_finish.ask()` ends the search: the answer is written from what it has found.
         """
         request_id = request_id or new_request_id()
-        started = False
         hold = _Holding(store_sources, holds=is_stored or not request.files)
-        run = self._events(request, request_id, owner, hold, streamed=True, early_finish=early_finish)
-        async with aclosing(run) as events:
-            try:
-                async for event in events:
-                    started = True
-                    yield event
-            except AppException as error:
-                if not started:
-                    raise
-                instance = f"/research/{request_id}"
-                yield research_events.Failed(
-                    request_id=request_id, problem=error.problem(instance=instance, request_id=request_id)
-                )
+        events = self._events(request, request_id, owner, hold, streamed=True, early_finish=early_finish)
+        return ending_with_failed(events, request_id, instance=f"/research/{request_id}")
 
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
         """Return the sub-questions of a report, for review; the edited ones go into `plan` of a request.
@@ -264,16 +252,14 @@ class ResearchService:
             if hold.store is not None:
                 await hold.store(sources)
 
-        events: asyncio.Queue[research_events.ResearchEvent | None] = asyncio.Queue()
         before = await self.turns_before(request, owner=owner)
-        run = self._run(
-            request, request_id, owner, before, events.put_nowait, store_sources, early_finish or EarlyFinish(),
-            streamed=streamed,
-        )
-        task = asyncio.create_task(run)
-        task.add_done_callback(lambda done: _end(done, events))
-        try:
-            while (event := await events.get()) is not None:
+
+        async def run(emit: EmitEvent) -> None:
+            finish = early_finish or EarlyFinish()
+            await self._run(request, request_id, owner, before, emit, store_sources, finish, streamed=streamed)
+
+        async with aclosing(emitted_events(run)) as events:
+            async for event in events:
                 if isinstance(event, research_events.Done):
                     if hold.holds and event.response.evidence:
                         stored = dtos.StoredSources(sources=held, evidence=event.response.evidence)
@@ -284,9 +270,6 @@ class ResearchService:
                         turns = before.turns if before else ()
                         await self._follow_ups.store(owner, request, turns, event.response)
                 yield event
-            task.result()
-        finally:
-            await cancel_and_wait(task)
 
     async def _run(
         self,
@@ -357,9 +340,3 @@ def _not_configured(models: Iterable[str]) -> str:
     names = ", ".join(models)
     remedy = f"choose one of {names}" if names else "leave model out, or set LLM_API_KEY with LLM_MODEL"
     return f"model is not configured: {remedy}"
-
-
-def _end(task: asyncio.Task[None], events: asyncio.Queue[research_events.ResearchEvent | None]) -> None:
-    if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio logs nothing if the reader has left
-    events.put_nowait(None)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from modules.llm_platform.application.research.events import Failed, Read, Started
+from modules.llm_platform.application.research.events import Read, Started
+from modules.llm_platform.application.research.failed_event import ending_with_failed
 from modules.llm_platform.application.research.follow_up import owner_key
 from modules.llm_platform.application.research.verification import Verification, verify
 from modules.llm_platform.application.verification import events
@@ -18,7 +19,7 @@ from modules.llm_platform.application.verification.source_reading import ReadSou
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.citations.citation_forms import CitedText, GivenSource, NamedSource, read_citations
 from modules.llm_platform.domain.concurrency.deadline import current_deadline
-from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
+from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
@@ -158,7 +159,7 @@ class VerificationService:
             verified_at=self._now(),
         )
 
-    async def stream(
+    def stream(
         self,
         request: dtos.VerificationRequest,
         *,
@@ -166,24 +167,15 @@ class VerificationService:
         owner: str = "",
         store_sources: StoreSources | None = None,
     ) -> AsyncGenerator[events.VerificationEvent, None]:
-        """Yield Started first, TextVerified or Failed last. Closing the iterator stops the reading.
+        """Return the events: Started first, TextVerified or Failed last. Closing the iterator stops the reading.
 
         A VerificationError is raised before the first event. `store_sources` also gets the texts of the sources.
         """
         request_id = request_id or new_request_id()
-        started = False
-        async with aclosing(self._events(request, request_id, owner, store_sources=store_sources)) as steps:
-            try:
-                async for event in steps:
-                    started = True
-                    yield event
-            except AppException as error:
-                if not started:
-                    raise
-                problem = error.problem(instance=f"/verify/{request_id}", request_id=request_id)
-                yield Failed(request_id=request_id, problem=problem)
+        steps = self._events(request, request_id, owner, store_sources=store_sources)
+        return ending_with_failed(steps, request_id, instance=f"/verify/{request_id}")
 
-    async def _events(
+    def _events(
         self,
         request: dtos.VerificationRequest,
         request_id: str,
@@ -191,28 +183,16 @@ class VerificationService:
         given: Sequence[GivenSource] = (),
         store_sources: StoreSources | None = None,
     ) -> AsyncGenerator[events.VerificationEvent, None]:
-        ready: asyncio.Queue[events.VerificationEvent | None] = asyncio.Queue()
+        async def run(emit: EmitEvent) -> None:
+            with open_egress_log() as egress_log:
+                verification = _TextVerification(
+                    request, request_id, self._reader, self._search, self._judge, self._options, emit, given
+                )
+                response = await verification.run(egress_log)
+                await self._hold(owner, request_id, verification.read, store_sources)
+                emit(events.TextVerified(request_id=request_id, response=response))
 
-        async def run() -> None:
-            try:
-                with open_egress_log() as egress_log:
-                    verification = _TextVerification(
-                        request, request_id, self._reader, self._search, self._judge, self._options, ready.put_nowait,
-                        given,
-                    )
-                    response = await verification.run(egress_log)
-                    await self._hold(owner, request_id, verification.read, store_sources)
-                    ready.put_nowait(events.TextVerified(request_id=request_id, response=response))
-            finally:
-                ready.put_nowait(None)
-
-        task = asyncio.create_task(run())
-        try:
-            while (event := await ready.get()) is not None:
-                yield event
-            await task
-        finally:
-            await cancel_and_wait(task)
+        return emitted_events(run)
 
     async def _hold(
         self, owner: str, request_id: str, read: Sequence[ReadSource], store_sources: StoreSources | None

@@ -1,10 +1,11 @@
 """Admission of research runs: a bounded number at once, a short queue, then 503 with Retry-After."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, TypeVar
 
+from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.telemetry.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError
@@ -50,30 +51,19 @@ class ResearchAdmission:
             if self._slots is not None:
                 self._slots.release()
 
-    async def admitted(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-        """Yield the events of a research run that occupies a slot. The research starts when it has one.
+    def admitted(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+        """Return the events of a research run that occupies a slot. The research starts when it has one.
 
         The slot is free when the run ends, whether or not its events have been taken: a client may not read them. They wait
         in memory until then, which the length of an answer limits.
         """
-        ready: asyncio.Queue[Event | None] = asyncio.Queue()
 
-        async def run() -> None:
-            try:
-                async with self.slot(), aclosing(events):
-                    async for event in events:
-                        ready.put_nowait(event)
-            finally:
-                ready.put_nowait(None)
+        async def run(emit: Callable[[Event], None]) -> None:
+            async with self.slot(), aclosing(events):
+                async for event in events:
+                    emit(event)
 
-        task = asyncio.create_task(run())
-        try:
-            while (event := await ready.get()) is not None:
-                yield event
-            await task
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        return emitted_events(run)
 
     async def _acquire(self, slots: asyncio.Semaphore) -> None:
         if not slots.locked():
