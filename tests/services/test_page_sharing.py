@@ -302,6 +302,56 @@ class TestThreads:
             await expect(heads).to_have_text(["Today"])
             assert visit.errors == []
 
+    @pytest.mark.parametrize("width", [390, 1280])
+    async def test_threads_stand_in_folders(self, browser: Browser, own_base: str, width: int) -> None:
+        """With keys alone a thread is put into a new folder, which is closed, renamed, and deleted without its thread, on a
+        phone too. A thread stands in one folder, also after a reload.
+        """
+        async with visiting(browser, own_base, width) as visit:
+            page, names = visit.page, ("When is a statement partial?", "What is a dead letter topic?")
+            for name in names:
+                await page.goto(f"{own_base}/#")
+                await visit.ask(name)
+                await visit.answered()
+            await visit.open_threads()
+            heads, links = page.locator(".threads h3"), page.locator(".threads li > a")
+
+            async def move(folder: str, is_new: bool) -> None:
+                await page.get_by_role("button", name=f"Move {names[0]} to a folder").press("Enter")
+                select = page.get_by_label(f"Folder of {names[0]}")
+                await expect(select).to_be_focused()
+                await select.select_option(label="New folder" if is_new else folder)
+                if is_new:
+                    await page.get_by_label("Name of the folder").fill(folder)
+                assert await visit.violations() == []
+                await page.get_by_role("button", name="Save").press("Enter")
+                await expect(page.get_by_label("Search in threads")).to_be_focused()
+
+            await move("Law", is_new=True)
+            await expect(heads).to_have_text(["Law", "Today"])
+            await move("Physics", is_new=True)
+            await expect(heads).to_have_text(["Law", "Physics", "Today"])
+            await expect(page.locator("[data-key='folder Physics'] li > a")).to_have_text([names[0]])
+            await expect(links).to_have_count(2)
+            await page.get_by_role("button", name="Physics", exact=True).press("Enter")
+            await expect(links.first).to_be_hidden()
+            assert await visit.violations() == []
+            await page.goto(f"{own_base}/#history")
+            await page.reload()
+            await started(page)
+            await expect(page.get_by_role("button", name="Physics", exact=True)).to_have_attribute("aria-expanded", "false")
+            await page.get_by_role("button", name="Rename the folder Physics").press("Enter")
+            await page.get_by_label("Name of the folder").fill("Optics")
+            await page.keyboard.press("Enter")
+            await expect(heads).to_have_text(["Law", "Optics", "Today"])
+            await page.get_by_role("button", name="Delete the folder Optics").press("Enter")
+            await expect(page.get_by_role("button", name="Delete", exact=True)).to_be_focused()
+            await page.keyboard.press("Enter")
+            await expect(heads).to_have_text(["Law", "Today"])
+            await expect(links).to_have_text([names[1], names[0]])
+            assert await visit.overflow() <= 0
+            assert visit.errors == []
+
     async def test_words_of_answers_are_found_and_the_strip_stands_below(self, browser: Browser, tmp_path: Path) -> None:
         """The server that stores an answer finds its words, and the list shows how well it holds."""
         await keep(tmp_path, ("a", turn(1)), ("b", response("Nothing else is known.")))

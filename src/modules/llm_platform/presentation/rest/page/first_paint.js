@@ -3,7 +3,7 @@
 {
   const DIRECTIONS = { en: "ltr", de: "ltr", ru: "ltr", zh: "ltr", ar: "rtl", he: "rtl" };
   const BOTH = ["api", "dom", "preferences", "problems", "settings", "texts", "theme"];
-  const ASKING = ["choices", "choices_panel", "composer", "files", "form", "pins", "plan", "sidebar", "suggestions"];
+  const ASKING = ["choices", "choices_panel", "composer", "files", "folders", "form", "pins", "plan", "sidebar", "suggestions"];
   const READING = ["actions", "answer", "citation_card", "clipboard", "contents", "export", "icons", "markdown", "quote", "receipts", "replaced", "research", "sentences",
     "source_text", "sources", "steps", "strip", "summary", "thread", "underlines", "vendor/dompurify", "vendor/markdown-it", "verdicts"];
   const ANSWER_MS = 15_000; // as in api.js

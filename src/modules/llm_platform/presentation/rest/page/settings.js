@@ -34,6 +34,7 @@ export function startSettings() {
     unpinAll();
     const { forgetVerification } = await import("./verification.js"); // its sources were read with the key
     forgetVerification();
+    (await import("./folders.js")).forgetFolders();
     location.hash = "";
     location.reload();
   });

@@ -1,7 +1,8 @@
-// The threads that the server has stored: pinned ones, then by day; searched, renamed, deleted one by one or several at once.
+// The threads that the server has stored: pinned ones, those in folders, then by day; searched, renamed, deleted one by one or several at once.
 
 import { deleteThread, errorParts, listThreads, Refused, renameThread } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
+import { closeFolder, deleteFolder, folderOf, folders, MAX_NAME_CHARS, moveThread, renameFolder, renameInFolders } from "./folders.js";
 import { pin, pinned, renamePins, unpin } from "./pins.js";
 import { preferences } from "./preferences.js";
 import { number, onLanguage, relativeDay, t } from "./texts.js";
@@ -111,6 +112,7 @@ class Sidebar {
       if (!isLonger) this.before = page.next;
       this.shownQuery = this.query;
       renamePins(page.threads);
+      renameInFolders(page.threads);
       if (!this.query) this.onListed(this.threads);
       this.#say(this.threads.length ? "" : this.query ? t("Nothing found.") : t("There are no threads yet."));
       this.#show();
@@ -162,30 +164,88 @@ class Sidebar {
     this.more.hidden = !this.before;
     if (this.list.querySelector("form")) return;
     this.chooser.hidden = Boolean(this.chosen) || !this.threads.length;
-    const pins = this.query ? [] : pinned().map((kept) => this.threads.find(({ id }) => id === kept.id) ?? kept);
+    const current = (kept) => this.threads.find(({ id }) => id === kept.id) ?? kept;
+    const pins = this.query ? [] : pinned().map(current);
     const isPinned = new Set(pins.map(({ id }) => id));
-    const rest = this.threads.filter(({ id }) => !isPinned.has(id));
-    const days = new Map([...(pins.length ? [[t("Pinned"), pins]] : []), ...Map.groupBy(rest, ({ updated_at: updated }) => relativeDay(updated))]);
+    const filed = this.query ? [] : folders().map((folder) => ({ ...folder, threads: folder.threads.filter(({ id }) => !isPinned.has(id)).map(current) }));
+    const isFiled = new Set(filed.flatMap(({ threads }) => threads.map(({ id }) => id)));
+    const rest = this.threads.filter(({ id }) => !isPinned.has(id) && !isFiled.has(id));
+    const days = [...Map.groupBy(rest, ({ updated_at: updated }) => relativeDay(updated))];
+    const parts = [
+      ...(pins.length ? [{ key: "pins", threads: pins, head: () => el("h3", {}, t("Pinned")) }] : []),
+      ...filed.map((folder) => ({ ...folder, key: `folder ${folder.name}`, head: () => this.#folderHead(folder) })),
+      ...days.map(([day, threads]) => ({ key: `day ${day}`, threads, head: () => el("h3", {}, day) })),
+    ];
     const entries = new Map();
-    for (const thread of [...pins, ...rest]) {
+    for (const thread of parts.flatMap(({ threads }) => threads)) {
       const key = JSON.stringify([thread, this.current === thread.id, isPinned.has(thread.id), Boolean(this.chosen)]);
       const known = this.entries.get(thread.id);
       entries.set(thread.id, known?.key === key ? known : { key, item: this.#entry(thread) });
     }
     const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     this.entries = entries;
-    const sections = new Map([...this.list.children].map((section) => [section.firstElementChild.textContent, section]));
-    keep(this.list, [...days.keys()].map((name) => sections.get(name) ?? el("section", {}, el("h3", {}, name), el("ul", {}))));
-    [...days.values()].forEach((threads, place) => keep(this.list.children[place].lastElementChild, threads.map(({ id }) => entries.get(id).item)));
+    const sections = new Map([...this.list.children].map((section) => [section.dataset.key, section]));
+    keep(this.list, parts.map(({ key, head }) => sections.get(key) ?? el("section", { "data-key": key }, head(), el("ul", {}))));
+    parts.forEach(({ threads, isClosed }, place) => {
+      const list = this.list.children[place].lastElementChild;
+      keep(list, threads.map(({ id }) => entries.get(id).item));
+      list.hidden = Boolean(isClosed);
+    });
     if (focused && !this.list.contains(document.activeElement))
       [...this.list.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused)?.focus({ preventScroll: true });
+  }
+
+  /** The name of a folder, which opens and closes it, and what can be done with the folder. */
+  #folderHead({ name, isClosed }) {
+    const toggle = el("button", { type: "button", class: "folder-name", "aria-expanded": String(!isClosed), dir: "auto", onclick: () => {
+      const wasOpen = toggle.getAttribute("aria-expanded") === "true";
+      closeFolder(name, wasOpen);
+      toggle.setAttribute("aria-expanded", String(!wasOpen));
+      this.#show();
+    } }, icon("folder"), el("bdi", {}, name));
+    const head = el("div", { class: "folder-head" }, el("h3", {}, toggle),
+      el("span", { class: "entry-buttons" },
+        iconButton("edit", t("Rename the folder {name}", { name }), () => this.#renameFolder(head, name)),
+        iconButton("bin", t("Delete the folder {name}", { name }), () => this.#deleteFolder(head, name))));
+    return head;
+  }
+
+  #renameFolder(head, name) {
+    const input = folderField(name);
+    this.#ask(head, [input, el("button", { type: "submit", class: "primary" }, t("Save"))], () => renameFolder(name, input.value.trim() || name));
+    input.select();
+  }
+
+  #deleteFolder(head, name) {
+    const button = el("button", { type: "submit", class: "danger" }, t("Delete"));
+    this.#ask(head, [el("p", {}, t("Delete this folder? Its threads stay.")), button], () => {
+      deleteFolder(name);
+      announce(t("The folder is deleted."));
+    });
+    button.focus();
+  }
+
+  /** Choose the folder of a thread, or name a new one. */
+  #move(item, thread) {
+    const now = folderOf(thread.id);
+    const names = folders().map(({ name }) => name);
+    const label = t("Folder of {title}", { title: thread.title });
+    const options = [["none", t("No folder")], ...names.map((name, place) => [String(place), name]), ["new", t("New folder")]];
+    const select = el("select", { "aria-label": label, onchange: () => { input.hidden = input.disabled = select.value !== "new"; } },
+      options.map(([value, text]) => el("option", { value, selected: value === (now ? String(names.indexOf(now)) : names.length ? "none" : "new") }, text)));
+    const input = folderField("");
+    input.hidden = input.disabled = select.value !== "new";
+    this.#ask(item, [select, input, el("button", { type: "submit", class: "primary" }, t("Save"))], () => {
+      moveThread(thread, select.value === "new" ? input.value.trim() : names[select.value] ?? "");
+      announce(t("The thread is moved."));
+    });
+    select.focus();
   }
 
   #entry(thread) {
     const isCurrent = this.current === thread.id;
     const isPinned = pinned().some(({ id }) => id === thread.id);
-    const button = (name, label, action) =>
-      el("button", { type: "button", class: "quiet round", "aria-label": label, title: label, onclick: action }, icon(name));
+    const button = iconButton;
     const box = this.chosen && el("input", { type: "checkbox", checked: this.chosen.has(thread.id), "aria-label": t("Select {title}", { title: thread.title }),
       onchange: ({ target }) => this.#chose(thread.id, target.checked) });
     const item = el("li", { class: isCurrent ? "current" : null },
@@ -197,6 +257,7 @@ class Sidebar {
       isPinned && !this.chosen && el("span", { class: "pinned", "aria-hidden": "true" }, icon("pin")),
       !this.chosen && el("span", { class: "entry-buttons" },
         button("pin", isPinned ? t("Unpin {title}", { title: thread.title }) : t("Pin {title}", { title: thread.title }), () => this.#pin(thread, !isPinned)),
+        button("folder", t("Move {title} to a folder", { title: thread.title }), () => this.#move(item, thread)),
         button("edit", t("Rename {title}", { title: thread.title }), () => this.#rename(item, thread)),
         button("bin", t("Delete {title}", { title: thread.title }), () => this.#delete(item, thread))));
     return item;
@@ -225,6 +286,7 @@ class Sidebar {
     await deleteThread(thread.id);
     import("./kept_files.js").then(({ forgetFiles }) => forgetFiles(thread.id));
     unpin(thread.id);
+    moveThread(thread, "");
     this.threads = this.threads.filter((each) => each.id !== thread.id);
     this.onDeleted(thread);
   }
@@ -295,6 +357,7 @@ class Sidebar {
     const done = () => {
       form.remove();
       for (const [id, each] of this.entries) if (each.item === item) this.entries.delete(id); // to be drawn anew
+      if (item.matches(".folder-head")) item.parentElement.remove();
       this.#show();
       this.load();
       byId("thread-search").focus();
@@ -319,6 +382,15 @@ class Sidebar {
     item.replaceChildren(form);
     form.querySelector("input")?.focus();
   }
+}
+
+const iconButton = (name, label, action) =>
+  el("button", { type: "button", class: "quiet round", "aria-label": label, title: label, onclick: action }, icon(name));
+
+function folderField(name) {
+  const input = el("input", { type: "text", "aria-label": t("Name of the folder"), maxlength: MAX_NAME_CHARS, required: true, dir: "auto" });
+  input.value = name;
+  return input;
 }
 
 /** The evidence strip of the newest answer, of equal cells. */
