@@ -41,6 +41,12 @@ def keyword_search_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDDER", "none")
 
 
+@pytest.fixture(autouse=True)
+def nothing_accepted_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A plan that another test accepted for the question would be offered again."""
+    monkeypatch.setenv("LLM_PLATFORM_DATA_DIR", str(tmp_path / "data"))
+
+
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     folder = tmp_path / "notes"

@@ -29,6 +29,7 @@ export class Steps {
     this.summary = el("summary", {}, t("Working…"));
     this.element = el("details", { class: "steps" }, this.summary, this.list);
     this.groups = new Map();
+    this.further = { searched: 0, read: 0 }; // searches and pages of further rounds
     this.took = null; // milliseconds, at the end
     this.stored = null; // what reads the events of a run that has ended before
     this.element.addEventListener("toggle", () => this.element.open && this.#load());
@@ -52,6 +53,7 @@ export class Steps {
     const now = ORDER.findLast((kind) => this.groups.has(kind));
     if (!now) return;
     let line = this.groups.get(now).text;
+    if (now === "round") line = this.#rounds(line);
     if (now === "read" && this.chosen >= this.groups.get("read").count) line = this.#reading(event);
     if (event.type === "model_progress") line = [line, progress(event)].filter(Boolean).join(" · ");
     else if (this.usual) line = [line, this.#left()].filter(Boolean).join(" · ");
@@ -63,6 +65,12 @@ export class Steps {
     return t("Reading {n} of {all} · {host}", { n: this.groups.get("read").count, all: this.chosen, host: this.host });
   }
 
+  /** What the further rounds have done. */
+  #rounds(line) {
+    const { searched, read } = this.further;
+    return [line, searched && t("Searches: {n}", { n: searched }), read && t("Pages read: {n}", { n: read })].filter(Boolean).join(" · ");
+  }
+
   /** What is left of the time that runs of this depth took before, to five seconds. */
   #left() {
     const left = Math.round((this.usual - (performance.now() - this.began)) / 5000) * 5000;
@@ -70,12 +78,13 @@ export class Steps {
   }
 
   #show(event) {
+    if (this.groups.has("round") && event.type in FURTHER) return this.#showFurther(event);
     switch (event.type) {
       case "queued": return this.#group("queued").set([]);
       case "planned": return this.#group("planned").set(event.questions.map((text) => el("span", { dir: "auto" }, text)));
       case "searched": return this.#group("searched").push(searchedEntry(event));
       case "ranked": return this.#group("ranked").set(event.kept.map((each) => sourceLink(each.url, each.title || shortAddress(each.url))));
-      case "read": return this.#group("read").push(readEntry(event), event.status === "read" || event.status === "stored");
+      case "read": return this.#group("read").push(readEntry(event), isDone(event));
       case "summarized": return this.#group("summarized").push(el("span", { dir: "auto" }, shortAddress(event.url)));
       case "round": return this.#group("round").push(el("span", { dir: "auto" }, event.queries.join(" · ")));
       case "sources": return this.#group("writing").set([]);
@@ -84,6 +93,12 @@ export class Steps {
       case "model_progress": return; // #line shows it
       case "started": case "token": case "done": case "failed": return; // no steps: research.js shows the answer or the error
     }
+  }
+
+  /** Searches and pages of a further round stand below its queries. */
+  #showFurther(event) {
+    this.further[event.type] += isDone(event) ? 1 : 0;
+    this.#group("round").push(FURTHER[event.type](event), false);
   }
 
   /** The research has ended: what it did is one line, to be opened; nothing where it did nothing. */
@@ -134,6 +149,7 @@ export class Steps {
   }
 
   #clear() {
+    this.further = { searched: 0, read: 0 };
     this.groups.clear();
     this.list.replaceChildren();
   }
@@ -206,8 +222,12 @@ function searchedEntry(event) {
   return el("span", {}, el("span", { dir: "auto" }, event.query), el("span", { class: "muted" }, ` ${from} · ${event.count}`));
 }
 
+const isDone = (event) => event.type !== "read" || event.status === "read" || event.status === "stored";
+
 function readEntry(event) {
-  const failed = event.status !== "read" && event.status !== "stored";
+  const failed = !isDone(event);
   return el("span", { class: failed ? "failed" : null }, sourceLink(event.url, shortAddress(event.url)),
     failed && el("span", { class: "muted" }, ` ${sentenceOf(event.status)}`));
 }
+
+const FURTHER = { searched: searchedEntry, read: readEntry };
