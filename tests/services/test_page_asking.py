@@ -174,7 +174,10 @@ class TestChoices:
             await expect(page.get_by_role("button", name="Remove Addresses: 2")).to_be_focused()
             await page.fill("#query", QUESTION)
             planned = await sent(page, "research/plan")
-            assert planned == {"query": QUESTION, "language": "fr", "model": "one/small"}
+            assert planned == {
+                "query": QUESTION, "language": "fr", "model": "one/small", "sources": ["web", "news"],
+                "urls": ["https://example.org/a?b=1", "http://example.org/c"],
+            }
             async with page.expect_request("**/research") as request:
                 await page.get_by_role("button", name="Start the report").click()
             assert (await request.value).post_data_json == {
@@ -256,7 +259,7 @@ class TestChoices:
             async with page.expect_request("**/research/plan") as request:
                 await page.press("#follow-up", "Enter")
             assert (await request.value).post_data_json == {
-                "query": "And at night?", "model": "two/large", "previous_id": "r",
+                "query": "And at night?", "model": "two/large", "previous_id": "r", "sources": ["web"],
             }
             await expect(page.locator(".follow-up .plan-list textarea")).to_have_value("What is a solar sail?")
             async with page.expect_request("**/research") as request:

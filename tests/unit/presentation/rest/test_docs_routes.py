@@ -28,7 +28,10 @@ from modules.llm_platform.presentation.rest.docs_routes import (
 
 KEY = "a-long-random-word"
 MAX_PAGE_BYTES = 185_000
-LAZY = ("formulas", "vendor/temml", "export_files", "picture", "ready", "sections")  # for a formula, a file, a report
+# Loaded for a formula, a file, a report, the check of a text.
+LAZY = (
+    "formulas", "vendor/temml", "export_files", "picture", "ready", "sections", "verification", "verified_text",
+)
 LANGUAGES = ("ar", "de", "he", "ru", "zh")  # besides English
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Sec-Fetch-Mode": "navigate"}
 

@@ -53,7 +53,7 @@ export class Steps {
     const now = ORDER.findLast((kind) => this.groups.has(kind));
     if (!now) return;
     let line = this.groups.get(now).text;
-    if (now === "round") line = this.#rounds(line);
+    if (now === "round") line = [line, ...counted(this.further)].join(" · ");
     if (now === "read" && this.chosen >= this.groups.get("read").count) line = this.#reading(event);
     if (event.type === "model_progress") line = [line, progress(event)].filter(Boolean).join(" · ");
     else if (this.usual) line = [line, this.#left()].filter(Boolean).join(" · ");
@@ -65,12 +65,6 @@ export class Steps {
     return t("Reading {n} of {all} · {host}", { n: this.groups.get("read").count, all: this.chosen, host: this.host });
   }
 
-  /** What the further rounds have done. */
-  #rounds(line) {
-    const { searched, read } = this.further;
-    return [line, searched && t("Searches: {n}", { n: searched }), read && t("Pages read: {n}", { n: read })].filter(Boolean).join(" · ");
-  }
-
   /** What is left of the time that runs of this depth took before, to five seconds. */
   #left() {
     const left = Math.round((this.usual - (performance.now() - this.began)) / 5000) * 5000;
@@ -78,13 +72,12 @@ export class Steps {
   }
 
   #show(event) {
-    if (this.groups.has("round") && event.type in FURTHER) return this.#showFurther(event);
     switch (event.type) {
       case "queued": return this.#group("queued").set([]);
       case "planned": return this.#group("planned").set(event.questions.map((text) => el("span", { dir: "auto" }, text)));
-      case "searched": return this.#group("searched").push(searchedEntry(event));
+      case "searched": return this.#found("searched", searchedEntry(event));
       case "ranked": return this.#group("ranked").set(event.kept.map((each) => sourceLink(each.url, each.title || shortAddress(each.url))));
-      case "read": return this.#group("read").push(readEntry(event), isDone(event));
+      case "read": return this.#found("read", readEntry(event), isDone(event));
       case "summarized": return this.#group("summarized").push(el("span", { dir: "auto" }, shortAddress(event.url)));
       case "round": return this.#group("round").push(el("span", { dir: "auto" }, event.queries.join(" · ")));
       case "sources": return this.#group("writing").set([]);
@@ -96,9 +89,10 @@ export class Steps {
   }
 
   /** Searches and pages of a further round stand below its queries. */
-  #showFurther(event) {
-    this.further[event.type] += isDone(event) ? 1 : 0;
-    this.#group("round").push(FURTHER[event.type](event), false);
+  #found(kind, entry, counts = true) {
+    if (!this.groups.has("round")) return this.#group(kind).push(entry, counts);
+    this.further[kind] += counts;
+    this.#group("round").push(entry, false);
   }
 
   /** The research has ended: what it did is one line, to be opened; nothing where it did nothing. */
@@ -113,8 +107,8 @@ export class Steps {
   /** What is known of a stored run, too, so that the line stays after a reload. */
   #summarise() {
     for (const group of this.groups.values()) group.element.classList.remove("now");
-    const { searches = 0, pages_read: pages = 0 } = this.metadata ?? {};
-    const done = [searches && t("Searches: {n}", { n: searches }), pages && t("Pages read: {n}", { n: pages })].filter(Boolean);
+    const { searches = 0, pages_read: read = 0 } = this.metadata ?? {};
+    const done = counted({ searched: searches, read });
     const time = seconds(this.took);
     this.summary.textContent = done.length ? [...done, time].join(" · ") : t("Steps, in {time}", { time });
   }
@@ -222,12 +216,13 @@ function searchedEntry(event) {
   return el("span", {}, el("span", { dir: "auto" }, event.query), el("span", { class: "muted" }, ` ${from} · ${event.count}`));
 }
 
-const isDone = (event) => event.type !== "read" || event.status === "read" || event.status === "stored";
+const counted = ({ searched, read }) =>
+  [searched && t("Searches: {n}", { n: searched }), read && t("Pages read: {n}", { n: read })].filter(Boolean);
+
+const isDone = ({ status }) => status === "read" || status === "stored";
 
 function readEntry(event) {
   const failed = !isDone(event);
   return el("span", { class: failed ? "failed" : null }, sourceLink(event.url, shortAddress(event.url)),
     failed && el("span", { class: "muted" }, ` ${sentenceOf(event.status)}`));
 }
-
-const FURTHER = { searched: searchedEntry, read: readEntry };
