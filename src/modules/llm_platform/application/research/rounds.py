@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import RoundStarted
@@ -92,6 +93,7 @@ class FurtherRounds:
         self._deadline = deadline
         self._began = asyncio.get_running_loop().time()
         self._reader: LedgerReader | None = None
+        self._is_long = False
         self._rows: tuple[ReadRow, ...] = ()
         self._rows_before: tuple[ReadRow, ...] = ()  # when the last round began
         self._rounds_of: dict[str, int] = {}  # canonical address -> the round that found it
@@ -115,8 +117,8 @@ class FurtherRounds:
             self._rounds_of.setdefault(address, self._number)
         reader = self._reader = self._reader or LedgerReader(questions, self._context.language)
         known = tuple(self._sources.values())
-        is_long = sum(len(source.text) for source in known) * len(questions) > INLINE_CHARS
-        if is_long:
+        self._is_long = sum(len(source.text) for source in known) * len(questions) > INLINE_CHARS
+        if self._is_long:
             self._rows = await asyncio.to_thread(reader.read, known, self._rounds_of)
         else:
             self._rows = reader.read(known, self._rounds_of)
@@ -158,7 +160,8 @@ class FurtherRounds:
         if self._stopped:
             return []
         asked = {normalize(query) for query in searched}
-        picked = pick_queries(self._rows, asked, self.limits.searches + SPARE_QUERIES)
+        pick = partial(pick_queries, self._rows, asked, self.limits.searches + SPARE_QUERIES)
+        picked = await asyncio.to_thread(pick) if self._is_long else pick()
         by_rules = [query.text for query in picked if is_query(query.text, self._context.asked)]
         added = [query for query in await self._ask_model(searched) if normalize(query) not in asked]
         by_rules = by_rules[: self.limits.searches - len(added)]

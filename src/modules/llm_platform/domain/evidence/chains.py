@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.evidence.statements import Statement, Statements
-from modules.llm_platform.domain.text.tokens import normalize
+from modules.llm_platform.domain.evidence.statements import Name, Statement, Statements
 
 BEGINNINGS = 40  # best sentences from which a chain may begin
 LINK_VALUE = 0.05  # two sentences that share a name
@@ -31,28 +30,45 @@ def best_chains(found: Statements, enough: float) -> list[Chain]:
     chains = [Chain((statement,), statement.value, statement.value) for statement in best]
     if best and best[0].value >= enough:
         return chains
-    with_word: dict[str, list[Statement]] = defaultdict(list)
-    for statement in quotable:
-        for word in set(statement.text.split()):
-            with_word[word].append(statement)
-    for first in best:
-        chains += _links(first, found, with_word)
+    names = [_linking_names(first, found) for first in best]
+    with_name = _statements_with({name for of_first in names for name in of_first}, quotable)
+    for first, of_first in zip(best, names, strict=True):
+        chains += _links(first, of_first, found, with_name)
     return sorted(chains, key=lambda chain: -chain.value)
 
 
-def _links(first: Statement, found: Statements, with_word: dict[str, list[Statement]]) -> Iterator[Chain]:
-    title = first.candidate.source.title
-    names = [normalize(name) for name in ([title] if found.is_new(title) else []) + found.names(first)]
+def _linking_names(first: Statement, found: Statements) -> list[str]:
+    """Return the names that the question lacks, folded: the title of the source, and those of the sentence."""
+    names: list[Name] = [first.title] if found.is_new(first.title) else []
+    return [name.folded for name in names + found.names(first) if name.folded.strip()]
+
+
+def _statements_with(names: set[str], statements: list[Statement]) -> dict[str, list[Statement]]:
+    """Return the statements that have each name."""
+    searched = {word for name in names for word in name.split()}
+    with_word: dict[str, list[Statement]] = defaultdict(list)
+    for statement in statements:
+        for word in searched & statement.text_words:
+            with_word[word].append(statement)
+    rarest = {name: min((with_word[word] for word in name.split()), key=len) for name in names}
+    return {name: [statement for statement in having if name in statement.text] for name, having in rarest.items()}
+
+
+def _links(
+    first: Statement, names: list[str], found: Statements, with_name: dict[str, list[Statement]]
+) -> Iterator[Chain]:
     linked: dict[int, tuple[Statement, bool]] = {}
-    for name in filter(str.strip, names):
-        for second in with_word.get(min(name.split(), key=lambda word: len(with_word.get(word, ()))), ()):
-            if second.candidate.rank != first.candidate.rank and name in second.text:
-                in_title = second.title.startswith(name)
+    for name in names:
+        for second in with_name[name]:
+            if second.candidate.rank != first.candidate.rank:
+                in_title = second.title.folded.startswith(name)
                 linked[id(second)] = (second, in_title or linked.get(id(second), (second, False))[1])
     for second, in_title in linked.values():
         met = dict(first.candidate.met)
-        for number, credit in second.candidate.met.items():
-            met[number] = max(met.get(number, 0.0), credit)
+        gained = [(number, credit) for number, credit in second.candidate.met.items() if credit > met.get(number, 0.0)]
+        if not gained:
+            continue
+        met.update(gained)
         coverage = found.coverage(met)
         if coverage > first.value:
             yield Chain((first, second), coverage, coverage + LINK_VALUE + TITLE_LINK_VALUE * in_title)

@@ -37,12 +37,20 @@ _NEEDS: Final = {need: re.compile(pattern, re.IGNORECASE) for need, pattern in _
 
 @dataclass(frozen=True)
 class ReadRow:
-    """A row, the queries that would go on from it, best first, and the chains of sentences that bear on it."""
+    """A row, the words of its question that its best quotes have, and the chains of sentences that bear on it."""
 
     row: EvidenceRow
-    queries: tuple[NamedQuery, ...] = ()
     words_met: frozenset[str] = frozenset()
     chains: list[Chain] = field(default_factory=list, compare=False, repr=False)
+    statements: Statements | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def queries(self) -> tuple[NamedQuery, ...]:
+        """The queries that would go on from it, best first, which only a run that goes on asks for; none if it is answered."""
+        if self.statements is None or self.row.state == "answered":
+            return ()
+        disputed = [query_without_figures(self.row.quotes[0].text)] if self.row.state == "disagree" else []
+        return (*disputed, *further_queries(self.statements))
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
@@ -103,12 +111,10 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
         state = "answered" if best.coverage >= ANSWERED_FROM else "partly"
-    queries: list[NamedQuery] = []
     voices: dict[int, int] = {}  # id of a statement that is disputed
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
     if conflict := _conflict(found, of_figures=asks_for_figure):
         state = "disagree"
-        queries = [query_without_figures(conflict[0].candidate.sentence.text)]
         chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_QUOTES]
         sides = sides_of((conflict[0].candidate, conflict[1].candidate), [statement.candidate for statement in found.all])
         voices = {id(statement): side.voices for statement, side in zip(conflict, sides, strict=True)}
@@ -116,12 +122,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     row = EvidenceRow(
         question=question, words=words, needs=needs, quotes=quotes, coverage=round(best.coverage, 3), state=state
     )
-    return ReadRow(
-        row,
-        tuple(queries + further_queries(found)) if state != "answered" else (),
-        frozenset(terms[number].word for number in met),
-        chains,
-    )
+    return ReadRow(row, frozenset(terms[number].word for number in met), chains, found)
 
 
 def _quoted(best: Chain, chains: list[Chain]) -> list[Statement]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.evidence.statements import HAS_TERM, Passage, Statements
+from modules.llm_platform.domain.evidence.statements import HAS_TERM, Name, Passage, Statements
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
@@ -32,22 +32,25 @@ class NamedQuery:
 
 def further_queries(statements: Statements) -> list[NamedQuery]:
     """Return the queries of all names, best first; each name once, with the words that the name's passage leaves open."""
-    best: dict[str, NamedQuery] = {}
+    best: dict[str, tuple[float, str, str]] = {}  # folded name -> value, name, words that its passage leaves open
     valued = sorted(
         ((passage.value / (1 + RANK_STEP * passage.rank), passage) for passage in statements.passages),
         key=lambda pair: -pair[0],
     )
     for value, passage in valued[:PASSAGES]:
+        left_open = _words_left_open(passage, statements)
         for name, share in _names(passage, statements):
-            key, known = normalize(name), value * share
-            if key not in best or best[key].value < known:
-                best[key] = NamedQuery(_query(name, passage, statements), name, known)
-    return sorted(best.values(), key=lambda query: -query.value)
+            if name.folded not in best or best[name.folded][0] < value * share:
+                best[name.folded] = (value * share, name.text, left_open)
+    return [
+        NamedQuery(one_line(f"{name} {left_open}")[:MAX_QUERY_CHARS].rstrip(), name, value)
+        for value, name, left_open in sorted(best.values(), key=lambda found: -found[0])
+    ]
 
 
-def _names(passage: Passage, statements: Statements) -> list[tuple[str, float]]:
+def _names(passage: Passage, statements: Statements) -> list[tuple[Name, float]]:
     """Return the names of a passage, each with its share of the passage's value."""
-    title = passage.source.title
+    title = passage.title
     found = [(title, TITLE_SHARE)] if statements.is_new(title) else []
     for statement in passage.statements:
         share = (BASE + statement.value) / (1 + POSITION_STEP * min(statement.position, MAX_POSITION))
@@ -55,10 +58,9 @@ def _names(passage: Passage, statements: Statements) -> list[tuple[str, float]]:
     return found
 
 
-def _query(name: str, passage: Passage, statements: Statements) -> str:
-    terms = statements.question.terms
-    left_open = [term.word for number, term in enumerate(terms) if passage.met.get(number, 0.0) < HAS_TERM]
-    return one_line(" ".join([name, *left_open]))[:MAX_QUERY_CHARS].rstrip()
+def _words_left_open(passage: Passage, statements: Statements) -> str:
+    terms = enumerate(statements.question.terms)
+    return " ".join(term.word for number, term in terms if passage.met.get(number, 0.0) < HAS_TERM)
 
 
 def query_without_figures(statement: str) -> NamedQuery:

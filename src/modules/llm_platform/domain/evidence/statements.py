@@ -25,6 +25,19 @@ _LINK = r"(?:of|the|de|von|van|der|al|for|del|la|le|and|y|du|di|und|et)"
 _NAME = re.compile(rf"\b{_CAPITAL}(?:(?: {_LINK}){{0,3}} (?:{_CAPITAL}|\d[\w.-]*))*|\b[a-z]+[-_.]?\d[\w.-]*\b")
 
 
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name as its sentence writes it, folded between blanks, and its words."""
+
+    text: str
+    folded: str
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Name:
+        return cls(text, normalize(text), tuple(words(text)))
+
+
 class SourceNames:
     """A source with its sentences; their names and folded texts are read when they are first needed, for all questions."""
 
@@ -36,13 +49,8 @@ class SourceNames:
         return self.sentences.source
 
     @cached_property
-    def title(self) -> str:
-        """The folded title, between blanks."""
-        return normalize(self.source.title)
-
-    @cached_property
-    def title_words(self) -> list[str]:
-        return words(self.source.title)
+    def title(self) -> Name:
+        return Name.of(self.source.title)
 
     @cached_property
     def texts(self) -> list[str]:
@@ -50,9 +58,19 @@ class SourceNames:
         return [normalize(f"{self.source.title} {form.sentence.text}") for form in self.sentences.forms]
 
     @cached_property
-    def names(self) -> list[list[str]]:
-        """The names of each sentence."""
-        return [names_of(form.sentence.text) for form in self.sentences.forms]
+    def text_words(self) -> list[frozenset[str]]:
+        """The words of each of these texts."""
+        return [frozenset(text.split()) for text in self.texts]
+
+    @cached_property
+    def _names(self) -> dict[int, tuple[Name, ...]]:
+        return {}
+
+    def names(self, position: int) -> tuple[Name, ...]:
+        """Return the names of a sentence. Few sentences of a long source are asked for theirs."""
+        if position not in self._names:
+            self._names[position] = tuple(map(Name.of, names_of(self.sentences.forms[position].sentence.text)))
+        return self._names[position]
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +88,11 @@ class Statement:
         return self.found_in.texts[self.position]
 
     @property
-    def title(self) -> str:
+    def text_words(self) -> frozenset[str]:
+        return self.found_in.text_words[self.position]
+
+    @property
+    def title(self) -> Name:
         return self.found_in.title
 
 
@@ -107,30 +129,32 @@ class Statements:
         """Return the weighted share of the question's terms."""
         return sum(self.weights[number] * credit for number, credit in met.items()) / self._total if self._total else 0.0
 
-    def is_new(self, name: str) -> bool:
+    def is_new(self, name: Name) -> bool:
         """Return whether the name has a word that neither the question nor the language brings along."""
-        return any(word not in self._known for word in words(name))
+        return not self._known.issuperset(name.words)
 
-    def names(self, statement: Statement) -> list[str]:
+    def names(self, statement: Statement) -> list[Name]:
         """Return the names of a sentence that the question lacks."""
-        return [name for name in statement.found_in.names[statement.position] if self.is_new(name)][:MAX_NAMES]
+        return [name for name in statement.found_in.names(statement.position) if self.is_new(name)][:MAX_NAMES]
 
     def _passage(self, source: SourceNames, statements: list[Statement]) -> Passage:
-        titled = met_terms(source.title_words, self._matcher)
+        titled = met_terms(source.title.words, self._matcher)
         met = dict(titled)
         for statement in statements:
             for number, credit in statement.candidate.met.items():
                 met[number] = max(met.get(number, 0.0), credit)
-        asked = [word in self._known for word in source.title_words]
+        asked = [word in self._known for word in source.title.words]
         about = sum(asked) / len(asked) * self.coverage(titled) if asked else 0.0
-        return Passage(source.source, statements[0].candidate.rank, statements, met, self.coverage(met) + about)
+        return Passage(source.title, statements[0].candidate.rank, statements, met, self.coverage(met) + about)
 
 
 @dataclass(slots=True, eq=False)
 class Passage:
-    """A source, the terms of the question that it has, and its value: their share, and more where its title is asked for."""
+    """The title of a source, its sentences, the terms of the question that it has, and its value: their share, and more where
+    its title is asked for.
+    """
 
-    source: Source
+    title: Name
     rank: int
     statements: list[Statement]
     met: dict[int, float]
