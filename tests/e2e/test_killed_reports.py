@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.support.killed_report import KilledReport, content_of
 from tests.support.loopback_upstream import serving
-from tests.support.report_chain import ChainUpstream
+from tests.support.report_chain import LINKED, ChainUpstream
 
-LAST_ANSWERS = ("plan", "search", "rank", "round", "round", "write")  # before a kill
+LAST_ANSWERS = ("plan", "search", "rank", "round", "round", f"read {LINKED}", "write")  # before a kill
 
 
 async def test_a_killed_report_with_rounds_repeats_nothing_and_ends_as_it_would_have(tmp_path: Path) -> None:
@@ -19,6 +19,7 @@ async def test_a_killed_report_with_rounds_repeats_nothing_and_ends_as_it_would_
         whole, killed = KilledReport(loopback, tmp_path / "whole"), KilledReport(loopback, tmp_path / "killed")
         expected = content_of(await whole.finish())
         assert expected["metadata"]["rounds"] == 2
+        assert f"read {LINKED}" in whole.attempts[0].answered
         assert all([await killed.kill_after(kind=kind) for kind in LAST_ANSWERS])
         finished = await killed.finish()
         replays = [await killed.finish(), await killed.finish("--offline")]

@@ -126,7 +126,7 @@ class KilledReport:
         """The report as a process of its own, which is killed at the end of the block; then an attempt is noted."""
         self.upstream, self.loopback.handler = upstream, upstream.handle
         before = await stored_counts(self.data)
-        env = environment(self.loopback, self.data)
+        env = {**environment(self.loopback, self.data), "READERS": "direct"}  # the links of a page are in its HTML
         async with forked((*COMMAND, *more), env, self.data) as process, asyncio.timeout(PATIENCE_S):
             yield process
             if process.has_failed:

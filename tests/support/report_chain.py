@@ -1,10 +1,11 @@
-"""A scripted web in which one page leads to the next: a report over it makes two further rounds."""
+"""A scripted web in which one page leads to the next, in the end by a link alone: a report over it makes two further rounds."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
+import re
 from dataclasses import dataclass, field
 
 from tests.support.loopback_upstream import Exchange
@@ -18,12 +19,17 @@ QUESTION = "Which explorer first saw the waterfall of the country where the Buby
 PLANNED = ("Where is the Bubye River found?", "Which explorer saw a waterfall first?")
 FURTHER = {"Victoria Falls": "Victoria Falls explorer", "Zimbabwe": "Zimbabwe waterfall"}  # by a word of the prompt
 MAX_DELAY_S = 0.05
-# The title and the text of each page, and the word of a query that finds it.
+TAGS = re.compile("<[^>]*>")
+NO_QUERY = "\0"  # no search finds such a page
+LINKED = 3  # number of the page that only a link leads to
+FILLER = "The text of this page goes on for a while, so that it has enough words to be taken for the content of a page."
+# The word of a query that finds each page, its title, and its text. The pages are HTML, and are read without a service.
 PAGES = (
     ("", "Bubye River", "The Bubye River is found in Zimbabwe. It flows into the Limpopo."),
-    ("zimbabwe", "Victoria Falls", "Victoria Falls is the waterfall of the country Zimbabwe. It is on the Zambezi."),
+    ("zimbabwe", "Victoria Falls", "Victoria Falls is the waterfall of the country Zimbabwe. It is on the Zambezi. "
+     f"Read about <a href='{LINKED}'>David Livingstone</a>."),
     ("explorer", "Explorers of Africa", "Several people explored the rivers of Africa between 1790 and 1890."),
-    ("victoria", "David Livingstone", "David Livingstone was the explorer who first saw Victoria Falls, in 1855."),
+    (NO_QUERY, "David Livingstone", "David Livingstone was the explorer who first saw Victoria Falls, in 1855."),
     *(("", f"{name} Brook", f"The {name} Brook is a small stream. Nobody explored it.") for name in (
         "Alder", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Gorse",
     )),
@@ -71,17 +77,17 @@ class ChainUpstream(Upstream):
             query = exchange.form["q"]
             site = f"http://{exchange.headers['host']}/pages"
             results = [
-                {"url": f"{site}/{number}", "title": title, "content": text}
+                {"url": f"{site}/{number}", "title": title, "content": TAGS.sub("", text)}
                 for number, (word, title, text) in enumerate(PAGES)
                 if word in query.casefold()
             ]
             found = {"query": query, "results": results, "unresponsive_engines": []}
             return f"search {query}", json.dumps(found).encode(), "application/json"
-        if exchange.path.startswith("/r/"):
-            number = int(exchange.path.rpartition("/")[2].rpartition("%2F")[2])
+        if exchange.path.startswith("/pages/"):
+            number = int(exchange.path.rpartition("/")[2])
             _, title, text = PAGES[number]
-            markdown = f"Title: {title}\n\nURL Source: {exchange.path[3:]}\n\nMarkdown Content:\n{text} {title} has a page."
-            return f"read {number}", markdown.encode(), "text/plain"
+            html = f"<html><title>{title}</title><body><main><p>{text} {title} has a page. {FILLER}</p></main></body></html>"
+            return f"read {number}", html.encode(), "text/html"
         name, body, kind = await super()._answer(exchange)
         is_of_round = name.startswith("queries") and "Topic: " not in exchange.json["messages"][-1]["content"]
         return name.replace("queries", "round") if is_of_round else name, body, kind

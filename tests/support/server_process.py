@@ -9,7 +9,7 @@ import re
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -106,15 +106,26 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
 
 
 async def asleep(process: HasPid) -> None:
-    """Until no thread of the process runs or waits for a processor or a disk: it has nothing to do until something arrives.
+    """Until no thread of the process and of its children, such as parsers, runs or waits for a processor or a disk: it has
+    nothing to do until something arrives.
 
     A busy machine makes no difference: what could go on, and waits for its turn, does not sleep.
     """
-    threads, looks = Path(f"/proc/{process.pid}/task"), 0
+    looks = 0
     while looks < SLEEPING_LOOKS:
         await asyncio.sleep(LOOK_S)
-        states = {(thread / "stat").read_text().rpartition(") ")[2][0] for thread in threads.glob("*")}
-        looks = looks + 1 if states <= {"S"} else 0
+        looks = looks + 1 if _thread_states(process.pid) <= {"S", "Z"} else 0
+
+
+def _thread_states(pid: int) -> set[str]:
+    """Return the states of the threads of a process and of its children; none of one that has ended."""
+    states: set[str] = set()
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            states.add((thread / "stat").read_text().rpartition(") ")[2][0])
+            for child in (thread / "children").read_text().split():
+                states |= _thread_states(int(child))
+    return states
 
 
 async def until(condition: Callable[[], Any], within_s: float = TIMEOUT_S) -> Any:
