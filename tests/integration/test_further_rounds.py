@@ -229,3 +229,12 @@ async def test_a_report_shows_sources_that_disagree_side_by_side_with_dates_and_
     assert {(quote.text, quote.published, quote.voices) for quote in row.quotes[:2]} == {
         (SHORT, "2024-05-01", 1), (LONG, "2021-02-03", 1),
     }
+
+
+async def test_a_report_ends_with_what_stayed_open_and_where_it_was_looked_for() -> None:
+    """The note is one sentence for the questions and one for the queries, whatever sign ends a question."""
+    answer, events = await asked(World(), "Which gardener planted the hedge of Quoxberg?", depth="report")
+    begun = [event for event in events if isinstance(event, RoundStarted)]
+    note = answer.synthesis.split("\n\n")[-1]
+    assert "Which gardener planted the hedge of Quoxberg. " in note
+    assert all(query in note for event in begun for query in event.queries)

@@ -33,6 +33,7 @@ KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left
 INLINE_CHARS = 30_000  # longer sources are read in a thread
 SPARE_QUERIES = 4  # queries beyond the limit, in place of those that may not be searched for
+QUESTION_ENDS = " .?？؟。"  # the sentence that lists questions has an end of its own
 MIN_GAIN = 0.01  # growth of a row's coverage that counts
 
 
@@ -217,7 +218,7 @@ class FurtherRounds:
             if not all(note in text for _, note in notes):
                 lines = [f"- {one_line(quote.text)} ({one_line(quote.title)}) {note}" for quote, note in notes]
                 paragraphs.append("\n".join([messages.disagree, "", *lines]))
-        missing = [row.question for row in self.ledger.rows if row.state in ("open", "disagree")]
+        missing = [row.question.rstrip(QUESTION_ENDS) for row in self.ledger.rows if row.state in ("open", "disagree")]
         if self._number and missing:
             note = messages.still_open.replace("{questions}", " · ".join(missing))
             paragraphs.append(one_line(note.replace("{queries}", " · ".join(self.queries))))

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from modules.llm_platform.domain.citations.sentence_evidence import evidence_line, sentence_evidence
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
@@ -149,6 +150,19 @@ def page_line(page: Page) -> str:
     return f"{len(page.text)} characters of {page.media_type}, read by {page.reader}{published}"
 
 
+# Why no further round was made, after their number.
+STOP_REASONS: Final[Mapping[StopReason, str]] = {
+    "answered": "then nothing was open",
+    "nothing_new": "then nothing new was found",
+    "no_gain": "the last one brought nothing",
+    "rounds": "as many as were allowed",
+    "time": "then the time was short",
+    "budget": "then the budget was used up",
+    "refused": "then a provider refused",
+    "asked": "then you asked for the text",
+}
+
+
 def cost_line(response: dtos.ResearchResponse) -> str:
     """Return what an answer took, in one line."""
     meta = response.metadata
@@ -156,6 +170,7 @@ def cost_line(response: dtos.ResearchResponse) -> str:
     parts = [
         f"{meta.latency_ms / 1000:.1f} s",
         *([plural(meta.searches, "search", "searches") + providers] if meta.searches else []),
+        *([f"{plural(meta.rounds, 'further round')}, {STOP_REASONS[meta.stopped]}"] if meta.rounds and meta.stopped else []),
         f"written by {meta.synthesizer}" + (" (from the cache)" if meta.cache_hit else ""),
     ]
     if meta.truncated_tokens:

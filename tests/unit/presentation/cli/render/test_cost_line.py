@@ -1,0 +1,27 @@
+"""The line below an answer: time, searches, further rounds, writer and cost."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from tests.unit.presentation.cli.fakes import ANSWER
+
+from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
+from modules.llm_platform.presentation.cli.render.terminal import STOP_REASONS, cost_line
+
+
+def line_of(rounds: int, stopped: StopReason | None) -> str:
+    metadata = ANSWER.metadata.model_copy(update={"rounds": rounds, "stopped": stopped})
+    return cost_line(ANSWER.model_copy(update={"metadata": metadata}))
+
+
+@pytest.mark.parametrize("stopped", get_args(StopReason))
+def test_further_rounds_are_told_with_the_reason_of_their_end(stopped: StopReason) -> None:
+    """Each reason has words."""
+    assert f" · 2 further rounds, {STOP_REASONS[stopped]} · " in line_of(2, stopped)
+
+
+def test_an_answer_of_one_search_tells_no_rounds() -> None:
+    """Neither a shallow answer, nor one that was answered at first."""
+    assert "round" not in line_of(0, None) + line_of(0, "answered")
