@@ -209,8 +209,9 @@ async def test_static_member_keeps_its_partitions(
 
 
 async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.LogCaptureFixture) -> None:
-    """A broker that tells of no broker makes librdkafka forget all it knows, for good: each client of the worker that does is
-    replaced, and requests are answered again. https://github.com/confluentinc/librdkafka/issues/5301
+    """A broker that tells of no broker makes librdkafka forget all it knows, for good: the consumer, which always does, is
+    replaced, the other clients where they do, and requests are answered again.
+    https://github.com/confluentinc/librdkafka/issues/5301
     """
     port, handler = free_port(), Echo()
     kafka = RealBroker({SEARCH: 4, RESULTS: 1})
@@ -229,7 +230,7 @@ async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.Log
             trackers = worker.consumer.assignment().values()
             assert await becomes_true(lambda: any(tracker.committed for tracker in trackers), 60)  # its outcome is written
             proxy.hides = True
-            assert await becomes_true(lambda: _replaced(caplog) >= {"consumer", "group reader"}, 60)
+            assert await becomes_true(lambda: "consumer" in _replaced(caplog), 60)
             proxy.hides = False
             for partition in range(4):
                 producer.produce(SEARCH, b"later", partition=partition)

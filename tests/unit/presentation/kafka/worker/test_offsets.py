@@ -210,11 +210,21 @@ def test_commit_age_is_that_of_uncommitted_work() -> None:
     assert rig.committer.age_s() == 3.0
     rig.reply()
     assert rig.committer.age_s() == 3.0
-    rig.reply()
-    assert rig.committer.age_s() == 2.0
-    rig.reply()
+    assert rig.cycle() == 3.2
     rig.reply()
     assert rig.committer.age_s() == 0.0
+
+
+def test_a_commit_waits_for_the_reply_to_the_last_one() -> None:
+    """A commit that the client repeats cannot arrive after a later one and set the group back."""
+    rig = Rig()
+    for _ in range(3):
+        rig.finish()
+        rig.cycle()
+    assert [position.offset for [position] in rig.consumer.requested] == [1]
+    rig.reply(REFUSED)
+    rig.cycle()
+    assert [position.offset for [position] in rig.consumer.requested] == [3]
 
 
 def test_commit_age_grows_while_the_commits_of_one_partition_fail(caplog: pytest.LogCaptureFixture) -> None:

@@ -121,13 +121,17 @@ class OffsetCommitter:
         return any(tracker.committable != tracker.committed for tracker in tuple(self._trackers.values()))
 
     def commit_periodically(self, consumer: Consumer) -> None:
-        """Commit asynchronously, every COMMIT_INTERVAL_S at most. The reply comes to `on_commit`."""
+        """Commit asynchronously, every COMMIT_INTERVAL_S at most. The reply comes to `on_commit`.
+
+        The next commit waits for it: librdkafka repeats a commit after a lost connection, which could arrive after a later one
+        and set the group back.
+        """
         now = self._clock()
         if not self.has_uncommitted():
             self._uncommitted_since = None
         elif self._uncommitted_since is None:
             self._uncommitted_since = now
-        if now >= self._next_commit:
+        if now >= self._next_commit and not self._sent:
             self._next_commit = now + COMMIT_INTERVAL_S
             self._commit(
                 consumer, [tracker for tracker in self._trackers.values() if tracker.needs_commit], asynchronous=True
