@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from tests.integration.test_kafka_worker import RESULTS, Echo, working
 from tests.integration.test_kafka_worker import options as told
 from tests.kafka.broker import wait_until
+from tests.kafka.broker_proxy import BrokerProxy
 from tests.kafka.child_process import free_port
 from tests.kafka.contract import (
     GROUP,
@@ -29,12 +30,12 @@ from tests.kafka.contract import (
     requests,
     start,
 )
-from tests.kafka.metadata_proxy import MetadataProxy
 from tests.kafka.real_broker import JARS, RealBroker
 from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 
 from modules.llm_platform.presentation.kafka.contract.requests import REQUEST_TOPICS
 from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
+from modules.llm_platform.presentation.kafka.worker.consumer import REPLACED_UNFETCHED
 from modules.llm_platform.presentation.kafka.worker.known_brokers import REPLACED
 from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions
 from modules.llm_platform.testing.waiting import becomes_true
@@ -216,7 +217,7 @@ async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.Log
     port, handler = free_port(), Echo()
     kafka = RealBroker({SEARCH: 4, RESULTS: 1})
     kafka.extra = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    proxy = MetadataProxy(port, int(kafka.bootstrap.rpartition(":")[2]))
+    proxy = BrokerProxy(port, int(kafka.bootstrap.rpartition(":")[2]))
     async with proxy.running(), AsyncExitStack() as stack:
         await asyncio.to_thread(kafka.__enter__)
         stack.push_async_callback(asyncio.to_thread, kafka.close)
@@ -237,6 +238,33 @@ async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.Log
             assert await becomes_true(lambda: len(handler.handled) == 5, 60)
             trackers = worker.consumer.assignment().values()
             assert await becomes_true(lambda: all(tracker.committed for tracker in trackers), 60)
+
+
+@pytest.mark.parametrize("client", [{"group.protocol": "consumer"}, CLASSIC], ids=["kip-848", "classic"])
+async def test_consumer_that_does_not_fetch_its_partitions_is_replaced(
+    client: Mapping[str, str | int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A coordinator that moves may refuse to tell committed offsets. librdkafka does not ask again, and fetches nothing of
+    these partitions for good: the consumer is replaced, and requests are answered.
+    https://github.com/confluentinc/librdkafka/issues/5586
+    """
+    port, handler = free_port(), Echo()
+    kafka = RealBroker({SEARCH: 4, RESULTS: 1})
+    kafka.extra = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    proxy = BrokerProxy(port, int(kafka.bootstrap.rpartition(":")[2]))
+    async with proxy.running(), AsyncExitStack() as stack:
+        await asyncio.to_thread(kafka.__enter__)
+        stack.push_async_callback(asyncio.to_thread, kafka.close)
+        plain = told(kafka)
+        options = replace(plain, brokers=[f"127.0.0.1:{port}"], config={**plain.config, **client})
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        proxy.refuses = 1
+        async with working(handler, options):
+            for partition in range(4):
+                producer.produce(SEARCH, b"asked", partition=partition)
+            assert await becomes_true(lambda: len(handler.handled) == 4, 60)
+    assert proxy.refuses == 0
+    assert REPLACED_UNFETCHED in caplog.messages
 
 
 def _replaced(caplog: pytest.LogCaptureFixture) -> set[str]:

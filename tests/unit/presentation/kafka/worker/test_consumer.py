@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 import time
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from modules.llm_platform.presentation.kafka.worker import consumer, known_brokers
+from modules.llm_platform.presentation.kafka.worker import consumer, known_brokers, unfetched_partitions
 from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
 from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, SettledQueue, state_of
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker
@@ -539,3 +540,26 @@ def test_consumer_that_has_lost_its_brokers_is_replaced(monkeypatch: pytest.Monk
         before["on_revoke"](old, positions(0))
         assert list(rig.thread.assignment()) == [("in", 0)]
         rig.finish(0, is_written=False)
+
+
+def test_consumer_that_does_not_fetch_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The brokers answer, so what is finished is committed before the new member takes its place."""
+    monkeypatch.setattr(unfetched_partitions, "STUCK_AFTER_S", 0.0)
+    statistics = {
+        "cgrp": {"state": "up", "join_state": "steady"},
+        "brokers": {"a:9092/1": {"nodeid": 1, "state": "UP", "source": "learned"}},
+        "topics": {"in": {"partitions": {"0": {"fetch_state": "none"}}}},
+    }
+    with running() as rig:
+        old, new = rig.consumer, FakeConsumer()
+        old.incoming.append(message(0))
+        until(lambda: len(rig.requests) == 1)
+        rig.finish(0)
+        until(lambda: rig.thread.committer.has_uncommitted() or bool(old.commits))
+        rig.thread._make_consumer = new.connect  # type: ignore[assignment]
+        before = old.callbacks
+        rig.run_in_poll(lambda: before["stats_cb"](json.dumps(statistics)))
+        until(lambda: "on_assign" in new.callbacks)
+        assert (old.closed, rig.thread.assignment()) == (True, {})
+        assert old.commits
+        rig.consumer = new

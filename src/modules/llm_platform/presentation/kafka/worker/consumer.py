@@ -19,6 +19,7 @@ from modules.llm_platform.presentation.kafka.worker import offsets
 from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
 from modules.llm_platform.presentation.kafka.worker.known_brokers import REPLACED, KnownBrokers
 from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest, SettledQueue
+from modules.llm_platform.presentation.kafka.worker.unfetched_partitions import UnfetchedPartitions
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ CLOSE_UNREACHABLE_S: Final = 0.5
 MAX_BATCH: Final = 1000  # messages of one cycle
 MIN_BATCH_SHARE: Final = 4  # a batch is at least window // 4 messages, if they arrive within BATCH_WAIT_S
 BATCH_WAIT_S: Final = 0.01
+
+REPLACED_UNFETCHED: Final = "a Kafka consumer does not fetch its partitions and is replaced: librdkafka's issue 5586"
 
 _STABLE: Final = "steady"  # librdkafka's join_state of a member whose assignment is complete
 
@@ -121,22 +124,26 @@ class ConsumerThread:
             while not self._is_closing:
                 self._cycle()
                 if self._brokers.are_lost:
+                    log.warning(REPLACED, extra={"client": "consumer"})
+                    self._lost(self._consumer, self._assigned_partitions())
+                    self._replace_consumer()
+                elif self._unfetched.are_stuck:
+                    log.warning(REPLACED_UNFETCHED)
+                    self._revoked(self._consumer, self._assigned_partitions())
                     self._replace_consumer()
             is_reachable = self._commit_finished()
         finally:
             self._leave_group(CLOSE_S if is_reachable else CLOSE_UNREACHABLE_S)
 
     def _open_consumer(self) -> None:
-        self._brokers = KnownBrokers()
+        self._brokers, self._unfetched = KnownBrokers(), UnfetchedPartitions()
         self._consumer = self._make_consumer({"on_commit": self.committer.on_commit, "stats_cb": self._update_state})
 
     def _subscribe(self) -> None:
         self._consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def _replace_consumer(self) -> None:
-        """Join the group as a new member. The partitions of the old one are lost: its session ends without heartbeats."""
-        log.warning(REPLACED, extra={"client": "consumer"})
-        self._lost(self._consumer, [TopicPartition(*partition) for partition in self._trackers])
+        """Join the group as a new member."""
         self.committer.forget_requests()
         self._leave_group(CLOSE_UNREACHABLE_S)
         self._open_consumer()
@@ -295,6 +302,9 @@ class ConsumerThread:
         self._drop(partitions, self._trackers_of(partitions))
         log.warning("partitions lost", extra={"partitions": _names(partitions)})
 
+    def _assigned_partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(*partition) for partition in self._trackers]
+
     def _trackers_of(self, partitions: Sequence[TopicPartition]) -> list[offsets.OffsetTracker]:
         trackers = (self._trackers.get((partition.topic, partition.partition)) for partition in partitions)
         return [tracker for tracker in trackers if tracker is not None]
@@ -309,7 +319,9 @@ class ConsumerThread:
     # --- client callbacks ----------------------------------------------------------------------------------------------
 
     def _update_state(self, statistics: str) -> None:
-        self.state = state_of(self._brokers.update(statistics))
+        parsed = self._brokers.update(statistics)
+        self._unfetched.update(parsed, self._trackers)
+        self.state = state_of(parsed)
 
 
 def to_record(message: Message) -> IncomingRecord:

@@ -1,0 +1,124 @@
+"""A proxy in front of a broker that changes two of its replies, as brokers that shut down or move give them: to a Metadata
+request one without brokers, to an OffsetFetch request one that says only NOT_COORDINATOR.
+https://kafka.apache.org/protocol.html#protocol_messages
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+METADATA, OFFSET_FETCH = 3, 9  # their numbers among the requests
+# Versions from which arrays and strings have lengths of variable size, and from which one OffsetFetch asks for several groups.
+FLEXIBLE = {METADATA: 9, OFFSET_FETCH: 6}
+OF_GROUPS = 8
+EMPTY = b"\x01"  # an array of none
+NO_TAGS = b"\x00"
+NO_THROTTLE = bytes(4)
+NOT_COORDINATOR = struct.pack(">h", 16)
+
+
+class BrokerProxy:
+    """Listens on `port`, talks to `upstream`.
+
+    - `hides`: whether replies to Metadata name no broker.
+    - `refuses`: how many of the next replies to OffsetFetch are NOT_COORDINATOR.
+    """
+
+    def __init__(self, port: int, upstream: int) -> None:
+        self._port, self._upstream = port, upstream
+        self.hides = False
+        self.refuses = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        try:
+            yield
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked: dict[int, bytes] = {}  # Metadata and OffsetFetch requests by their correlation ids
+        with suppress(OSError, asyncio.IncompleteReadError):
+            there, back = await asyncio.open_connection("127.0.0.1", self._upstream)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._forward(reader, back, asked))
+                    tasks.create_task(self._answer(there, writer, asked))
+            except* (OSError, asyncio.IncompleteReadError):
+                pass
+            finally:
+                back.close()
+        writer.close()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: dict[int, bytes]) -> None:
+        while True:
+            request = await _read(reader)
+            api, version, correlation = struct.unpack_from(">hhi", request)
+            if api in FLEXIBLE:
+                assert version >= FLEXIBLE[api]
+                asked[correlation] = request
+            await _write(writer, request)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: dict[int, bytes]) -> None:
+        while True:
+            reply = await _read(reader)
+            (correlation,) = struct.unpack_from(">i", reply)
+            if correlation in asked:
+                reply = self._changed(asked.pop(correlation), reply)
+            await _write(writer, reply)
+
+    def _changed(self, request: bytes, reply: bytes) -> bytes:
+        api, version = struct.unpack_from(">hh", request)
+        if api == METADATA and self.hides:
+            return without_brokers(reply)
+        if api == OFFSET_FETCH and self.refuses:
+            self.refuses -= 1
+            return refused(version, reply)
+        return reply
+
+
+def without_brokers(reply: bytes) -> bytes:
+    """Return a reply to a Metadata request without its brokers."""
+    start = end = 4 + 1 + 4  # correlation id, no tags, throttle time
+    count, end = _varint(reply, end)
+    for _ in range(count - 1):
+        end += 4  # id
+        host, end = _varint(reply, end)
+        end += host - 1 + 4  # its name, and the port
+        rack, end = _varint(reply, end)
+        end += max(rack - 1, 0) + 1  # and no tags
+    return reply[:start] + EMPTY + reply[end:]
+
+
+def refused(version: int, reply: bytes) -> bytes:
+    """Return a reply to an OffsetFetch request that has no offsets and NOT_COORDINATOR."""
+    head = reply[:4] + NO_TAGS + NO_THROTTLE
+    if version < OF_GROUPS:
+        return head + EMPTY + NOT_COORDINATOR + NO_TAGS
+    at = len(head)
+    _, start = _varint(reply, at)  # the array of groups, of which there is one
+    length, end = _varint(reply, start)
+    name = reply[start : end + length - 1]
+    return head + b"\x02" + name + EMPTY + NOT_COORDINATOR + NO_TAGS + NO_TAGS
+
+
+def _varint(reply: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while reply[at] & 0x80:
+        value |= (reply[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return value | reply[at] << shift, at + 1
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    return await reader.readexactly(size)
+
+
+async def _write(writer: asyncio.StreamWriter, reply: bytes) -> None:
+    writer.write(struct.pack(">i", len(reply)) + reply)
+    await writer.drain()
