@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -209,12 +209,12 @@ async def test_static_member_keeps_its_partitions(
     await asyncio.wait(pending)
 
 
-async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.LogCaptureFixture) -> None:
-    """A broker that tells of no broker makes librdkafka forget all it knows, for good: the consumer, which always does, is
-    replaced, the other clients where they do, and requests are answered again.
-    https://github.com/confluentinc/librdkafka/issues/5301
+@asynccontextmanager
+async def proxied(**client: str | int) -> AsyncIterator[tuple[BrokerProxy, WorkerOptions, Producer]]:
+    """A broker behind a proxy that changes replies, the options of a worker with these settings of its clients, and a
+    producer of requests.
     """
-    port, handler = free_port(), Echo()
+    port = free_port()
     kafka = RealBroker({SEARCH: 4, RESULTS: 1})
     kafka.extra = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     proxy = BrokerProxy(port, int(kafka.bootstrap.rpartition(":")[2]))
@@ -222,22 +222,31 @@ async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.Log
         await asyncio.to_thread(kafka.__enter__)
         stack.push_async_callback(asyncio.to_thread, kafka.close)
         plain = told(kafka)
-        options = replace(
-            plain, brokers=[f"127.0.0.1:{port}"], config={**plain.config, "topic.metadata.refresh.interval.ms": 300}
-        )
-        producer = Producer({"bootstrap.servers": kafka.bootstrap})
-        async with working(handler, options) as worker:
-            producer.produce(SEARCH, b"first", partition=0)
-            trackers = worker.consumer.assignment().values()
-            assert await becomes_true(lambda: any(tracker.committed for tracker in trackers), 60)  # its outcome is written
-            proxy.hides = True
-            assert await becomes_true(lambda: "consumer" in _replaced(caplog), 60)
-            proxy.hides = False
-            for partition in range(4):
-                producer.produce(SEARCH, b"later", partition=partition)
-            assert await becomes_true(lambda: len(handler.handled) == 5, 60)
-            trackers = worker.consumer.assignment().values()
-            assert await becomes_true(lambda: all(tracker.committed for tracker in trackers), 60)
+        options = replace(plain, brokers=[f"127.0.0.1:{port}"], config={**plain.config, **client})
+        yield proxy, options, Producer({"bootstrap.servers": kafka.bootstrap})
+
+
+async def test_clients_that_forget_their_brokers_are_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that tells of no broker makes librdkafka forget all it knows, for good: the consumer, which always does, is
+    replaced, the other clients where they do, and requests are answered again.
+    https://github.com/confluentinc/librdkafka/issues/5301
+    """
+    handler = Echo()
+    async with (
+        proxied(**{"topic.metadata.refresh.interval.ms": 300}) as (proxy, options, producer),
+        working(handler, options) as worker,
+    ):
+        producer.produce(SEARCH, b"first", partition=0)
+        trackers = worker.consumer.assignment().values()
+        assert await becomes_true(lambda: any(tracker.committed for tracker in trackers), 60)  # its outcome is written
+        proxy.hides = True
+        assert await becomes_true(lambda: "consumer" in _replaced(caplog), 60)
+        proxy.hides = False
+        for partition in range(4):
+            producer.produce(SEARCH, b"later", partition=partition)
+        assert await becomes_true(lambda: len(handler.handled) == 5, 60)
+        trackers = worker.consumer.assignment().values()
+        assert await becomes_true(lambda: all(tracker.committed for tracker in trackers), 60)
 
 
 @pytest.mark.parametrize("client", [{"group.protocol": "consumer"}, CLASSIC], ids=["kip-848", "classic"])
@@ -248,22 +257,14 @@ async def test_consumer_that_does_not_fetch_its_partitions_is_replaced(
     these partitions for good: the consumer is replaced, and requests are answered.
     https://github.com/confluentinc/librdkafka/issues/5586
     """
-    port, handler = free_port(), Echo()
-    kafka = RealBroker({SEARCH: 4, RESULTS: 1})
-    kafka.extra = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    proxy = BrokerProxy(port, int(kafka.bootstrap.rpartition(":")[2]))
-    async with proxy.running(), AsyncExitStack() as stack:
-        await asyncio.to_thread(kafka.__enter__)
-        stack.push_async_callback(asyncio.to_thread, kafka.close)
-        plain = told(kafka)
-        options = replace(plain, brokers=[f"127.0.0.1:{port}"], config={**plain.config, **client})
-        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    handler = Echo()
+    async with proxied(**client) as (proxy, options, producer):
         proxy.refuses = 1
         async with working(handler, options):
             for partition in range(4):
                 producer.produce(SEARCH, b"asked", partition=partition)
             assert await becomes_true(lambda: len(handler.handled) == 4, 60)
-    assert proxy.refuses == 0
+        assert proxy.refuses == 0
     assert REPLACED_UNFETCHED in caplog.messages
 
 
