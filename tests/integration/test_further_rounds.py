@@ -65,7 +65,8 @@ async def test_what_the_first_search_reveals_is_searched_for(depth: str) -> None
     assert any("Zimbabwe" in sentence and "Bubye" in sentence for sentence in supported)
     assert any("Victoria Falls" in sentence for sentence in supported)
     [begun] = [event for event in events if isinstance(event, RoundStarted)]
-    assert (begun.number, begun.open) == (1, (QUESTION,))
+    assert (begun.number, begun.of, begun.open) == (1, 1 if depth == "deep" else 2, (QUESTION,))
+    assert begun.describe().startswith(f"round 1 of {begun.of} searches")
     assert any("Zimbabwe" in query for query in begun.queries)
     assert "waterfall" in begun.why
     assert [(row.question, row.state) for row in begun.evidence] == [(QUESTION, "partly")]

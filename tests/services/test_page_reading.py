@@ -907,7 +907,7 @@ class TestProgress:
     async def test_a_further_round_tells_what_it_does(self, browser: Browser, base: str) -> None:
         """Its searches and pages stand below its queries, and the line counts them apart from those of the first search."""
         read = {"type": "read", "url": "https://example.org/a", "status": "read", "chars": 9}
-        begun = {"type": "round", "number": 1, "open": ["Where?"], "queries": ["Owls height"], "why": "height", "evidence": []}
+        begun = {"type": "round", "number": 1, "of": 2, "open": ["Where?"], "queries": ["Owls height"], "why": "height"}
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.keep_none()
@@ -915,9 +915,9 @@ class TestProgress:
             await visit.ask()
             for event in (FOUND, read, begun, FOUND, FOUND, read, {**read, "status": "timeout"}):
                 await page.evaluate(SEND, event)
-            await expect(page.locator(".steps summary")).to_have_text("Further rounds: 1 · Searches: 2 · Pages read: 1")
+            await expect(page.locator(".steps summary")).to_have_text("Further round 1 of 2 · Searches: 2 · Pages read: 1")
             await page.locator(".steps summary").click()
-            titles = ("^Searches: 1", "^Pages read: 1", "^Further rounds: 1\\s*Owls height")
+            titles = ("^Searches: 1", "^Pages read: 1", "^Further round 1 of 2\\s*Owls height")
             await expect(page.locator(".step")).to_have_text([re.compile(title) for title in titles])
             await expect(page.locator(".step.now li")).to_have_count(5)
 

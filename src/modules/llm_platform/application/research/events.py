@@ -137,11 +137,13 @@ class ModelProgressed(_Event, frozen=True):
 class RoundStarted(_Event, frozen=True):
     """A further round of search begins: the questions that are open, its queries, and in `why` the words without a quote.
 
-    `evidence` is the ledger as it is now: for each question its state and its best quotes.
+    - `of` is how many further rounds the run may make; None in an event that an older version stored.
+    - `evidence` is the ledger as it is now: for each question its state and its best quotes.
     """
 
     type: Literal["round"] = "round"
     number: int
+    of: int | None = None
     open: tuple[str, ...]
     queries: tuple[str, ...]
     why: str = ""
@@ -150,7 +152,8 @@ class RoundStarted(_Event, frozen=True):
     def describe(self) -> str:
         """Return one line for a person who waits."""
         missing = f" (no quote yet has: {self.why})" if self.why else ""
-        return f"round {self.number} searches for what is open{missing}: {' · '.join(self.queries)}"
+        position = f"round {self.number} of {self.of}" if self.of else f"round {self.number}"
+        return f"{position} searches for what is open{missing}: {' · '.join(self.queries)}"
 
 
 class SourcesNumbered(_Event, frozen=True):

@@ -138,8 +138,9 @@ class FurtherRounds:
             self.queries += queries
             self._context.emit(
                 RoundStarted(
-                    request_id=self._context.request_id, number=self._number, open=self.ledger.open_questions,
-                    queries=tuple(queries), why=words_left(self._rows), evidence=self.ledger.rows,
+                    request_id=self._context.request_id, number=self._number, of=self.limits.rounds,
+                    open=self.ledger.open_questions, queries=tuple(queries), why=words_left(self._rows),
+                    evidence=self.ledger.rows,
                 )
             )
         return queries

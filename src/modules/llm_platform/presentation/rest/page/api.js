@@ -183,7 +183,7 @@ export async function* follow(id, signal, onLost) {
       const response = await send(`${researchPath(id)}/events`, { headers, signal, beginsSoon: true });
       if (response.status === 204) return;
       for await (const event of events(response)) {
-        last = event.number || last;
+        last = event.eventId || last;
         failures = cut = 0;
         isHeard = true;
         yield event;
@@ -237,10 +237,10 @@ async function unlessSilent(reading, onSilence = () => {}) {
 
 function parsed(block) {
   let data = "";
-  let number = 0;
+  let eventId = 0; // of the stream; an event may have a number of its own
   for (const line of block.split("\n")) {
     if (line.startsWith("data:")) data += line.slice(5).trimStart();
-    else if (line.startsWith("id:")) number = Number(line.slice(3)) || 0;
+    else if (line.startsWith("id:")) eventId = Number(line.slice(3)) || 0;
   }
-  return data ? { ...decoded(data), number } : null; // a comment keeps the line open
+  return data ? { ...decoded(data), eventId } : null; // a comment keeps the line open
 }

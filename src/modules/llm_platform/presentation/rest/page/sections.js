@@ -65,9 +65,9 @@ export class Sections {
     for (const section of new Set(this.byAddress.get(url))) section.read(url);
   }
 
-  #round({ number: n, queries, evidence = [] }) {
+  #round({ number: n, of, queries, evidence = [] }) {
     for (const row of evidence) this.sections.get(row.question)?.proven(row);
-    this.round = this.#section(`${t("Further rounds: {n}", { n })} · ${queries.join(" · ")}`);
+    this.round = this.#section(`${t("Further round {n} of {all}", { n, all: of ?? n })} · ${queries.join(" · ")}`);
   }
 }
 

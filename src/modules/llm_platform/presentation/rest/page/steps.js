@@ -12,7 +12,7 @@ const HEADINGS = {
   ranked: (n) => t("Results chosen: {n}", { n }),
   read: (n) => t("Pages read: {n}", { n }),
   summarized: (n) => t("Pages summarised: {n}", { n }),
-  round: (n) => t("Further rounds: {n}", { n }),
+  round: (n, { number, of }) => t("Further round {n} of {all}", { n: number, all: of ?? number }),
   writing: () => t("Writing the answer"),
   verified: () => t("A language model checks the citations"),
 };
@@ -79,7 +79,7 @@ export class Steps {
       case "ranked": return this.#group("ranked").set(event.kept.map((each) => sourceLink(each.url, each.title || shortAddress(each.url))));
       case "read": return this.#found("read", readEntry(event), isDone(event));
       case "summarized": return this.#group("summarized").push(el("span", { dir: "auto" }, shortAddress(event.url)));
-      case "round": return this.#group("round").push(el("span", { dir: "auto" }, event.queries.join(" · ")));
+      case "round": return this.#group("round", event).push(el("span", { dir: "auto" }, event.queries.join(" · ")));
       case "sources": return this.#group("writing").set([]);
       case "verified": return event.pending ? this.#group("verified").set([]) : undefined;
       case "reset": return event.reason === "interrupted" ? this.#clear() : undefined;
@@ -128,10 +128,12 @@ export class Steps {
     }
   }
 
-  #group(kind) {
+  /** `event` has what the heading of this kind tells beside the number of its entries. */
+  #group(kind, event) {
     let group = this.groups.get(kind);
+    if (group && event) group.event = event;
     if (!group) {
-      group = new Group(kind);
+      group = new Group(kind, event);
       this.groups.set(kind, group);
       const known = ORDER.filter((name) => this.groups.has(name));
       const later = this.groups.get(known[known.indexOf(kind) + 1]);
@@ -173,8 +175,9 @@ export function usualDuration(depth) {
 const durations = () => JSON.parse(localStorage.getItem(DURATIONS)) ?? {};
 
 class Group {
-  constructor(kind) {
+  constructor(kind, event) {
     this.kind = kind;
+    this.event = event;
     this.count = 0;
     this.heading = el("span", { class: "step-title" });
     this.entries = el("ul", {});
@@ -183,7 +186,7 @@ class Group {
   }
 
   get text() {
-    return HEADINGS[this.kind](this.count);
+    return HEADINGS[this.kind](this.count, this.event);
   }
 
   /** Replace the entries. */

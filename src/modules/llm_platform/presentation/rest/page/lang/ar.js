@@ -102,7 +102,7 @@ export default {
   "Searches: {n}": "عمليات البحث: {n}",
   "Results chosen: {n}": "النتائج المختارة: {n}",
   "Pages read: {n}": "الصفحات المقروءة: {n}",
-  "Further rounds: {n}": "جولات بحث إضافية: {n}",
+  "Further round {n} of {all}": "جولة البحث الإضافية {n} من {all}",
   "Pages summarised: {n}": "الصفحات الملخّصة: {n}",
   "Writing the answer": "كتابة الإجابة",
   "A language model checks the citations": "نموذج لغوي يتحقق من الاستشهادات",

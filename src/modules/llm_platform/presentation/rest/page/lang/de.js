@@ -102,7 +102,7 @@ export default {
   "Searches: {n}": "Suchen: {n}",
   "Results chosen: {n}": "Ausgewählte Treffer: {n}",
   "Pages read: {n}": "Gelesene Seiten: {n}",
-  "Further rounds: {n}": "Weitere Suchrunden: {n}",
+  "Further round {n} of {all}": "Weitere Suchrunde {n} von {all}",
   "Pages summarised: {n}": "Zusammengefasste Seiten: {n}",
   "Writing the answer": "Die Antwort wird geschrieben",
   "A language model checks the citations": "Ein Sprachmodell prüft die Belege",

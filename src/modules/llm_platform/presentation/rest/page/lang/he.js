@@ -102,7 +102,7 @@ export default {
   "Searches: {n}": "חיפושים: {n}",
   "Results chosen: {n}": "תוצאות שנבחרו: {n}",
   "Pages read: {n}": "דפים שנקראו: {n}",
-  "Further rounds: {n}": "סבבי חיפוש נוספים: {n}",
+  "Further round {n} of {all}": "סבב חיפוש נוסף {n} מתוך {all}",
   "Pages summarised: {n}": "דפים שסוכמו: {n}",
   "Writing the answer": "כתיבת התשובה",
   "A language model checks the citations": "מודל שפה בודק את הציטוטים",

@@ -102,7 +102,7 @@ export default {
   "Searches: {n}": "Поисков: {n}",
   "Results chosen: {n}": "Выбрано результатов: {n}",
   "Pages read: {n}": "Прочитано страниц: {n}",
-  "Further rounds: {n}": "Дополнительных раундов поиска: {n}",
+  "Further round {n} of {all}": "Дополнительный раунд поиска {n} из {all}",
   "Pages summarised: {n}": "Страниц в сводке: {n}",
   "Writing the answer": "Пишется ответ",
   "A language model checks the citations": "Языковая модель проверяет ссылки",

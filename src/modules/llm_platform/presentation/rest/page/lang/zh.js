@@ -102,7 +102,7 @@ export default {
   "Searches: {n}": "搜索：{n}",
   "Results chosen: {n}": "选中结果：{n}",
   "Pages read: {n}": "已读页面：{n}",
-  "Further rounds: {n}": "后续搜索轮次：{n}",
+  "Further round {n} of {all}": "后续搜索第 {n} 轮，共 {all} 轮",
   "Pages summarised: {n}": "已摘要页面：{n}",
   "Writing the answer": "正在撰写回答",
   "A language model checks the citations": "语言模型正在核对引用",
