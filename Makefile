@@ -21,7 +21,7 @@ LONGER := -o faulthandler_timeout
 FUZZ := tests/security tests/e2e/test_hostile_requests.py tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services test-debian-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres crash-reports fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services services-suite test-debian-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres crash-reports fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -39,11 +39,14 @@ suite: $(READY)
 coverage: $(READY)  ## the same tests with their line coverage, at least 92 % (takes twice the time)
 	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder $(ELSEWHERE) --cov --cov-report=term
 
-test-services: services-ready test-debian-python  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser, Debian's Python (needs Java 17, Maven, npm)
+test-services: services-ready  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser, Debian's Python (needs Java 17, Maven, npm)
+	@$(MAKE) --no-print-directory --jobs=2 services-suite test-debian-python
+
+services-suite: $(READY)
 	$(BIN)/pytest -rf -m services $(LONGER)=1200 -n $(SERVICE_WORKERS) --dist=loadfile --no-loadscope-reorder tests/services
 
 # What the tests with real services need; most of it is waiting for downloads.
-services-ready: $(READY) kafka-jars
+services-ready: $(READY) kafka-jars $(DEBIAN_PYTHON)/.installed
 	$(BIN)/python scripts/vendored.py axe-core
 	PYTHON=$(BIN)/python bash scripts/client_environments.sh
 	$(BIN)/python -m tests.services.test_mcp_conformance
@@ -180,7 +183,8 @@ $(KAFKA)/.ready: tests/services/pom.xml scripts/service_tools.sh
 $(KAFKA)/classes.jsa: $(KAFKA)/.ready | $(READY)
 	-$(BIN)/python -m tests.kafka.real_broker --archive
 
-$(DEBIAN_PYTHON)/.installed: requirements.lock pyproject.toml scripts/bootstrap.sh
+# After Kafka's jars: both install packages of Debian, one at a time.
+$(DEBIAN_PYTHON)/.installed: requirements.lock pyproject.toml scripts/bootstrap.sh | $(KAFKA)/.ready
 	@bash scripts/service_tools.sh
 	PYTHON=$(wildcard /usr/bin/python3) bash scripts/bootstrap.sh $(DEBIAN_PYTHON)
 	@touch $@
