@@ -16,9 +16,11 @@ from modules.llm_platform import (
 )
 from modules.llm_platform.application.research.events import Done, ResearchEvent, RoundStarted
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.exceptions import SourceNotHeldError, WebSearchBlockedError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.testing import FakeLLM
 from shared.config import Settings
 
@@ -27,15 +29,18 @@ RIVER = WebSearchResultItem(title="Bubye River", url="doc:river", snippet="The B
 FALLS = WebSearchResultItem(
     title="Victoria Falls", url="doc:falls", snippet="Victoria Falls is a waterfall in the country Zimbabwe."
 )
+COUNTRY = WebSearchResultItem(title="Zimbabwe", url="doc:zimbabwe", snippet="Zimbabwe is a country in Africa.")
 
 
 class World(IWebSearchProvider):
-    """Finds the river for every query, and the waterfall for one that names the country. `refused`: in refused queries."""
+    """Finds the river for every query, and `further` for one that names the country. `refused`: in refused queries."""
 
     name = "documents"
 
-    def __init__(self, *items: WebSearchResultItem, refused: Iterable[str] = ()) -> None:
-        self._items = items or (RIVER,)
+    def __init__(
+        self, *items: WebSearchResultItem, further: WebSearchResultItem = FALLS, refused: Iterable[str] = ()
+    ) -> None:
+        self._items, self._further = items or (RIVER,), further
         self._refused = tuple(refused)
         self.queries: list[str] = []
 
@@ -43,14 +48,14 @@ class World(IWebSearchProvider):
         self.queries.append(request.query)
         if any(word in request.query for word in self._refused):
             raise WebSearchBlockedError("quota")
-        results = (*self._items, *([FALLS] if "Zimbabwe" in request.query else []))
+        results = (*self._items, *([self._further] if "Zimbabwe" in request.query else []))
         return WebSearchResponse(query=request.query, results=results, provider="documents")
 
 
 async def asked(world: World, query: str = QUESTION, **fields: Any) -> tuple[ResearchResponse, list[ResearchEvent]]:
     settings = Settings(_env_file=None)
     async with build_platform(settings, {IWebSearchProvider: world}) as platform:
-        request = ResearchRequest(query=query, language="en", **({"depth": "deep"} | fields))
+        request = ResearchRequest(query=query, **({"depth": "deep", "language": "en"} | fields))
         events = [event async for event in platform.research.stream(request)]
     done = events[-1]
     assert isinstance(done, Done)
@@ -127,6 +132,32 @@ async def test_a_refusal_ends_the_rounds(depth: str) -> None:
     assert sum("District" in query for query in world.queries) <= 2
     assert (answer.metadata.rounds, answer.metadata.stopped) == (1, "refused")
     assert answer.synthesis
+
+
+@pytest.mark.parametrize(
+    ("reason", "world", "fields"),
+    [
+        ("answered", World(), {}),
+        ("nothing_new", World(RIVER.model_copy(update={"snippet": "The Bubye River is found in a country."})), {}),
+        ("refused", World(refused=("Zimbabwe",)), {}),
+        ("rounds", World(further=COUNTRY), {"rounds": 1}),
+    ],
+)
+async def test_a_report_says_why_its_search_ended(reason: StopReason, world: World, fields: dict[str, Any]) -> None:
+    """In one sentence at its end, in the language of the report. Offsets and verdicts are those of the text above it."""
+    answer, _ = await asked(world, depth="report", language="de", **fields)
+    assert answer.metadata.stopped == reason
+    *_, last = answer.synthesis.split("\n\n")
+    assert last == messages_for("de").stopped(reason)
+    assert all(citation.end <= len(answer.synthesis) - len(last) for citation in answer.citations)
+
+
+async def test_a_deep_answer_says_why_its_search_ended_only_where_it_does_not_answer() -> None:
+    """Below the closest passages; an answer has its citations and no such note."""
+    open_answer, _ = await asked(World(), "Which gardener planted the hedge of Quoxberg?")
+    assert open_answer.synthesis.endswith(messages_for("en").stopped("no_gain"))
+    answer, _ = await asked(World())
+    assert messages_for("en").stopped("answered") not in answer.synthesis
 
 
 HOSTILE = (
@@ -233,9 +264,12 @@ async def test_a_report_shows_sources_that_disagree_side_by_side_with_dates_and_
 
 
 async def test_a_report_ends_with_what_stayed_open_and_where_it_was_looked_for() -> None:
-    """The note is one sentence for the questions and one for the queries, whatever sign ends a question."""
+    """The note is one sentence for the questions and one for the queries, whatever sign ends a question. The last paragraph
+    says why the search ended.
+    """
     answer, events = await asked(World(), "Which gardener planted the hedge of Quoxberg?", depth="report")
     begun = [event for event in events if isinstance(event, RoundStarted)]
-    note = answer.synthesis.split("\n\n")[-1]
+    note, stopped = answer.synthesis.split("\n\n")[-2:]
+    assert stopped == messages_for("en").stopped("no_gain")
     assert "Which gardener planted the hedge of Quoxberg. " in note
     assert all(query in note for event in begun for query in event.queries)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import get_args
 
 from tests.support.cases import for_each
 
+from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.text.messages import Messages, messages_for
 
 PHRASES = {"disagreements", "not_found", "voices"}  # headings, and what stands in brackets
-LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "zh", "ja", "ko")
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "zh", "ja", "ko", "ar", "he")
 
 
 @for_each("language", LANGUAGES)
@@ -38,3 +40,10 @@ def test_readings_are_announced_with_their_subject() -> None:
     """The ambiguous word is put in as it is, braces and all."""
     assert messages_for("en").readings_of("{x}") == "“{x}” can mean:"
     assert "depth deep" in messages_for("ja").go_deeper
+
+
+@for_each("language", LANGUAGES)
+def test_every_reason_to_stop_has_its_sentence(language: str) -> None:
+    """A reader can tell them apart."""
+    said = [messages_for(language).stopped(reason) for reason in get_args(StopReason)]
+    assert len(set(said)) == len(get_args(StopReason))

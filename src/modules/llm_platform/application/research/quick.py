@@ -36,7 +36,6 @@ from modules.llm_platform.application.research.search import (
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write_events
-from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, RawResult, Source
 from modules.llm_platform.domain.ports.cache import ICache
@@ -147,7 +146,7 @@ class QuickResearch:
             found = await self._search_and_read(context, planned.questions, rounds, reads)
             context.early_finish.close()
             await _tell_sources(context, found.sources)
-            written = await self._write_and_check(context, found, reads, rounds.evidence())
+            written = await self._write_and_check(context, found, reads, rounds)
             sources = written.sources if written else found.sources
             result = ResearchResult(
                 context=context,
@@ -196,7 +195,7 @@ class QuickResearch:
         context: ResearchContext,
         found: FoundSources,
         reads: PageReads,
-        evidence: tuple[EvidenceRow, ...],
+        rounds: FurtherRounds,
     ) -> WrittenAnswer | None:
         request, follow_up, by_model = context.request, context.follow_up, self._planner.llm is not None
         if not found.sources:
@@ -229,7 +228,8 @@ class QuickResearch:
             context=request.context,
             verification=verification,
             excerpts=found.excerpts,
-            evidence=evidence,
+            evidence=rounds.evidence(),
+            stop_note=rounds.stop_note(context.language),
             reading=SourcesBeingRead(found.sources, reads, context.store_sources),
         )
         return await write_events(context, writing)

@@ -209,8 +209,8 @@ class FurtherRounds:
         return admits_host(host_of(page.url), self._context.request.domains)
 
     def message(self, language: str, text: str) -> str:
-        """Return what ends a report: the quotes that disagree, unless its `text` shows them with their voices, and the
-        questions without a quote with the queries that looked for them.
+        """Return what ends a report: the quotes that disagree, unless its `text` shows them with their voices, the
+        questions without a quote with the queries that looked for them, and why the search ended.
         """
         messages = messages_for(language)
         paragraphs: list[str] = []
@@ -223,7 +223,15 @@ class FurtherRounds:
         if self._number and missing:
             note = messages.still_open.replace("{questions}", " · ".join(missing))
             paragraphs.append(one_line(note.replace("{queries}", " · ".join(self.queries))))
+        if stopped := self.stop_note(language):
+            paragraphs.append(stopped)
         return "".join(f"\n\n{neutralised(paragraph)}" for paragraph in paragraphs)
+
+    def stop_note(self, language: str) -> str:
+        """Return why the search ended; empty for a run that had no reason to go on."""
+        ledger = self.ledger
+        is_told = self._number or ledger.open_questions or ledger.stopped == "asked"
+        return messages_for(language).stopped(ledger.stopped) if ledger.stopped and is_told else ""
 
     def best_first(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
         """Return the results by what they bear on the ledger: quoted ones, the best of the first search, then as they are."""

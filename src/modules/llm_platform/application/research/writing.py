@@ -65,6 +65,7 @@ class WritingRequest:
     - `evidence`: the rows of the ledger whose answer takes sentences of several sources.
     - `excerpts` is what the writer reads of the sources, where that is less than what its citations are checked
       against.
+    - `stop_note` says why the search ended, below a text that does not answer.
     - `reading` has the sources whose pages are read while the text is written.
     """
 
@@ -84,6 +85,7 @@ class WritingRequest:
     excerpts: tuple[Source, ...] | None = None
     reading: SourcesBeingRead | None = None
     evidence: tuple[EvidenceRow, ...] = ()
+    stop_note: str = ""
 
     @property
     def synthesis(self) -> SynthesisRequest:
@@ -236,6 +238,8 @@ def _messages_below(
         yield messages.go_deeper
     if synthesis.finish_reason in UNFINISHED:
         yield messages.cut_off
+    if request.stop_note and not synthesis.answered:
+        yield request.stop_note
 
 
 def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 
@@ -31,11 +32,24 @@ class Messages:
     quoted_above: str
     late: str
     still_open: str  # holds {questions} and {queries}
+    stopped_answered: str  # why the search of a research run ended, as the others of this name
+    stopped_nothing_new: str
+    stopped_no_gain: str
+    stopped_rounds: str
+    stopped_time: str
+    stopped_budget: str
+    stopped_refused: str
+    stopped_asked: str
     cut_off: str  # shown below a text that was cut off
 
     def readings_of(self, subject: str) -> str:
         """Return the line before the readings of an ambiguous word."""
         return self.can_mean.replace("{subject}", subject)
+
+    def stopped(self, reason: StopReason) -> str:
+        """Return why the search of a research run ended."""
+        sentence: str = getattr(self, f"stopped_{reason}")
+        return sentence
 
     def voices_note(self, published: str | None, count: int) -> str:
         """Return what stands behind a disputed quote: the date of its source, if it has one, and its number of voices."""
