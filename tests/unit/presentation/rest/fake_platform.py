@@ -21,6 +21,7 @@ from modules.llm_platform.application.research.events import (
     Done,
     FoundResult,
     ResearchEvent,
+    RoundStarted,
     Searched,
     SourcesNumbered,
     Started,
@@ -139,7 +140,7 @@ class FakeServices:
         self.llm_tokens: tuple[LLMToken, ...] = ()  # tokens of a stream, in the place of the answer
         self.llm_fields: dict[str, Any] = {}  # fields of its whole answer
         self.planning = Spending()
-        self.searches: tuple[Searched, ...] = ()  # events of a research run
+        self.searches: tuple[Searched | RoundStarted, ...] = ()  # events of a research run
         self.early_finishes: dict[str, EarlyFinish] = {}  # of the streams, by request id
         self.gate = asyncio.Event()  # calls end when it is set
         self.gate.set()

@@ -152,8 +152,15 @@ class RoundStarted(_Event, frozen=True):
     def describe(self) -> str:
         """Return one line for a person who waits."""
         missing = f" (no quote yet has: {self.why})" if self.why else ""
-        position = f"round {self.number} of {self.of}" if self.of else f"round {self.number}"
-        return f"{position} searches for what is open{missing}: {' · '.join(self.queries)}"
+        return f"{self._position} searches for what is open{missing}: {' · '.join(self.queries)}"
+
+    def summary(self) -> str:
+        """Return the line that formats of other vendors show as reasoning."""
+        return f"Search {self._position}. Open: {' · '.join(self.open)} Queries: {' · '.join(self.queries)}"
+
+    @property
+    def _position(self) -> str:
+        return f"round {self.number} of {self.of}" if self.of else f"round {self.number}"
 
 
 class SourcesNumbered(_Event, frozen=True):
@@ -225,7 +232,7 @@ ResearchEvent = (
     | Failed
 )
 # Only the interfaces of this platform show these; formats of other vendors have nothing for them.
-PlatformEvent = Started | Ranked | Summarized | ModelProgressed | RoundStarted | Verified
+PlatformEvent = Started | Ranked | Summarized | ModelProgressed | Verified
 LastEvent = Done | Failed
 
 EVENT_TYPES: Final[Mapping[str, type[ResearchEvent]]] = {

@@ -22,6 +22,7 @@ from modules.llm_platform.application.research.events import (
     Read,
     ResearchEvent,
     Reset,
+    RoundStarted,
     Searched,
     SourcesNumbered,
     Token,
@@ -283,8 +284,8 @@ class CompletionStream:
         if isinstance(event, PlatformEvent):
             return b""
         match event:
-            case Planned() | Searched() | Read():
-                return b""  # chat completions have no steps
+            case Planned() | Searched() | Read() | RoundStarted():
+                return b""  # the first chunk has the sources, so no step is sent before
             case SourcesNumbered():
                 self._completion.notice(event)
                 return self._begin()

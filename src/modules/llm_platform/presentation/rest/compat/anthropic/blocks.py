@@ -33,12 +33,16 @@ class MessageBlocks:
     Each search is a `server_tool_use` with its results. Sources that no search found, such as those of an earlier answer,
     stand in a pair of their own. The text comes last, when its citations are verified: they belong inside its blocks.
     `is_json`: the text is the `output` as JSON, in one block; with `tool` it is the input of a call of this tool of the client.
+    `shows_thinking`: each further round is a block of thinking.
     """
 
-    def __init__(self, request_id: str, question: str, *, is_json: bool = False, tool: str = "") -> None:
+    def __init__(
+        self, request_id: str, question: str, *, is_json: bool = False, tool: str = "", shows_thinking: bool = False
+    ) -> None:
         self._request_id = request_id
         self._question = question
         self._is_json = is_json
+        self._shows_thinking = shows_thinking
         self.tool = tool
         self._searches = 0
         self._found: set[str] = set()
@@ -50,6 +54,9 @@ class MessageBlocks:
         match event:
             case events.Searched():
                 yield from self._search(event.query, event.results)
+            case events.RoundStarted():
+                if self._shows_thinking:  # a client that did not ask for such blocks may not know them
+                    yield {"type": "thinking", "thinking": event.summary(), "signature": ""}
             case events.SourcesNumbered():
                 others = [source for source in event.sources if canonical_url(source.url) not in self._found]
                 if others:
@@ -57,7 +64,7 @@ class MessageBlocks:
             case events.Done():
                 yield from self.text(event.response)
             case events.Planned() | events.Read():
-                return  # searches are the only steps of a message
+                return  # searches and thinking are the only steps of a message
             case events.Token() | events.Reset():
                 return  # the text follows when its citations are verified
             case events.Failed():

@@ -111,7 +111,9 @@ async def _research(request: Request, body: AnthropicMessagesRequest, head: Mess
     tool = client_tools.forced_tool(request, body.sent_tools, body.forcing_choice)
     question = _question(request, body, depth, tool)
     is_json, name = question.output_schema is not None, tool.name if tool else ""
-    blocks = MessageBlocks(head.request_id, question.query, is_json=is_json, tool=name)
+    blocks = MessageBlocks(
+        head.request_id, question.query, is_json=is_json, tool=name, shows_thinking=body.shows_thinking
+    )
     ignored = tuple(body.ignored_by_research(depth, tool))
     if body.stream:
         stream = await stream_research(request, question, ResearchStream(head, blocks))

@@ -253,6 +253,9 @@ def _parts_of(block: Block) -> tuple[Block, list[dict[str, Any]]]:
     if block["type"] in ("server_tool_use", "tool_use"):
         filled = {"type": "input_json_delta", "partial_json": to_json(block["input"]).decode()}
         return {**block, "input": {}}, [filled]
+    if block["type"] == "thinking":
+        thought = {"type": "thinking_delta", "thinking": block["thinking"]}
+        return {**block, "thinking": ""}, [thought, {"type": "signature_delta", "signature": block["signature"]}]
     if block["type"] != "text":
         return block, []
     citations = block.get("citations", ())

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Request, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
-from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.events import ResearchEvent, RoundStarted
 from modules.llm_platform.domain.dtos.llm_dtos import (
     EXTRA_FIELDS,
     MAX_ANSWER_TOKENS,
@@ -239,7 +239,15 @@ async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> 
     if body.stream:
         stream = await stream_research(request, question, ChatStream(completion, body.includes_usage))
         return dialect.report_ignored(stream, body, *partly_served)
-    answer = completion.whole(await run_research(request, question))
+    rounds: list[RoundStarted] = []
+
+    def note(event: ResearchEvent) -> None:
+        if isinstance(event, RoundStarted):
+            rounds.append(event)
+
+    answer = completion.whole(await run_research(request, question, note))
+    if rounds:
+        answer["choices"][0]["message"][REASONING] = "".join(f"{begun.summary()}\n" for begun in rounds)
     return dialect.json_answer(answer, body, *partly_served)
 
 
@@ -322,6 +330,8 @@ class ChatStream(chat_completions.CompletionStream):
         self._includes_usage = includes_usage
 
     def encode(self, event: ResearchEvent | ChatEvent) -> bytes:
+        if isinstance(event, RoundStarted):
+            return self._begin() + self._chunk(0, {REASONING: f"{event.summary()}\n"}, {})
         if isinstance(event, ModelPart):
             return self._begin() + self._chunk(event.part.choice, *_delta(event.part))
         if isinstance(event, ChatDone):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never
 
-from modules.llm_platform.application.research.events import Planned, Read, Searched, SourcesNumbered
+from modules.llm_platform.application.research.events import Planned, Read, RoundStarted, Searched, SourcesNumbered
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.presentation.rest.chat_routes import ModelPart
@@ -37,9 +37,9 @@ UNUSED: Final[Mapping[str, Any]] = {
 
 
 class OpenaiResponseWriter(ResponseWriter):
-    """Writes each search as an item `web_search_call`; the message after them has the citations as annotations. A language
-    model may call tools of the client: each call is an item `function_call`. So is the answer of a research run whose tool
-    was forced.
+    """Writes each search as an item `web_search_call`, and each further round as an item `reasoning`; the message after them
+    has the citations as annotations. A language model may call tools of the client: each call is an item `function_call`. So
+    is the answer of a research run whose tool was forced.
     """
 
     unused = UNUSED
@@ -70,8 +70,11 @@ class OpenaiResponseWriter(ResponseWriter):
             case Searched():
                 if not self._is_known(event.query):
                     yield from self._search(event)
+            case RoundStarted():
+                if not self._is_reasoned(event.summary()):
+                    yield from self._reason(event.summary())
             case Planned() | Read() | SourcesNumbered():
-                return  # searches are the only steps of this API
+                return  # searches and reasoning are the only steps of this API
             case _:
                 assert_never(event)
 
@@ -86,6 +89,23 @@ class OpenaiResponseWriter(ResponseWriter):
         for step in ("in_progress", "searching", "completed"):
             yield self._part(f"web_search_call.{step}", output_index=position, item_id=item["id"])
         yield self._part("output_item.done", output_index=position, item=item)
+
+    def _reason(self, text: str) -> Iterator[Object]:
+        part = {"type": "summary_text", "text": text}
+        item = {"id": f"rs_{self.id}_{len(self.output)}", "type": "reasoning", "summary": [part], "status": "completed"}
+        position = self._add_item(item)
+        place = {"output_index": position, "item_id": item["id"], "summary_index": 0}
+        begun = {**item, "summary": [], "status": "in_progress"}
+        yield self._part("output_item.added", output_index=position, item=begun)
+        yield self._part("reasoning_summary_part.added", **place, part={**part, "text": ""})
+        yield self._part("reasoning_summary_text.delta", **place, delta=text)
+        yield self._part("reasoning_summary_text.done", **place, text=text)
+        yield self._part("reasoning_summary_part.done", **place, part=part)
+        yield self._part("output_item.done", output_index=position, item=item)
+
+    def _is_reasoned(self, text: str) -> bool:
+        """Return whether the round has an item: a run that was interrupted repeats its steps."""
+        return any(item.get("summary", [{}])[0].get("text") == text for item in self.output)
 
     def _is_known(self, query: str) -> bool:
         """Return whether the search has an item: a run that was interrupted repeats its steps."""

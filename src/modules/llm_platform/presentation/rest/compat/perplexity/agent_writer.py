@@ -6,7 +6,14 @@ Reference of the vendor: https://docs.perplexity.ai/api-reference/responses-post
 from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
-from modules.llm_platform.application.research.events import FoundResult, Planned, Read, Searched, SourcesNumbered
+from modules.llm_platform.application.research.events import (
+    FoundResult,
+    Planned,
+    Read,
+    RoundStarted,
+    Searched,
+    SourcesNumbered,
+)
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
 from modules.llm_platform.presentation.rest.chat_routes import ModelPart
@@ -24,6 +31,7 @@ class AgentResponseWriter(ResponseWriter):
         self._sources: tuple[SourceRef, ...] = ()
         self._excerpts: dict[str, str] = {}  # excerpts of the held texts, keyed by address
         self._read: list[str] = []  # addresses
+        self._thought: Object = {}  # of a round that has begun
 
     def _create(self) -> Iterator[Object]:
         yield self._part("created", response=self.response("queued" if self.envelope.background else "in_progress"))
@@ -38,12 +46,15 @@ class AgentResponseWriter(ResponseWriter):
                 self._found |= {result.url: result for result in event.results if result.url not in self._found}
                 if event.query not in self._queries:  # a run that was interrupted repeats its steps
                     self._queries.append(event.query)
-                    yield self._part("reasoning.search_queries", queries=[event.query])
+                    thought, self._thought = self._thought, {}
+                    yield self._part("reasoning.search_queries", queries=[event.query], **thought)
             case Read():
                 if event.chars and event.url not in self._read:
                     self._read.append(event.url)
                     yield self._part("reasoning.fetch_url_queries", urls=[event.url])
                     yield self._part("reasoning.fetch_url_results", contents=[self._content(event.url)])
+            case RoundStarted():
+                self._thought = {"thought": event.summary()}  # stands with the first query of the round
             case SourcesNumbered():
                 self._sources = event.sources
                 urls = (source.url for source in event.sources)

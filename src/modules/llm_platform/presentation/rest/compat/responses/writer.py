@@ -21,6 +21,7 @@ from modules.llm_platform.application.research.events import (
     Read,
     ResearchEvent,
     Reset,
+    RoundStarted,
     Searched,
     SourcesNumbered,
     Token,
@@ -34,7 +35,7 @@ from modules.llm_platform.presentation.rest.http.problems import problem_object
 from shared.exceptions import AppException
 
 Object = dict[str, Any]
-Step = Planned | Searched | Read | SourcesNumbered | ModelPart
+Step = Planned | Searched | Read | RoundStarted | SourcesNumbered | ModelPart
 MESSAGE_ID: Final = "msg_"  # prefix of a message id, followed by the id of the response
 NOTHING_SENT: Final = -1  # the number before the first event of a stream
 
@@ -125,7 +126,7 @@ class ResponseWriter(ABC):
                 yield from self._finish(event.response.content, event.response)
             case Failed():
                 yield from self._fail(event.problem)
-            case Planned() | Searched() | Read() | SourcesNumbered() | ModelPart():
+            case Planned() | Searched() | Read() | RoundStarted() | SourcesNumbered() | ModelPart():
                 yield from self._step(event)
             case _:
                 assert_never(event)

@@ -20,6 +20,7 @@ from modules.llm_platform.application.research.events import (
     Read,
     ResearchEvent,
     Reset,
+    RoundStarted,
     Searched,
     SourcesNumbered,
     Token,
@@ -214,6 +215,8 @@ class TavilyStream:
                 sources = [{"title": result.title, "url": result.url, "favicon": None} for result in event.results]
                 call = self._call("WebSearch", "Searching", queries=[event.query])
                 return call + self._answer("WebSearch", sources=sources)
+            case RoundStarted():
+                return self._call("Planning", event.summary()) + self._answer("Planning")
             case Read():
                 return b""  # the API has no call that reads one page
             case SourcesNumbered():
