@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from modules.llm_platform import (
 )
 from modules.llm_platform.application.research.events import Done, ResearchEvent, RoundStarted
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, StopReason
 from modules.llm_platform.domain.exceptions import SourceNotHeldError, WebSearchBlockedError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -50,6 +51,19 @@ class World(IWebSearchProvider):
             raise WebSearchBlockedError("quota")
         results = (*self._items, *([self._further] if "Zimbabwe" in request.query else []))
         return WebSearchResponse(query=request.query, results=results, provider="documents")
+
+
+class WebWorld(World):
+    """Finds the same on the web: a report over documents is not stored."""
+
+    name = "searxng"
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        found = await super().search(request)
+        results = tuple(
+            item.model_copy(update={"url": item.url.replace("doc:", "https://example.invalid/")}) for item in found.results
+        )
+        return found.model_copy(update={"results": results, "provider": self.name})
 
 
 async def asked(world: World, query: str = QUESTION, **fields: Any) -> tuple[ResearchResponse, list[ResearchEvent]]:
@@ -229,13 +243,49 @@ async def test_a_shallow_run_keeps_no_ledger() -> None:
 
 async def test_a_stored_report_keeps_its_ledger() -> None:
     """The second request is answered from the store, with the same lines."""
-    async with build_platform(Settings(_env_file=None), {IWebSearchProvider: World()}) as platform:
-        request = ResearchRequest(query=QUESTION, language="en", depth="report", sources=("documents",))
+    async with build_platform(Settings(_env_file=None), {IWebSearchProvider: WebWorld()}) as platform:
+        request = ResearchRequest(query=QUESTION, language="en", depth="report")
         first = await platform.research.research(request)
         second = await platform.research.research(request)
         lines = await platform.research.evidence(second.metadata.request_id)
+    assert second.metadata.stored_at is not None
     assert second.evidence == first.evidence != ()
     assert [line.quote for line in lines] == [quote.text for row in first.evidence for quote in row.quotes]
+
+
+async def test_an_archive_carries_the_rounds_and_the_ledger(tmp_path: Path) -> None:
+    """On another machine, without a network, the report is the same: its text with why the search ended, each
+    round, and the quotes with the rounds that found them.
+    """
+    request = ResearchRequest(query=QUESTION, language="en", depth="report")
+    archive = tmp_path / "archive.zip"
+
+    async def made(
+        folder: str, world: World, *, offline: bool
+    ) -> tuple[ResearchResponse, list[RoundStarted], tuple[EvidenceLine, ...]]:
+        settings = Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path / folder, LLM_PLATFORM_OFFLINE=offline)
+        async with build_platform(settings, {IWebSearchProvider: world}) as platform:
+            if offline:
+                assert (await platform.store.import_(archive)).added
+            events = [event async for event in platform.research.stream(request)]
+            done = events[-1]
+            assert isinstance(done, Done)
+            if not offline:
+                await platform.store.export(archive)
+            lines = await platform.research.evidence(done.response.metadata.request_id)
+        begun = [event.model_copy(update={"request_id": ""}) for event in events if isinstance(event, RoundStarted)]
+        return done.response, begun, lines
+
+    answer, begun, lines = await made("here", WebWorld(), offline=False)
+    world = WebWorld()
+    replayed, replayed_rounds, replayed_lines = await made("there", world, offline=True)
+    assert world.queries == []
+    assert replayed.metadata.stored_at is not None
+    assert replayed_rounds == begun != []
+    assert replayed_lines == lines != ()
+    assert (replayed.synthesis, replayed.evidence, replayed.citations) == (answer.synthesis, answer.evidence, answer.citations)
+    metadata = replayed.metadata
+    assert (metadata.rounds, metadata.stopped, metadata.open_questions) == (1, "answered", ())
 
 
 BRIDGE = "How long is the Meridian bridge?"
