@@ -288,6 +288,21 @@ async def test_an_archive_carries_the_rounds_and_the_ledger(tmp_path: Path) -> N
     assert (metadata.rounds, metadata.stopped, metadata.open_questions) == (1, "answered", ())
 
 
+def falls(number: int) -> WebSearchResultItem:
+    return WebSearchResultItem(title=f"Falls {number}", url=f"doc:{number}", snippet=f"Waterfall {number} is a waterfall.")
+
+
+async def test_the_best_results_of_the_first_search_stay_first() -> None:
+    """Whatever a further round quotes stands behind them."""
+    items = (falls(1), falls(2), RIVER)
+    first, _ = await asked(World(*items), rounds=0)
+    answer, _ = await asked(World(*items))
+    assert answer.metadata.rounds == 1
+    urls = [[found.url for found in (response.raw_results or ())] for response in (first, answer)]
+    assert urls[1][:2] == urls[0][:2]
+    assert set(urls[1][2:4]) == {"doc:river", "doc:falls"}
+
+
 BRIDGE = "How long is the Meridian bridge?"
 SHORT, LONG = (f"The Meridian bridge is {metres} metres long in total." for metres in (480, 512))
 

@@ -234,16 +234,16 @@ class FurtherRounds:
         return messages_for(language).stopped(ledger.stopped) if ledger.stopped and is_told else ""
 
     def best_first(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
-        """Return the results by what they bear on the ledger: quoted ones, the best of the first search, then as they are."""
+        """Return the best results of the first search, then those with quotes, best first, then the others as they are."""
         if not self._number:
             return list(items[:limit])
-        quoted = [canonical_url(url) for url in self.quoted_addresses()]
-        first = [item for item in items if not self._rounds_of.get(canonical_url(item.url), self._number)]
-        kept = {canonical_url(item.url) for item in first[:KEPT_OF_FIRST_ROUND]}
+        first = [address for address, number in self._rounds_of.items() if not number]
+        quoted = map(canonical_url, self.quoted_addresses())
+        ranked = list(dict.fromkeys((*first[:KEPT_OF_FIRST_ROUND], *quoted)))
 
-        def order(item: WebSearchResultItem) -> tuple[int, int]:
+        def order(item: WebSearchResultItem) -> int:
             address = canonical_url(item.url)
-            return (0, quoted.index(address)) if address in quoted else (1 if address in kept else 2, 0)
+            return ranked.index(address) if address in ranked else len(ranked)
 
         return sorted(items, key=order)[:limit]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.application.research.writers.extractive_synthesizer import INLINE_CHARS, ExtractiveSynthesizer
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 
@@ -53,6 +55,35 @@ async def test_without_sources_the_text_says_so() -> None:
     """In the requested language, and not as an answer."""
     written = await ExtractiveSynthesizer().synthesize(SynthesisRequest("What?", (), "fr"))
     assert (written.text, written.answered) == ("Rien n’a été trouvé.", False)
+
+
+PIPES = source("Pipes of copper are old.")
+DIRECT = Source(index=3, title="Engine", url="https://example.org/e", text="The pump of Aston was built in 1810.")
+
+
+ASTON = "When was the pump of Aston built?"
+
+
+def quoted(state: RowState, count: int) -> EvidenceRow:
+    """A row with this many quotes of one source."""
+    quotes = tuple(EvidenceQuote(url=PIPES.url, title="Pipes", text=f"Copper pipe {number} is old.") for number in range(count))
+    return EvidenceRow(question=ASTON, quotes=quotes, coverage=0.5, state=state)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(2, 2), (4, 3)])
+async def test_quotes_that_answer_in_part_stand_behind_a_passage_that_answers(count: int, shown: int) -> None:
+    """A further round does not hide what the first search found, and makes no text longer than a row. Quotes that answer are
+    the whole text.
+    """
+    held = PIPES.model_copy(update={"text": " ".join(quote.text for quote in quoted("partly", count).quotes)})
+    texts = {}
+    for state in get_args(RowState)[:2]:
+        request = SynthesisRequest(ASTON, (held, DIRECT), "en", evidence=(quoted(state, count),))
+        texts[state] = (await ExtractiveSynthesizer().synthesize(request)).text
+    assert texts["partly"].startswith(f"{DIRECT.text[:-1]} [3].")
+    assert texts["partly"].count("Copper pipe") == shown
+    assert DIRECT.text[:-1] not in texts["answered"]
+    assert texts["answered"].count("Copper pipe") == count
 
 
 @pytest.mark.parametrize("limit", [1, 40])

@@ -3,16 +3,16 @@
 import asyncio
 
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis
-from modules.llm_platform.domain.evidence.ledger import evidence_quotes
+from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_answer, render_passage
 from modules.llm_platform.domain.extractive.report import write_report
-from modules.llm_platform.domain.extractive.selection import select_quotes
+from modules.llm_platform.domain.extractive.selection import Quote, select_quotes
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
 
-RULES_VERSION = "8"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "9"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 INLINE_CHARS = 30_000  # all sources together, about 5 ms of work; longer sources are processed in a thread
 
 
@@ -41,9 +41,22 @@ class ExtractiveSynthesizer(ISynthesizer):
             text = write_report(
                 request.question, request.questions, request.sources, language, messages, request.max_tokens, evidence
             )
-        elif evidence:
+        elif evidence and all(row.state == "answered" for row in request.evidence):
             text = "\n\n".join(render_passage(evidence))
         else:
             question = read_question(request.question, detect(request.question) or language)
-            text = render_answer(question, select_quotes(question, request.sources), messages, request.max_tokens)
+            extraction = select_quotes(question, request.sources)
+            if evidence:
+                text = "\n\n".join(render_passage(_with_answer(evidence, extraction.quotes)))
+            else:
+                text = render_answer(question, extraction, messages, request.max_tokens)
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
+
+
+def _with_answer(evidence: list[Quote], answer: list[Quote]) -> list[Quote]:
+    """Return evidence that answers in part behind the first quote that answers without it, from a source that it lacks. Where a
+    row is full, its last quote makes room.
+    """
+    quoted = {quote.source.url for quote in evidence}
+    first = [quote for quote in answer if quote.source.url not in quoted][:1]
+    return [*first, *evidence][: max(len(evidence), MAX_QUOTES)]
