@@ -13,7 +13,7 @@ from modules.llm_platform.domain.evidence.queries import NamedQuery, further_que
 from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
 from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, candidates_of, relevance_of
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
-from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
+from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
 from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
 from modules.llm_platform.domain.extractive.voices import sides_of
@@ -32,6 +32,10 @@ _NEED_PATTERNS: Final[Mapping[Need, str]] = {
     "place": r"\bwhere\b|\b(?:what|which) (?:country|city|town|state|county|place)\b|\bwo\b|\boù\b|\bdónde\b|\bгде\b|哪里",
     "cause": r"\bwhy\b|\bwarum\b|\bpourquoi\b|\bpor qué\b|\bperché\b|\bпочему\b|为什么|なぜ",
 }
+# The kind of thing that is asked for, in the languages that say it before the noun: `from what state`, `welches Land`.
+_ASKED_KIND: Final = re.compile(
+    r"(?:\bwhat|(?:^|\b(?:at|by|for|from|in|of|on|to|with) )which|\bwelche[mnrs]?|\bquel(?:le)?s?) (\w+)", re.IGNORECASE
+)
 _NEEDS: Final = {need: re.compile(pattern, re.IGNORECASE) for need, pattern in _NEED_PATTERNS.items()}
 
 
@@ -110,7 +114,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     chosen = _quoted(best, chains)
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
-        state = "answered" if best.coverage >= ANSWERED_FROM else "partly"
+        state = "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(found.question, met) else "partly"
     voices: dict[int, int] = {}  # id of a statement that is disputed
     asks_for_figure = found.question.asks_what or bool({"number", "date"}.intersection(needs))
     if conflict := _conflict(found, of_figures=asks_for_figure):
@@ -123,6 +127,16 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
         question=question, words=words, needs=needs, quotes=quotes, coverage=round(best.coverage, 3), state=state
     )
     return ReadRow(row, frozenset(terms[number].word for number in met), chains, found)
+
+
+def _has_asked_kind(question: Question, met: Collection[int]) -> bool:
+    """Return whether these terms include the kind of thing that is asked for. A long question is covered by a sentence on its
+    subject that has all of its words but this one.
+    """
+    asked = {
+        term.word for kind in _ASKED_KIND.findall(question.text) for term in read_question(kind, question.language).terms
+    }
+    return not asked or any(term.word in asked for number, term in enumerate(question.terms) if number in met)
 
 
 def _quoted(best: Chain, chains: list[Chain]) -> list[Statement]:
