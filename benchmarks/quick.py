@@ -2,7 +2,8 @@
 
     make bench-quick
 
-Settings are the defaults of a server with a model: pages are read, doubted sentences are judged. CPU is that of the server with
+Settings are the defaults of a server with a model: pages are read, doubted sentences are judged. A deep answer is compared
+without its further round, which the floor does not make; what it takes with the round is told. CPU is that of the server with
 its parsers. Run it before and after a change of what lies on an answer's path, on a machine that is otherwise idle.
 """
 
@@ -39,7 +40,8 @@ SAMPLE_S = 0.1
 ONE_S, CROWD_S, WARM_S = 7.0, 6.0, 4.0
 ONE_ROUNDS, CROWD_ROUNDS = 2, 2
 CROWD, PLAIN_CROWD = 20, 50
-DEPTHS = ("shallow", "deep")
+ASKED: dict[str, dict[str, object]] = {"shallow": {"depth": "shallow"}, "deep": {"depth": "deep", "rounds": 0}}
+DEEP_WITH_ROUNDS: dict[str, object] = {"depth": "deep"}
 # What counts as good, as a ratio to the floor.
 ONE_CPU, ONE_WALL = {"shallow": 2.0, "deep": 2.0}, {"shallow": 1.05, "deep": 1.08}
 CROWD_CPU, CROWD_RATE, CROWD_P99, PLAIN_CPU = 1.8, 0.9, 1.15, 2.2
@@ -131,8 +133,8 @@ class Numbered(Load):
         return {**self.body, "query": f"{query} number {Numbered.asked}"}
 
 
-async def loaded(server: Server, depth: str, clients: int, seconds: float) -> Figures:
-    load = Numbered(server.port, "/research", {"depth": depth}, clients)
+async def loaded(server: Server, asked: dict[str, object], clients: int, seconds: float) -> Figures:
+    load = Numbered(server.port, "/research", asked, clients)
     cpu, began = cpu_ms(server.pid), time.monotonic()
     await load.run(seconds)
     took, count = time.monotonic() - began, len(load.walls)
@@ -140,12 +142,14 @@ async def loaded(server: Server, depth: str, clients: int, seconds: float) -> Fi
     return Figures(median(load.walls), percentile(load.walls, 0.99), used, count / took, load.errors)
 
 
-async def in_turn(servers: dict[str, Server], depth: str, clients: int, seconds: float, rounds: int) -> dict[str, Figures]:
+async def in_turn(
+    servers: dict[str, Server], asked: dict[str, object], clients: int, seconds: float, rounds: int
+) -> dict[str, Figures]:
     """Medians of alternating rounds, and all errors."""
     runs: dict[str, list[Figures]] = {name: [] for name in servers}
     for number in range(rounds):
         for name in sorted(servers, reverse=number % 2 == 0):
-            runs[name].append(await loaded(servers[name], depth, clients, seconds))
+            runs[name].append(await loaded(servers[name], asked, clients, seconds))
     return {name: _medians(found) for name, found in runs.items()}
 
 
@@ -176,15 +180,15 @@ async def with_pages(upstream: str) -> list[bool]:
     ):
         servers = {"floor": floor, "ours": ours}
         for server in servers.values():
-            await loaded(server, "deep", 4, WARM_S)
-        for depth in DEPTHS:
-            one = await in_turn(servers, depth, 1, ONE_S, ONE_ROUNDS)
+            await loaded(server, DEEP_WITH_ROUNDS, 4, WARM_S)
+        for depth, asked in ASKED.items():
+            one = await in_turn(servers, asked, 1, ONE_S, ONE_ROUNDS)
             held.append(row(f"{depth}, one client, CPU", one["floor"].cpu_ms, one["ours"].cpu_ms, ONE_CPU[depth], "ms"))
             held.append(row(f"{depth}, one client, wall", one["floor"].wall_s, one["ours"].wall_s, ONE_WALL[depth], "s"))
         before, _ = resident_mb(ours.pid)
-        for depth in DEPTHS:
+        for depth, asked in ASKED.items():
             async with MemoryPeak(ours.pid) as memory:
-                crowd = await in_turn(servers, depth, CROWD, CROWD_S, CROWD_ROUNDS)
+                crowd = await in_turn(servers, asked, CROWD, CROWD_S, CROWD_ROUNDS)
             held.append(row(f"{depth}, {CROWD} clients, CPU", crowd["floor"].cpu_ms, crowd["ours"].cpu_ms, CROWD_CPU, "ms"))
             rates = crowd["floor"].a_second, crowd["ours"].a_second
             held.append(row(f"{depth}, {CROWD} clients, answers a second", *rates, CROWD_RATE, "/s", least=True))
@@ -196,6 +200,10 @@ async def with_pages(upstream: str) -> list[bool]:
                 f"{depth}, {CROWD} clients: {client_mb:.2f} MB a client, parsers {memory.parsers:.0f} MB together ({bars})"
             )
             held += [client_mb <= CLIENT_MB, memory.parsers <= PARSERS_MB]
+        for clients, seconds in ((1, ONE_S), (CROWD, CROWD_S)):
+            told = _medians([await loaded(ours, DEEP_WITH_ROUNDS, clients, seconds) for _ in range(ONE_ROUNDS)])
+            figures = f"{told.cpu_ms:.2f} ms of CPU, {told.wall_s:.2f} s, {told.a_second:.2f} /s, p99 {told.p99_s:.2f} s"
+            print(f"deep with its further round, {clients} clients: {figures}")
     return held
 
 
@@ -206,8 +214,8 @@ async def without_pages(upstream: str) -> list[bool]:
     ):
         servers = {"floor": floor, "ours": ours}
         for server in servers.values():
-            await loaded(server, "shallow", 4, WARM_S)
-        plain = await in_turn(servers, "shallow", PLAIN_CROWD, CROWD_S, 1)
+            await loaded(server, ASKED["shallow"], 4, WARM_S)
+        plain = await in_turn(servers, ASKED["shallow"], PLAIN_CROWD, CROWD_S, 1)
     what = f"shallow without pages and judge, {PLAIN_CROWD} clients, CPU"
     return [row(what, plain["floor"].cpu_ms, plain["ours"].cpu_ms, PLAIN_CPU, "ms")]
 
