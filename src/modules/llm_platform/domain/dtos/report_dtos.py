@@ -59,6 +59,19 @@ class ReportEstimate(BaseModel, frozen=True):
     per_question: ReportAmounts
     max_seconds: float
 
+    def with_more(self, questions: int) -> ReportAmounts:
+        """Return the amounts for a plan that has so many more sub-questions, or fewer below 0."""
+        now, for_one = self.at_most, self.per_question
+        return ReportAmounts(
+            searches=now.searches + questions * for_one.searches,
+            pages=now.pages + questions * for_one.pages,
+            llm_calls=now.llm_calls + questions * for_one.llm_calls,
+            tokens=now.tokens + questions * for_one.tokens,
+            cost_usd=None
+            if now.cost_usd is None or for_one.cost_usd is None
+            else now.cost_usd + questions * for_one.cost_usd,
+        )
+
 
 class ResearchPlan(BaseModel, frozen=True):
     """Up to three sub-questions in the language of the question.

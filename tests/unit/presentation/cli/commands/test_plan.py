@@ -41,12 +41,17 @@ class Planner:
         return plan
 
 
+def no_estimate(questions: int) -> str:
+    """Stand for a plan that was accepted earlier."""
+    return ""
+
+
 def edited(
     *typed: str, plans: Planner | None = None, questions: Sequence[str] = PLAN.questions
 ) -> tuple[tuple[str, ...], str]:
     """The plan after these lines and Enter, and all that the person saw."""
     console, out, err = terminal_console("".join(f"{line}\n" for line in (*typed, "")))
-    accepted = PlanEditor(console, questions, plans or Planner()).run()
+    accepted = PlanEditor(console, questions, plans or Planner(), no_estimate).run()
     assert out.getvalue() == ""
     return accepted, err.getvalue()
 
@@ -78,7 +83,7 @@ def test_commands(typed: list[str], accepted: tuple[str, ...]) -> None:
 def test_words_that_accept_the_plan(word: str) -> None:
     """What people type to go on."""
     console, _, err = terminal_console(f"{word.upper()}\n")
-    assert PlanEditor(console, PLAN.questions, Planner()).run() == PLAN.questions
+    assert PlanEditor(console, PLAN.questions, Planner(), no_estimate).run() == PLAN.questions
     assert err.getvalue().count("plan>") == 1
 
 
@@ -131,7 +136,7 @@ def test_quitting_or_end_of_input_cancels(typed: str) -> None:
     """To quit, or to close the terminal, agrees to nothing: it ends like an interruption."""
     console, _, _ = terminal_console(typed)
     with pytest.raises(CommandError, match="cancelled") as caught:
-        PlanEditor(console, PLAN.questions, Planner()).run()
+        PlanEditor(console, PLAN.questions, Planner(), no_estimate).run()
     assert caught.value.code == 130
 
 
@@ -178,7 +183,7 @@ def test_any_input_ends_in_a_valid_plan(typed: str) -> None:
     """Whatever comes in, what is accepted is a plan that a request takes, or the report is cancelled."""
     console, _, _ = terminal_console(f"{typed}\ny\n")
     with suppress(CommandError):
-        accepted = PlanEditor(console, PLAN.questions, Planner(*[OTHER] * len(typed))).run()
+        accepted = PlanEditor(console, PLAN.questions, Planner(*[OTHER] * len(typed)), no_estimate).run()
         assert ResearchRequest(query="What is it?", depth="report", plan=accepted).plan == accepted
         assert len({question.casefold() for question in accepted}) == len(accepted)
 
@@ -192,3 +197,11 @@ def test_moving_keeps_all_questions(position: int, target: int) -> None:
     assert [question for question in accepted if question != moved] == [
         question for question in PLAN.questions if question != moved
     ]
+
+
+def test_what_the_report_takes_is_told_with_each_plan() -> None:
+    """For the sub-questions as they are now; a plan without any takes nothing."""
+    console, _, err = terminal_console("d 1\nd 1\nd 1\na Who pays for it?\n\n")
+    PlanEditor(console, PLAN.questions, Planner(), lambda questions: f"At most: {questions}").run()
+    shown = [line for line in err.getvalue().splitlines() if line.startswith(("At most", "  (no"))]
+    assert shown == ["At most: 3", "At most: 2", "At most: 1", "  (no sub-question)", "At most: 1"]

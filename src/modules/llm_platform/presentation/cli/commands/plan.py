@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.cli.exit_codes import INTERRUPTED, Comman
 from modules.llm_platform.presentation.cli.options import option_message, reject
 from modules.llm_platform.presentation.cli.output import OutputOptions, read_option_file
 from modules.llm_platform.presentation.cli.render.json import model_json
-from modules.llm_platform.presentation.cli.render.terminal import degradation_notes
+from modules.llm_platform.presentation.cli.render.terminal import degradation_notes, estimate_line
 from modules.llm_platform.presentation.cli.setup import Wiring, run_with_platform
 from shared.config import Settings
 from shared.exceptions import AppException
@@ -61,6 +61,7 @@ class PlanReview:
         self._request = request
         self._egress_log = EgressLog()
         self._spent = NOTHING_SPENT
+        self._made: ResearchPlan | None = None  # the last plan, with its estimate
 
     def is_needed(self, output_options: OutputOptions) -> bool:
         """Whether the report needs a plan and the user can review it. Without a provider and without pages a report can
@@ -76,7 +77,7 @@ class PlanReview:
         """The sub-questions that the user accepts. CommandError if the user quits."""
         with open_egress_log() as self._egress_log:
             questions = self._stored_plan() or self.make_plan().questions
-            return PlanEditor(self._console, questions, self.make_plan).run()
+            return PlanEditor(self._console, questions, self.make_plan, self._estimate_line).run()
 
     def make_plan(self, other_than: tuple[str, ...] = ()) -> ResearchPlan:
         """A plan without these sub-questions; made without a model once a limit of the request is reached."""
@@ -85,6 +86,7 @@ class PlanReview:
         if self._is_limit_reached():
             return run_async(_decompose(plan_request))
         plan = run_with_platform(self._wiring, self._settings, lambda platform: platform.research.plan(plan_request))
+        self._made = plan
         self._spent += plan.spent
         for note in degradation_notes(plan.degraded):
             self._console.warn(note)
@@ -104,6 +106,12 @@ class PlanReview:
 
         metadata = add_spending(response.metadata, self._spent, self._egress_log.sent())
         return response.model_copy(update={"metadata": metadata})
+
+    def _estimate_line(self, questions: int) -> str:
+        """What a report over so many sub-questions takes at most; empty for a plan that was accepted earlier."""
+        if self._made is None or self._made.estimate is None:
+            return ""
+        return estimate_line(self._made.estimate, questions - len(self._made.questions), self._request)
 
     def _stored_plan(self) -> tuple[str, ...]:
         """Return the plan that the user accepted earlier for the same question, such as before the process was killed."""
@@ -140,6 +148,9 @@ def _plan_request(request: dtos.ResearchRequest, other_than: tuple[str, ...] = (
         other_than=other_than,
         context=request.context,
         model=request.model,
+        sources=request.sources,
+        urls=request.urls,
+        rounds=request.rounds,
     )
 
 
@@ -174,14 +185,22 @@ class _InputError(Exception):
 
 
 class PlanEditor:
-    """A numbered menu in plain text, for any terminal: shows the sub-questions and applies the typed commands."""
+    """A numbered menu in plain text, for any terminal: shows the sub-questions and applies the typed commands.
+
+    `estimate_line` returns what a report over so many sub-questions takes at most, or an empty text.
+    """
 
     def __init__(
-        self, console: Console, questions: Iterable[str], make_plan: Callable[[tuple[str, ...]], ResearchPlan]
+        self,
+        console: Console,
+        questions: Iterable[str],
+        make_plan: Callable[[tuple[str, ...]], ResearchPlan],
+        estimate_line: Callable[[int], str],
     ) -> None:
         self.questions = list(questions)
         self._console = console
         self._make_plan = make_plan
+        self._estimate_line = estimate_line
         self._rejected: list[str] = []
 
     def run(self) -> tuple[str, ...]:
@@ -278,8 +297,14 @@ class PlanEditor:
 
     def _show(self) -> None:
         numbered = [Line(f"  {number}. {question}") for number, question in enumerate(self.questions, 1)]
+        estimate = self._estimate_line(len(self.questions)) if self.questions else ""
         self._console.print_notes(
-            [Line("The report will answer:"), *(numbered or [Line("  (no sub-question)")]), Line(MENU)]
+            [
+                Line("The report will answer:"),
+                *(numbered or [Line("  (no sub-question)")]),
+                *([Line(estimate)] if estimate else []),
+                Line(MENU),
+            ]
         )
 
 

@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.report_dtos import ReportEstimate
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
@@ -179,6 +180,28 @@ def cost_line(response: dtos.ResearchResponse) -> str:
         cost = "price not known" if meta.cost_usd is None else f"${meta.cost_usd:.4f}" if meta.cost_usd else "no cost"
         parts.append(f"{plural(meta.tokens_used, 'token')}, {cost}")
     return " · ".join(parts)
+
+
+def estimate_line(estimate: ReportEstimate, more: int, request: dtos.ResearchRequest) -> str:
+    """Return what a report takes at most, within the limits of the request, in one line. `more` sub-questions than the
+    estimate was made for.
+    """
+    amounts = estimate.with_more(more)
+    calls = round(_at_most(amounts.llm_calls, request.max_llm_calls))
+    parts = [plural(amounts.searches, "search", "searches"), plural(amounts.pages, "page")]
+    if calls:
+        cost = request.max_cost_usd if amounts.cost_usd is None else _at_most(amounts.cost_usd, request.max_cost_usd)
+        parts += [
+            f"{plural(calls, 'call')} of language models",
+            plural(amounts.tokens, "token"),
+            "price not known" if cost is None else f"${cost:.2f}" if cost else "no cost",
+        ]
+    parts.append(f"{_at_most(estimate.max_seconds, request.max_seconds) / 60:.0f} min")
+    return f"At most: {' · '.join(parts)}"
+
+
+def _at_most(amount: float, limit: float | None) -> float:
+    return amount if limit is None else min(amount, limit)
 
 
 def store_notes(response: dtos.ResearchResponse) -> Iterator[str]:
