@@ -649,6 +649,19 @@ class TestAccessibility:
 
 
 class TestLanguages:
+    @pytest.mark.parametrize("width", [360, 768])
+    async def test_the_head_of_the_page_is_one_line(self, browser: Browser, base: str, width: int) -> None:
+        """In each language, so that an answer begins as high in all of them."""
+        async with visiting(browser, base, width) as visit:
+            languages = await visit.page.eval_on_selector_all("#language option", "options => options.map(({value}) => value)")
+            heights = {}
+            for language in languages:
+                await visit.page.select_option("#language", language)
+                await expect(visit.page.locator("html")).to_have_attribute("lang", re.compile(language))
+                heights[language] = await visit.page.evaluate("document.querySelector('.top').offsetHeight")
+            assert len(heights) == 6
+            assert max(heights.values()) < 2 * await visit.page.evaluate("document.querySelector('.brand').offsetHeight") + 32
+
     @pytest.mark.parametrize(
         ("locale", "tag", "title"),
         [
