@@ -82,44 +82,58 @@ class TestLongAnswers:
             assert (max(touched), len(touched) >= BLOCKS) == (1, True)
 
 
-# As STEPS, and for each task the number of cells of a table that it adds; `first` is the first row that is shown.
-CELLS = """
+# As STEPS, and for each task the number of cells of a table, or items of a list, that it adds; `first` is the first row
+# of a table that is shown.
+DRAWN = """
 let now = 0;
 performance.now = () => now += 1000;
-window.cells = [];
+window.counts = [];
 new MutationObserver(records => {
     const added = records.flatMap(({addedNodes}) => [...addedNodes]).filter(({nodeType}) => nodeType === 1);
-    const count = new Set(added.flatMap(node => [...node.querySelectorAll('td')])).size;
-    if (count) cells.push(count);
+    const count = new Set(added.flatMap(node => [...node.querySelectorAll('td'), ...(node.matches('li') ? [node] : [])])).size;
+    if (count) counts.push(count);
     window.first ??= document.querySelector('.answer tbody tr');
 }).observe(document, {childList: true, subtree: true});
 """
 ROWS, COLUMNS, CELLS_AT_ONCE = 300, 30, 300
+ITEMS, ITEMS_AT_ONCE = 2000, 50
+LINE = "| " + " | ".join(["value"] * COLUMNS) + " |\n"
+TABLE = LINE + "|---" * COLUMNS + "|\n" + "".join(LINE.replace("value", f"{row} [1]", 1) for row in range(ROWS))
+LIST = "".join(f"{item}. It is item {item} [1].\n" for item in range(1, ITEMS + 1))
 
 
-class TestLongTables:
+class TestLongTablesAndLists:
     @pytest.mark.parametrize("is_written", [True, False])
-    async def test_it_is_drawn_some_rows_at_a_time(self, browser: Browser, base: str, is_written: bool) -> None:
+    @pytest.mark.parametrize(
+        ("text", "all_of_it", "at_once", "one"),
+        [
+            (TABLE, (".answer td", ROWS * COLUMNS), CELLS_AT_ONCE, ".answer tr:nth-child(200)"),
+            (LIST, (".answer ol:only-child > li", ITEMS), ITEMS_AT_ONCE, ".answer li:nth-child(200)"),
+        ],
+        ids=["table", "list"],
+    )
+    async def test_it_is_drawn_bit_by_bit(
+        self, browser: Browser, base: str, text: str, all_of_it: tuple[str, int], at_once: int, one: str, is_written: bool
+    ) -> None:
         """So it is while it grows, where rows that are there stay, and where it is opened; its markers get their verdicts."""
-        line = "| " + " | ".join(["value"] * COLUMNS) + " |\n"
-        text = line + "|---" * COLUMNS + "|\n" + "".join(line.replace("value", f"{row} [1]", 1) for row in range(ROWS))
         async with visiting(browser, base) as visit:
             page = visit.page
             answer = page_answers.response(text, sources=page_answers.SOURCES)
             if is_written:
                 await page_answers.begin(visit)
-                await page.evaluate(CELLS)
+                await page.evaluate(DRAWN)
                 await page_answers.write(visit, text, r"\\n")
                 await page_answers.end(visit, answer)
-                assert await page.evaluate("first === document.querySelector('.answer tbody tr')")
+                if text is TABLE:
+                    assert await page.evaluate("first === document.querySelector('.answer tbody tr')")
             else:
                 await visit.play_stored(answer)
-                await page.evaluate(CELLS)
+                await page.evaluate(DRAWN)
                 await page.evaluate("location.hash = '#research/abc'")
                 await visit.answered()
-            await expect(page.locator(".answer td")).to_have_count(ROWS * COLUMNS)
-            await expect(page.locator(".answer tr:nth-child(200) .cite:not(.pending)")).to_have_count(1)
-            assert max(await page.evaluate("cells")) <= CELLS_AT_ONCE
+            await expect(page.locator(all_of_it[0])).to_have_count(all_of_it[1])
+            await expect(page.locator(f"{one} .cite:not(.pending)")).to_have_count(1)
+            assert max(await page.evaluate("counts")) <= at_once
 
 
 NOTED = {

@@ -192,17 +192,17 @@ export class AnswerText {
     blocks.forEach(({ start }, place) => { shown[place].start = start; });
   }
 
-  /** Bring the rows of a table to the page, some at a time; those at its beginning that are there stay. */
+  /** Bring the rows of a table or the items of a list to the page, some at a time; those at its beginning that are there stay. */
   *#placeRows(made, { start, key, parts }) {
     Object.assign(made, { start, key: "" }); // until all of it is there
     let first = 0;
     while (first < made.parts.length && made.parts[first].key === parts[first]?.key) first += 1;
     for (const { rows } of made.parts.splice(first)) for (const row of rows) row.remove();
-    const body = made.nodes[0].querySelector("tbody");
+    const holder = holderOf(made.nodes[0]);
     for (const part of parts.slice(first)) {
       const drawn = this.#drawn(part.fragment, start);
-      const rows = [...drawn.fragment.querySelectorAll("tr")];
-      body.append(...rows);
+      const rows = [...holderOf(drawn.fragment.firstElementChild).children];
+      holder.append(...rows);
       made.parts.push({ key: part.key, rows, markers: drawn.markers });
       made.markers = [...made.ownMarkers, ...made.parts.flatMap(({ markers }) => markers)];
       yield;
@@ -224,7 +224,7 @@ export class AnswerText {
     return { fragment, markers };
   }
 
-  /** The block on the page: in the place of an old one, or before the next. A table has no rows below its head yet. */
+  /** The block on the page: in the place of an old one, or before the next. A table has no rows below its head yet, a long list no items. */
   #shownBlock(block, old, next) {
     const { fragment, markers } = this.#drawn(block.headFragment ?? block.fragment, block.start, block.source);
     const made = { key: block.key, head: block.head, parts: [], start: block.start, markers, ownMarkers: markers, nodes: [...fragment.childNodes] };
@@ -271,6 +271,9 @@ export class AnswerText {
 
 /** The marker as text, for a selection, a reader view and a translator: the style sheet shows the number on the button instead. */
 const markerText = (index) => el("span", { class: "marker-text" }, ` [${index}]`);
+
+/** What the rows of a table, or the items of a list, stand in. */
+const holderOf = (element) => (element.matches("ul, ol") ? element : element.querySelector("tbody"));
 
 function remove(block) {
   for (const node of block.nodes) node.remove();

@@ -22,6 +22,7 @@ const FORMULAS = [["$$", "$$"], ["\\[", "\\]"], ["\\(", "\\)"], ["$", "$"]]; // 
 const MAX_FORMULA_CHARS = 2000;
 const TEX = /[\\^_={}]|^[a-z]$/i; // between single dollars: "$5 and 10$" is an amount
 const PART_CELLS = 300; // of a table that are drawn at once
+const PART_ITEMS = 50; // of a list that are drawn at once
 const TASK = /^\[([ xX])\][ \u00a0]/;
 const CLEAN = {
   ALLOWED_TAGS: ["p", "br", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong",
@@ -82,7 +83,8 @@ function withLanguage(rule) {
 /** The top-level blocks of a text, as {source, start, key, fragment(marker)}; two with the same key look the same.
 
 A table has `head`, the text of its first row, and `parts`, each {key, fragment(marker)} with some of its other rows in a table of
-their own, for who draws it bit by bit: `fragment` of the block itself has all rows, and `headFragment` none of these.
+their own, for who draws it bit by bit: `fragment` of the block itself has all rows, and `headFragment` none of these. A long
+list has them, too: its items, and as `head` the first one of them.
 
 `numbers` are the sources that the text may cite. `env` holds the definitions of links, for texts that are parts of one; with
 `keepsLines` a marker at the beginning of a line stays there, as in a list of sources. */
@@ -97,26 +99,37 @@ export function blocksOf(text, numbers, env = {}) {
     const source = text.slice(start, place + 1 < groups.length ? lines[groups[place + 1][0].map[0]] : text.length);
     const keyOf = (part) => `${links} ${numbers.size} ${part}`;
     const drawn = (part) => (marker) => fragmentOf(part, env, matches, start, marker);
-    return { source, start, key: keyOf(source), fragment: drawn(group), ...tableParts(group, (from, to) => keyOf(text.slice(lines[from], lines[to])), drawn) };
+    return { source, start, key: keyOf(source), fragment: drawn(group), ...partsOf(group, (from, to) => keyOf(text.slice(lines[from], lines[to])), drawn) };
   });
 }
 
-/** What a table has more than another block; `keyOf(from, to)` is the key of these lines, `drawn(tokens)` draws a part. */
-function tableParts(tokens, keyOf, drawn) {
-  const begin = tokens[0].type === "table_open" ? tokens.findIndex(({ type }) => type === "tbody_open") : -1;
-  if (begin < 0) return {};
-  const rows = [];
-  for (const token of tokens.slice(begin + 1, -2)) {
-    if (token.type === "tr_open") rows.push([]);
-    rows.at(-1).push(token);
+/** What a table or a long list has more than another block; `keyOf(from, to)` is the key of these lines, `drawn(tokens)` draws a part. */
+function partsOf(tokens, keyOf, drawn) {
+  if (tokens[0].type === "table_open") {
+    const begin = tokens.findIndex(({ type }) => type === "tbody_open");
+    if (begin < 0) return {};
+    const size = Math.max(1, Math.floor(PART_CELLS / tokens.filter(({ type }) => type === "th_open").length));
+    const head = keyOf(tokens[0].map[0], tokens[0].map[0] + 2);
+    return inParts(tokens, begin, -2, size, head, keyOf, drawn);
   }
-  const size = Math.max(1, Math.floor(PART_CELLS / tokens.filter(({ type }) => type === "th_open").length));
+  if (!/_list_open$/.test(tokens[0].type)) return {};
+  const items = tokens.filter(({ type, level }) => type === "list_item_open" && level === 1);
+  if (items.length <= PART_ITEMS) return {};
+  const isLoose = tokens.some(({ type, level, hidden }) => type === "paragraph_open" && level === 2 && !hidden);
+  const key = (from, to) => `${isLoose} ${keyOf(from, to)}`;
+  return inParts(tokens, 0, -1, PART_ITEMS, key(...items[0].map), key, drawn);
+}
+
+/** The rows or items after the token at `begin` and before the ones from `end`, `size` in each part. */
+function inParts(tokens, begin, end, size, head, keyOf, drawn) {
+  const [opening, closing] = [tokens.slice(0, begin + 1), tokens.slice(end)];
+  const rows = topLevel(tokens.slice(begin + 1, end));
   const parts = [];
   for (let first = 0; first < rows.length; first += size) {
     const some = rows.slice(first, first + size);
-    parts.push({ key: keyOf(some[0][0].map[0], some.at(-1)[0].map[1]), fragment: drawn([tokens[0], tokens[begin], ...some.flat(), ...tokens.slice(-2)]) });
+    parts.push({ key: keyOf(some[0][0].map[0], some.at(-1)[0].map[1]), fragment: drawn([tokens[0], ...(begin ? [tokens[begin]] : []), ...some.flat(), ...closing]) });
   }
-  return { head: keyOf(tokens[0].map[0], tokens[0].map[0] + 2), headFragment: drawn([...tokens.slice(0, begin + 1), ...tokens.slice(-2)]), parts };
+  return { head, headFragment: drawn([...opening, ...closing]), parts };
 }
 
 /** The whole text as elements: `marker(number, place)` makes the element of a marker, or several; `place` is where it stands. */
