@@ -18,9 +18,9 @@ from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocum
 from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
 
 SCRIPT = Path(limits.__file__).with_name("__main__.py")
-# Of the environment: what another Python needs to find its libraries. The rest may hold secrets.
 STOPPED = "reading was stopped"
 PAGE_CPU_SECONDS = 3.0  # limit for a page of the web: anybody may have many read
+# Variables of the environment that the child gets: what Python needs to start, and no secret.
 INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
 LOOKS = 4  # How often a document that hangs is looked for within its time.
@@ -145,7 +145,7 @@ class ParserProcess:
             self._child = subprocess.Popen(  # noqa: S603  a fixed script and interpreter
                 [sys.executable, "-P", "-X", "utf8", str(self._script), f"{self._cpu_seconds}", f"{self._wall_seconds}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if name in INHERITED},  # noqa: TID251  no setting
+                env={name: value for name, value in os.environ.items() if name in INHERITED},  # noqa: TID251  passed on, not read
             )
         return self._child
 
