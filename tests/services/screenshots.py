@@ -18,7 +18,13 @@ IMAGES = ROOT / "docs" / "images"
 MAX_BYTES = 160_000
 HEIGHTS = {360: 740, 768: 820, 1280: 600}  # keyed by the width: a phone, a tablet, a desktop
 THEMES = ("light", "dark")
-PICTURES = {(360, "answer"): "page-phone", (768, "plan"): "page-tablet", (1280, "evidence"): "page"}
+PICTURES = {  # by the width, the scene and the browser's language
+    (360, "answer", "en"): "page-phone",
+    (768, "plan", "en"): "page-tablet",
+    (1280, "evidence", "en"): "page",
+    (360, "evidence", "ar"): "page-phone-arabic",
+    (768, "evidence", "zh-CN"): "page-tablet-chinese",
+}
 TITLES = ("Field results in a cold climate", "Fifteen homes, two winters", "Defrost cycles at −15 °C")
 TEXTS = (
     "Most of the heat comes from outside air. Units deliver their rated output down to −15 °C. Noise stays below 35 dB.",
@@ -127,18 +133,27 @@ SCENES: Mapping[str, Callable[[Visit], Awaitable[None]]] = {
 }
 
 
+SPOKEN = ("evidence", "plan", "quote")  # scenes that are looked at in three languages
+
+
 async def main(folder: Path | None) -> None:
     """Write the pictures of the docs, or all scenes into a folder."""
     wanted = dict(PICTURES)
     if folder is not None:
-        wanted = {(width, scene): f"{scene}-{width}" for width in HEIGHTS for scene in SCENES}
+        languages = ("en", "zh-CN", "ar")
+        wanted = {
+            (width, scene, language): f"{scene}-{width}-{language}"
+            for width in HEIGHTS
+            for scene in SCENES
+            for language in (languages if scene in SPOKEN else languages[:1])
+        }
     target = folder or IMAGES
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as data:
         async with serving_page(Path(data), *OFFLINE) as base, chromium() as browser:
-            for (width, scene), name in wanted.items():
+            for (width, scene, language), name in wanted.items():
                 for theme in THEMES:
-                    async with visiting(browser, base, width, theme, height=HEIGHTS[width]) as visit:
+                    async with visiting(browser, base, width, theme, height=HEIGHTS[width], locale=language) as visit:
                         await SCENES[scene](visit)
                         path = target / f"{name}{'-dark' if theme == 'dark' else ''}.png"
                         size = len(await visit.page.screenshot(path=path, animations="disabled"))
