@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 
@@ -46,8 +45,8 @@ class Messages:
         """Return the line before the readings of an ambiguous word."""
         return self.can_mean.replace("{subject}", subject)
 
-    def stopped(self, reason: StopReason) -> str:
-        """Return why the search of a research run ended."""
+    def stopped(self, reason: str) -> str:
+        """Return why the search of a research run ended. `reason` is a StopReason; texts know no values of research."""
         sentence: str = getattr(self, f"stopped_{reason}")
         return sentence
 
