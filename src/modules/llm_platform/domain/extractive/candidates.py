@@ -155,19 +155,28 @@ def depends_on_context(sentence: str, language: str) -> bool:
     return bool(pattern and pattern.match(sentence))
 
 
-def is_boilerplate(sentence: str, question: str) -> bool:
-    """Return whether it is a pointer, boilerplate, an address or an instruction to a program, unless the question is about
-    that.
+@dataclass(frozen=True, slots=True)
+class Boilerplate:
+    """What makes a sentence boilerplate: `found` unless a question has it, an address whatever is asked."""
+
+    found: tuple[str, ...]
+    has_address: bool
+
+    def is_asked_for(self, question: str) -> bool:
+        """Return whether there is none, or the question is about it."""
+        asked = question.casefold()
+        return not self.has_address and all(text in asked for text in self.found)
+
+
+def boilerplate_of(sentence: str) -> Boilerplate:
+    """Return the pointers, boilerplate, addresses and instructions to a program of a sentence, the first one of each.
 
     A pointer in parentheses does not count: `An array (see Section 6.7) of exit states` is a statement.
     """
     outside_parentheses = _PARENTHESES.sub("", sentence)
     searched = {"pointers": outside_parentheses, "boilerplate": sentence, "instructions": sentence}
-    for patterns, text in searched.items():
-        found = _compiled(patterns).search(text)
-        if found and found.group().casefold() not in question.casefold():
-            return True
-    return bool(_ADDRESS.search(sentence))
+    matches = (_compiled(patterns).search(text) for patterns, text in searched.items())
+    return Boilerplate(tuple(match.group().casefold() for match in matches if match), bool(_ADDRESS.search(sentence)))
 
 
 def points_to_exhibit(sentence: str, question: str) -> bool:
@@ -211,6 +220,14 @@ class SentenceForm:
     is_alone: bool
     is_usable: bool
     context: tuple[str, ...]
+    _boilerplate: Boilerplate | None = None
+
+    @property
+    def boilerplate(self) -> Boilerplate:
+        """Evaluated on demand, once for all questions."""
+        if self._boilerplate is None:
+            self._boilerplate = boilerplate_of(self.sentence.text)
+        return self._boilerplate
 
 
 class SourceSentences:
@@ -320,7 +337,10 @@ class Candidate:
             text = self.sentence.text
             shows_nothing = not self.attached and points_to_exhibit(text, self.question.text)
             self._is_quotable = (
-                self.fit and not shows_nothing and not is_question(text) and not is_boilerplate(text, self.question.text)
+                self.fit
+                and not shows_nothing
+                and not is_question(text)
+                and self.form.boilerplate.is_asked_for(self.question.text)
             )
         return self._is_quotable
 
