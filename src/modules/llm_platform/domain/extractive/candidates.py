@@ -162,10 +162,10 @@ class Boilerplate:
     found: tuple[str, ...]
     has_address: bool
 
-    def is_asked_for(self, question: str) -> bool:
-        """Return whether there is none, or the question is about it."""
+    def is_unasked(self, question: str) -> bool:
+        """Return whether there is some that the question is not about."""
         asked = question.casefold()
-        return not self.has_address and all(text in asked for text in self.found)
+        return self.has_address or any(text not in asked for text in self.found)
 
 
 def boilerplate_of(sentence: str) -> Boilerplate:
@@ -340,7 +340,7 @@ class Candidate:
                 self.fit
                 and not shows_nothing
                 and not is_question(text)
-                and self.form.boilerplate.is_asked_for(self.question.text)
+                and not self.form.boilerplate.is_unasked(self.question.text)
             )
         return self._is_quotable
 
