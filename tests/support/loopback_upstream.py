@@ -28,6 +28,11 @@ class Exchange:
     writer: asyncio.StreamWriter
 
     @property
+    def parameters(self) -> dict[str, str]:
+        """What the address has behind the path."""
+        return dict(parse_qsl(self.path.partition("?")[2]))
+
+    @property
     def form(self) -> dict[str, str]:
         return dict(parse_qsl(self.body.decode(), keep_blank_values=True, strict_parsing=True))
 
@@ -185,9 +190,11 @@ def by_query(answers: Mapping[str, Handler]) -> Handler:
     async def handle(exchange: Exchange) -> None:
         is_form = exchange.headers.get("content-type") == "application/x-www-form-urlencoded"
         if exchange.method == "GET":
-            sent = dict(parse_qsl(exchange.path.partition("?")[2]))
+            sent = exchange.parameters
+        elif is_form:
+            sent = exchange.form
         else:
-            sent = exchange.form if is_form else exchange.json
+            sent = exchange.json
         query = next(value for value in sent.values() if isinstance(value, str) and value in answers)
         await answers[query](exchange)
 

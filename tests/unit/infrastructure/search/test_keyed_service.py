@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.support.cases import for_each
+from tests.support.loopback_upstream import json_reply, reply, serving
 
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
+from modules.llm_platform.domain.exceptions import WebSearchConfigError
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
 
@@ -56,3 +60,26 @@ def test_a_kind_that_a_service_lacks_is_searched_on_the_web(sources: Any, search
     """Each other kind has its own search, once."""
     request = WebSearchRequest(query="python", sources=sources)
     assert list(ExaWebSearchAdapter("key")._requested_kinds(request)) == searched
+
+
+class KeyInTheAddress(keyed.KeyedWebSearch):
+    """A service that takes its key as a parameter of a GET."""
+
+    name = "mojeek"
+    label = "Mojeek"
+    key_headers = ()
+    key_parameter = "api_key"
+
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+        return keyed.Found(raw=self.answer_of(await self.get("/search", {"q": request.query})))
+
+
+async def test_a_key_may_be_a_parameter_of_the_address() -> None:
+    """It is sent with every GET, and no error shows it."""
+    async with serving(json_reply({})) as upstream:
+        await KeyInTheAddress("key-0123456789", upstream.url).search(WebSearchRequest(query="tea & milk"))
+    assert upstream.requests[0].parameters == {"q": "tea & milk", "api_key": "key-0123456789"}
+    async with serving(reply(401)) as upstream:
+        with pytest.raises(WebSearchConfigError, match="check MOJEEK_API_KEY") as caught:
+            await KeyInTheAddress("key-0123456789", upstream.url).search(WebSearchRequest(query="tea"))
+    assert "key-0123456789" not in str(caught.value)

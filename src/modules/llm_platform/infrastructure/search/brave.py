@@ -5,7 +5,6 @@ https://api-dashboard.search.brave.com/app/documentation).
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode
 
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
@@ -109,7 +108,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
     async def _page(self, kind: SourceKind, parameters: dict[str, str]) -> tuple[dict[str, Any], Reply]:
         if not self._extra_snippets:
             parameters.pop("extra_snippets", None)
-        reply = await self._upstream.get(f"{PATHS[kind]}?{urlencode(parameters)}", sent_kind="query")
+        reply = await self.get(PATHS[kind], parameters)
         code = _error_code(reply)
         if code == NOT_IN_PLAN and "extra_snippets" in parameters:
             self._extra_snippets = False

@@ -11,6 +11,7 @@ from datetime import date
 from email.utils import parsedate_to_datetime
 from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlencode
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.freshness import Freshness
@@ -63,6 +64,7 @@ class KeyedWebSearch(IWebSearchProvider):
     address_setting: ClassVar[str] = "SEARCH_BASE_URLS"
     timeout_s: ClassVar[float] = 15.0
     key_headers: ClassVar[tuple[tuple[str, str], ...]] = (("Authorization", "Bearer {key}"),)  # sent with every request
+    key_parameter: ClassVar[str | None] = None  # sent with every GET, of a service that takes its key in the address
     kinds: ClassVar[tuple[SourceKind, ...]] = ("web",)  # any other kind is searched on the web
     has_pages: ClassVar[bool] = True
     max_results: ClassVar[int] = MAX_COUNT
@@ -78,6 +80,7 @@ class KeyedWebSearch(IWebSearchProvider):
         redactor: Redactor | None = None,
     ) -> None:
         key, setting = api_key.strip(), f"{self.name.upper()}_API_KEY"
+        self._key_parameters = {self.key_parameter: key} if self.key_parameter else {}
         self._key_error = api_key_error(self.label, key, setting)
         self._upstream = Upstream(
             self.label,
@@ -140,6 +143,10 @@ class KeyedWebSearch(IWebSearchProvider):
         """POST the body without its fields of None; the JSON object of the answer."""
         sent = {name: value for name, value in body.items() if value is not None}
         return self.answer_of(await self._upstream.post_json(path, sent, sent_kind="query"))
+
+    async def get(self, path: str, parameters: Mapping[str, str]) -> Reply:
+        """GET the path with these parameters. `answer_of` reads the reply."""
+        return await self._upstream.get(f"{path}?{urlencode({**parameters, **self._key_parameters})}", sent_kind="query")
 
     def answer_of(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of a successful reply; raises by the tables for any other reply."""
