@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.report_world import Asked, ReportModel, Web, World, answer_of, laws_of_events, some_pages, store
 
 from modules.llm_platform.application.research.report import checkpoint_store
+from modules.llm_platform.application.research.report.report_key import EXCLUDED_OPTIONS
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -19,6 +22,10 @@ from modules.llm_platform.infrastructure.stores.research_runs.disk import NoRese
 
 NEVER_S = 3600.0
 PATIENCE_S = 60.0  # limit on a busy machine
+OTHER_OPTIONS: dict[str, Any] = {  # of each option a value that is not its default
+    "timeout_s": 901.0, "pages": 6, "query_languages": ("en",), "results_per_search": 11, "max_tokens": 4097,
+    "context_tokens": 32_001, "offline": True, "model_ends_rounds": True,
+}
 
 
 # --- the store ------------------------------------------------------------------------------------------------------------
@@ -32,6 +39,17 @@ async def test_report_with_omit_raw_is_stored_with_results(tmp_path: Path) -> No
     assert again.metadata.cache_hit
     assert again.raw_results
     assert answer_of(await world.events(omit_raw=True)).raw_results is None
+
+
+@pytest.mark.parametrize("option", [field.name for field in fields(ReportOptions)])
+async def test_a_report_of_other_options_is_not_replayed(tmp_path: Path, option: str) -> None:
+    """Unless the key leaves the option out: a new option is part of it."""
+    assert option in OTHER_OPTIONS, f"OTHER_OPTIONS needs a value of {option} that is not its default"
+    other = ReportOptions(**{option: OTHER_OPTIONS[option]})
+    kept = store(tmp_path)
+    assert not answer_of(await World(Web(some_pages()), ReportModel(), kept).events()).metadata.stored_at
+    again = answer_of(await World(Web(some_pages()), ReportModel(), kept, other).events())
+    assert bool(again.metadata.stored_at) == (option in EXCLUDED_OPTIONS)
 
 
 async def test_report_over_documents_is_not_replayed(tmp_path: Path) -> None:

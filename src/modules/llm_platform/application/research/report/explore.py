@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from modules.llm_platform.application.research import plan
 from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
-from modules.llm_platform.application.research.report.planner import planner_of
+from modules.llm_platform.application.research.report.planner import planner_of, store_plan, stored_plan
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_PER_LANGUAGE,
     QUERIES_VERSION,
@@ -138,9 +138,7 @@ class Explorer:
             for question in dict.fromkeys(run.request.plan):
                 self._start_question(question)
             return
-        key = run.stage_key("plan", plan.SUB_QUESTIONS_VERSION, query=run.request.query)
-        stored = plan.usable_plan(await run.checkpoints.get("search_queries", key, ResearchPlan), run.request.query)
-        if stored:
+        if stored := await stored_plan(run.tools, run.checkpoints, run.request.query):
             run.add_degraded(*stored.degraded)
             for question in stored.questions:
                 self._start_question(question)
@@ -154,7 +152,7 @@ class Explorer:
                 planner=planner_of(run.tools, made.degraded),
                 degraded=made.degraded,
             )
-            await run.checkpoints.put("search_queries", key, value)
+            await store_plan(run.tools, run.checkpoints, value)
 
     async def _sub_questions(self) -> plan.Plan:
         run = self._run

@@ -35,8 +35,7 @@ class Planner:
         """Sub-questions for review, from the store unless the request rejects some (`other_than`)."""
         language, tools = language_of(request.query, request.language), self._tools
         checkpoints = self._checkpoints(request, fresh=bool(request.other_than))
-        key = checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=request.query)
-        if stored := usable_plan(await checkpoints.get("search_queries", key, ResearchPlan), request.query):
+        if stored := await stored_plan(tools, checkpoints, request.query):
             return await self._with_estimate(stored.model_copy(update={"spent": NOTHING_SPENT}), request)
         made, degraded = await self._generate(request, language)
         plan = ResearchPlan(
@@ -48,7 +47,7 @@ class Planner:
             spent=made.spent,
         )
         if all(entry.is_unusable_answer for entry in degraded):
-            await checkpoints.put("search_queries", key, plan)
+            await store_plan(tools, checkpoints, plan)
         return await self._with_estimate(plan, request)
 
     async def _with_estimate(self, plan: ResearchPlan, request: PlanRequest) -> ResearchPlan:
@@ -84,6 +83,20 @@ class Planner:
 
     def _accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
         return checkpoints.key(ACCEPTED_VERSION, "", query=request.query)
+
+
+async def stored_plan(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> ResearchPlan | None:
+    """Return the sub-questions that were planned for this question before, for a review or in a report; None without any."""
+    return usable_plan(await checkpoints.get("search_queries", _plan_key(tools, checkpoints, query), ResearchPlan), query)
+
+
+async def store_plan(tools: ReportTools, checkpoints: CheckpointStore, plan: ResearchPlan) -> None:
+    """Store a plan for `stored_plan`."""
+    await checkpoints.put("search_queries", _plan_key(tools, checkpoints, plan.query), plan)
+
+
+def _plan_key(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> str:
+    return checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=query)
 
 
 def planner_of(tools: ReportTools, degraded: Sequence[Degraded]) -> str:

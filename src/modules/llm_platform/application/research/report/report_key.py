@@ -1,12 +1,13 @@
 """The key of a stored report: the request, and everything that shapes its report."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from modules.llm_platform.application.research.plan import SUB_QUESTIONS_VERSION
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.queries import QUERIES_VERSION
 from modules.llm_platform.application.research.report.rank import RANK_VERSION
-from modules.llm_platform.application.research.report.run import ReportTools
+from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.research.report.summarize import SUMMARY_VERSION
 from modules.llm_platform.application.research.round_queries import ROUND_QUERIES_VERSION
 from modules.llm_platform.application.research.rounds import ROUNDS_VERSION
@@ -24,6 +25,8 @@ EXCLUDED_FIELDS = {
     "omit_raw", "fresh", "depth", "max_llm_calls", "max_cost_usd", "max_seconds", "previous_id", "history", "output_schema",
     "files",
 }
+# Options that the key leaves out: a new option is part of it, so that no report of another value is served.
+EXCLUDED_OPTIONS = {"timeout_s", "context_tokens", "offline", "model_ends_rounds"}
 
 
 def request_key(request: dtos.ResearchRequest, language: str) -> str:
@@ -45,7 +48,7 @@ def report_key(
     versions = [PROMPT_VERSIONS, writer.report_version, *([judge.version] if judge else ())]
     return checkpoints.key(
         "|".join(versions), "|".join(by), request=_identity(request),
-        made=(options.pages, options.query_languages, options.results_per_search, options.max_tokens),
+        made=[getattr(options, field.name) for field in fields(ReportOptions) if field.name not in EXCLUDED_OPTIONS],
         **({"earlier": [(source.url, source.title, source.text) for source in earlier]} if earlier else {}),
     )
 
