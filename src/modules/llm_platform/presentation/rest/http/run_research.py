@@ -2,11 +2,19 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 from fastapi import Request
 
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import (
+    MIN_QUESTION_CHARS,
+    ResearchRequest,
+    ResearchResponse,
+    ShortMessage,
+)
+from modules.llm_platform.domain.research.long_message import split_message
+from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.request_scope import (
     ANSWER,
@@ -39,3 +47,13 @@ async def run_research(
         )
     request.scope[ANSWER] = response
     return response
+
+
+async def answer_message(request: Request, message: str, **fields: Any) -> ResearchResponse:
+    """Return the answer to a message of any length (`LongQuery`): its question is searched, the whole of it is the context.
+
+    One that is too short for a question is answered in words, without a search. `fields`: those of ResearchRequest.
+    """
+    question, context = split_message(message)
+    kind = ShortMessage if len(question) < MIN_QUESTION_CHARS else ResearchRequest
+    return await run_research(request, validate(kind, {"query": question, "context": context, **fields}, "body"))

@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.freshness import days_between
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, MIN_QUESTION_CHARS, ResearchRequest, ShortMessage
-from modules.llm_platform.domain.research.long_message import LongQuery, question_of, split_message
+from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, MIN_QUESTION_CHARS
+from modules.llm_platform.domain.research.long_message import LongQuery, question_of
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import (
     TavilyBody,
@@ -23,9 +23,9 @@ from modules.llm_platform.presentation.rest.compat.tavily.shared import (
     footer,
     router,
 )
-from modules.llm_platform.presentation.rest.http.body import read_body, validate
+from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
-from modules.llm_platform.presentation.rest.http.run_research import run_research
+from modules.llm_platform.presentation.rest.http.run_research import answer_message
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 
@@ -168,20 +168,18 @@ async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, l
 
     A query that is too short for a research run is answered in words, and has the results of a search.
     """
-    question, context = split_message(body.query)
-    values = {
-        "query": question,
-        "context": context,
-        "depth": "deep" if body.include_answer == "advanced" else "shallow",
-        "sources": SOURCES[body.topic],
-        "time_range": body.range,
-        "freshness": body.freshness,
-        "domains": body.domains,
-    }
+    question = question_of(body.query)
+    response = await answer_message(
+        request,
+        body.query,
+        depth="deep" if body.include_answer == "advanced" else "shallow",
+        sources=SOURCES[body.topic],
+        time_range=body.range,
+        freshness=body.freshness,
+        domains=body.domains,
+    )
     if len(question) < MIN_QUESTION_CHARS:
-        words = await run_research(request, validate(ShortMessage, values, "body"))
-        return words.synthesis, (await _searched(request, body))[1]
-    response = await run_research(request, validate(ResearchRequest, values, "body"))
+        return response.synthesis, (await _searched(request, body))[1]
     return response.synthesis, [
         _result(result.title, result.url, dialect.snippet_of(result, question), result.published)
         for result in response.raw_results or ()
