@@ -63,8 +63,10 @@ def setting(
     example: str | None = None,
     **options: Any,
 ) -> Any:
-    """Return the field of a setting. `set_if`: who sets it and why, as the rest of "Set it if". `names`: all its variables
-    if there are several, the one with precedence first.
+    """Return the field of a setting.
+
+    - `set_if`: who sets it and why, as the rest of "Set it if": it begins with "you".
+    - `names`: all its variables if there are several, the one with precedence first.
     """
     return Field(
         default,

@@ -85,10 +85,11 @@ def test_every_event_is_described_with_its_fields() -> None:
     """The table of events has each type once, in the order of a research run, with all that it carries."""
     events = text_of(HTTP).partition("## Events")[2].partition("\n## ")[0]
     rows = {row[0].strip("`"): row[1] for row in rows_in(events)}
-    assert [kind for kind in EVENT_TYPES if kind not in rows] == []
+    assert [kind for kind in EVENT_TYPES if kind not in rows] == [], f"{HTTP}, Events: the table lacks these events"
     for kind, event in EVENT_TYPES.items():
         own = [name for name in event.model_fields if name not in ("type", "request_id")]
-        assert [name for name in own if f"`{name}`" not in rows[kind]] == []
+        missing = [name for name in own if f"`{name}`" not in rows[kind]]
+        assert missing == [], f"{HTTP}, Events: the row of {kind} lacks these fields"
 
 
 def test_every_error_has_its_line() -> None:

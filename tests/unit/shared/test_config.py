@@ -398,7 +398,7 @@ class TestDescription:
         """The reference has the condition of each setting: a value that no user would set is a constant."""
         extra = Settings.model_fields[field].json_schema_extra
         assert isinstance(extra, dict)
-        assert str(extra["set_if"]).startswith("you ")
+        assert str(extra["set_if"]).startswith("you "), f"`set_if` of {field} must begin with 'you': it ends \"Set it if …\""
 
     def test_sections_start_at_existing_fields(self) -> None:
         """Every section starts at an existing field, the first one at the first field."""
