@@ -59,11 +59,32 @@ def test_a_contradicted_statement_is_unsupported(sentence: str, text: str) -> No
         ("Call `_open` of the *gate*.", "Call `_open` of the gate."),
         ("It returns a BLAKE2s object.", "A BLAKE2s object is returned by it."),
         ("The gate, built with steel rather than iron, is new.", "The new gate was built with steel instead of iron."),
+        ("The fort has twelve gates.", "The fort has 12 gates."),
+        ("The bell rang 14 times in the night.", "The bell rang fourteen times in the night."),
+        ("Die Burg hat zwölf Tore.", "Die Burg hat 12 Tore."),
+        ("The fort has 21 rooms.", "The fort has twenty-one rooms."),
+        ("The pumps cost two million euros.", "The pumps cost 2,000,000 euros."),
+        ("The pump lost half of its pressure.", "The pump lost 50 % of its pressure."),
+        ("The fort was built in the nineteenth century.", "The fort was built in the 19th century."),
     ],
 )
 def test_another_wording_is_supported(sentence: str, text: str) -> None:
-    """Dates, hours, shares, passives and prepositional phrases may be written another way."""
+    """Dates, hours, shares, numbers, passives and prepositional phrases may be written another way."""
     assert verdict(sentence, text) == "supported"
+
+
+@for_each(
+    ("sentence", "text"),
+    [
+        ("The bell rang fourteen times in the night.", "The bell rang 15 times in the night."),
+        ("The fort has twenty-one rooms.", "The fort has 20 rooms."),
+        ("The fort has 20 rooms.", "The fort has twenty-one rooms."),
+        ("The fort has 240 rooms.", "The fort has two hundred and fifty rooms."),
+    ],
+)
+def test_another_number_in_words_or_figures_is_another_number(sentence: str, text: str) -> None:
+    """A word of a longer number is no number by itself."""
+    assert verdict(sentence, text) == "unsupported"
 
 
 def test_another_date_in_figures_is_another_date() -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.text.numbers import number_words, numbers_in, other_date
+from modules.llm_platform.domain.text.numbers import (
+    compound_numbers,
+    is_same_number,
+    number_words,
+    numbers_in,
+    other_date,
+)
 
 
 @for_each(
@@ -74,3 +80,30 @@ def test_digits_in_names_and_long_runs_have_no_value() -> None:
 def test_months_are_compared_with_months_and_weekdays_with_weekdays(mine: str, theirs: str, differs: bool) -> None:
     """A month is compared with months, a weekday with weekdays, across languages; "may" is a month with its capital only."""
     assert (other_date(mine.split(), theirs.split()) is not None) is differs
+
+
+@for_each(
+    ("text", "value"),
+    [
+        ("Twenty-one rooms", "21"), ("two hundred and forty rooms", "240"), ("three million", "3000000"),
+        ("one hundred twelve", "112"), ("two thousand five hundred", "2500"),
+        ("one million two hundred thousand and six", "1200006"),
+    ],
+)
+def test_an_english_number_of_several_words_has_one_value(text: str, value: str) -> None:
+    """Its words are joined by blanks, hyphens and `and`."""
+    assert [reading for reading, _ in compound_numbers(text)] == [frozenset({value})]
+
+
+@for_each("text", ["twelve gates", "one of them", "of five and six", "nineteen tents", "bone hundred", "a million"])
+def test_words_that_are_no_number_together_are_read_one_by_one(text: str) -> None:
+    """Two numbers side by side, a number of one word, and a part of another word are no compound."""
+    assert compound_numbers(text) == []
+
+
+def test_one_number_is_compared_in_all_its_writings() -> None:
+    """Words beside the number are no part of it."""
+    assert is_same_number(["twenty", "one"], ["21"])
+    assert is_same_number(["2", "million"], ["2", "000", "000"])
+    assert not is_same_number(["twenty"], ["21"])
+    assert not is_same_number(["twelve", "iron"], ["12", "steel"])

@@ -11,7 +11,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.claims import WORD, Claim, TextFacts, is_unspaced
 from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
-from modules.llm_platform.domain.text.numbers import number_words
+from modules.llm_platform.domain.text.numbers import other_writings, spelling_words
 from modules.llm_platform.domain.text.sentences import Span, each_sentence
 from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, word_parts
@@ -73,7 +73,7 @@ class SourceText:
     @cached_property
     def _spells_numbers(self) -> bool:
         """Whether the source may have a number word. Of scripts without blanks only the bigrams are known."""
-        return not (self.text.isascii() and self._postings.keys().isdisjoint(number_words()))
+        return not (self.text.isascii() and self._postings.keys().isdisjoint(spelling_words()))
 
     @cached_property
     def normalized(self) -> str:
@@ -94,8 +94,12 @@ class SourceText:
     def normalized_title(self) -> str:
         return normalize(self.title)
 
+    def sentences_with_exactly(self, word: str) -> int:
+        """Return the sentences that hold this folded word, as bits."""
+        return self._postings.get(word, 0)
+
     def sentences_with(self, word: str) -> int:
-        """Return the sentences that hold the word or another form of it, as bits."""
+        """Return the sentences that hold the word, another form of it or, of a number, another writing, as bits."""
         known = self._related.get(word)
         if known is None:
             known = self._related[word] = self._related_sentences(word)
@@ -107,7 +111,7 @@ class SourceText:
         for key in self._buckets.get(word[:MIN_SHARED], ()):
             if key != word and is_form(word, key):
                 found |= postings[key]
-        for key in related_words().get(word, ()):
+        for key in (*related_words().get(word, ()), *other_writings().get(word, ())):
             found |= postings.get(key, 0)
         return found
 

@@ -11,7 +11,15 @@ from typing import Final
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.negation import count_negators, denied_words
-from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
+from modules.llm_platform.domain.text.numbers import (
+    ISO_DATE,
+    Reading,
+    compound_numbers,
+    date_words,
+    number_words,
+    numbers_in,
+    reading_of,
+)
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
 
@@ -89,9 +97,12 @@ class Claim:
     @cached_property
     def numbers(self) -> list[tuple[Reading, int, str]]:
         """Values, place and writing of each number, in figures or words."""
-        known = number_words()
-        spelled = [
-            (reading_of(known[key]), at, key) for key, at in zip(self.keys, self.ats, strict=True) if key in known
+        known, compounds = number_words(), compound_numbers(self.text)
+        spelled = [(reading, start, self.text[start:end]) for reading, (start, end) in compounds]
+        spelled += [
+            (reading_of(known[key]), at, key)
+            for key, at in zip(self.keys, self.ats, strict=True)
+            if key in known and not any(start <= at < end for _, (start, end) in compounds)
         ]
         return [(reading, at, "") for reading, at in numbers_in(self.text)] + spelled
 
@@ -133,7 +144,7 @@ class TextFacts:
     @cached_property
     def folded(self) -> list[str]:
         """The words, folded for comparison."""
-        return WORD_WITH_APOSTROPHE.findall(fold(self.text).replace("’", "'"))
+        return _folded_words(self.text)
 
     @cached_property
     def words(self) -> list[str]:
@@ -152,11 +163,16 @@ class TextFacts:
 
     @cached_property
     def numbers(self) -> list[Reading]:
-        written = [reading for reading, _ in self.figures]
+        found = [reading for reading, _ in self.figures]
         if not self._spells_numbers:
-            return written
-        known = number_words()
-        return written + [reading_of(known[word]) for word in self.folded if word in known]
+            return found
+        known, words, rest = number_words(), self.folded, self.text
+        if compounds := compound_numbers(self.text):
+            found += [reading for reading, _ in compounds]
+            for _, (start, end) in reversed(compounds):
+                rest = rest[:start] + rest[end:]
+            words = _folded_words(rest)
+        return found + [reading_of(known[word]) for word in words if word in known]
 
     @cached_property
     def values(self) -> frozenset[str]:
@@ -191,6 +207,10 @@ class TextFacts:
         """Return the place of the number word that stands before this noun or figure, as in `words`; None without one."""
         words, known = self.folded, number_words()
         return next((at for at, word in enumerate(words) if word in known and noun in words[at + 1 : at + COUNT_REACH]), None)
+
+
+def _folded_words(text: str) -> list[str]:
+    return WORD_WITH_APOSTROPHE.findall(fold(text).replace("’", "'"))
 
 
 def identifiers_in(text: str) -> list[str]:

@@ -34,7 +34,7 @@ from modules.llm_platform.domain.citations.claims import (
 )
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import contradicts_unspaced, count_negators, denies_clause, has_opposite
-from modules.llm_platform.domain.text.numbers import Reading, other_date
+from modules.llm_platform.domain.text.numbers import Reading, is_same_number, other_date
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
 
@@ -151,8 +151,10 @@ class FactComparison:
         if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
             return True
         position, passage = max(0, bisect_right(self.claim.ats, at) - 1), self.passage
-        if any(passage.masks[sentence] >> position & 1 for sentence in passage.ranked):
-            return True  # the sentence has it as written; this test is the fastest
+        as_written = self._source.sentences_with_exactly(self.claim.keys[position])
+        is_one_word = spelled.isalpha() or not spelled
+        if is_one_word and any(as_written >> sentence & 1 for sentence in passage.ranked):
+            return True
         return self._has_here(reading) or not all(
             reading.isdisjoint(self._facts_of(sentence).values) for sentence in passage.ranked
         )
@@ -164,7 +166,9 @@ class FactComparison:
             if not spelled:
                 if change := self._number_instead(reading, at, position):
                     return change
-            elif not self._has_here(reading) and (word := self.facts.counted_at(_noun_behind(claim, at))) is not None:
+                continue
+            noun = _noun_behind(claim, at + len(spelled) - 1)
+            if not self._has_here(reading) and (word := self.facts.counted_at(noun)) is not None:
                 found = shifted(word_at(self.facts.text, word), self.passage.span[0])
                 return Change("number", figures_at(claim.text, at), found)
         return None
@@ -336,7 +340,7 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
             kind == "replace" and (end - start > MAX_REPLACING_WORDS or last - first > MAX_REPLACED_WORDS)
         ):
             return []
-        elif kind == "replace":
+        elif kind == "replace" and not is_same_number(claim.facts.words[start:end], sentence.words[first:last]):
             own = [claim.facts.words[at] for at in range(start, end) if claim.facts.content[at]]
             other = [sentence.words[at] for at in range(first, last) if sentence.content[at]]
             replaced.append((own, other))

@@ -1,12 +1,13 @@
 """Read numbers and dates in figures, words and Chinese characters, with every value that each can mean."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.memoized import Memoized
+from modules.llm_platform.domain.text.sentences import Span
 
 Reading = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
 
@@ -40,6 +41,17 @@ _HAN_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六
 _HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
 _HAN_BLOCKS = {"万": 10_000, "亿": 100_000_000}
 
+_ONES = "one|two|three|four|five|six|seven|eight|nine"
+_TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_BELOW_100 = (
+    rf"(?:(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[ -](?:{_ONES}))?|{_TEENS}|{_ONES})"
+)
+_BELOW_1000 = rf"(?:{_BELOW_100} hundred(?: (?:and )?{_BELOW_100})?|{_BELOW_100})"
+_ENGLISH_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_ENGLISH = re.compile(
+    rf"\b{_BELOW_1000}(?: (?:{'|'.join(_ENGLISH_SCALES)})(?: (?:and )?{_BELOW_1000})?)*\b", re.IGNORECASE
+)
+
 _PERCENT = {"0.25": "25", "0.333": "33", "0.5": "50"}
 _ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
 
@@ -56,6 +68,40 @@ def date_words() -> dict[str, int]:
     names = load_data("dates")
     rows = [*names["months"], *names["weekdays"]]
     return {word: number for number, listed in enumerate(rows) for word in listed.split()}
+
+
+@cache
+def other_writings() -> dict[str, tuple[str, ...]]:
+    """Return the figures of each number word (`twelve`: `12`), and the words of these figures in all languages."""
+    table: dict[str, tuple[str, ...]] = {word: (figures,) for word, figures in number_words().items()}
+    return table | {figures: tuple(listed.split()) for figures, listed in load_data("number_words").items()}
+
+
+@cache
+def spelling_words() -> frozenset[str]:
+    """Return the words of which one at least stands in each number that is written in words."""
+    return frozenset(number_words()) | _ENGLISH_SCALES.keys()
+
+
+def compound_numbers(text: str) -> list[tuple[Reading, Span]]:
+    """Return the English numbers of several words (`twenty-one`, `two hundred and forty`, `three million`) and their places."""
+    return [
+        (frozenset({_plain(_english_value(found[0]))}), found.span())
+        for found in _ENGLISH.finditer(text)
+        if not found[0].isalpha()
+    ]
+
+
+def _english_value(written: str) -> float:
+    total = below_1000 = 0.0
+    for word in written.lower().replace("-", " ").split():
+        if word == "hundred":
+            below_1000 *= 100
+        elif word in _ENGLISH_SCALES:
+            total, below_1000 = total + below_1000 * _ENGLISH_SCALES[word], 0.0
+        elif word != "and":
+            below_1000 += float(number_words().get(word, 1))  # "one" alone is an article or a pronoun, and no number
+    return total + below_1000
 
 
 def reading_of(value: str) -> Reading:
@@ -80,6 +126,22 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
     if not text.isascii():
         found += [(_han_reading(match[0]), match.start()) for match in _HAN_NUMBER.finditer(text)]
     return found
+
+
+def is_same_number(words: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether both runs of words are one number and nothing else: `twenty-one` and `21`, `2 million` and `2,000,000`."""
+    return not _number_of(words).isdisjoint(_number_of(others))
+
+
+def _number_of(words: Sequence[str]) -> Reading:
+    """Return the readings of words that are a number together; empty where they are not."""
+    text = " ".join(words).casefold()
+    if text in number_words():
+        return reading_of(number_words()[text])
+    if _ENGLISH.fullmatch(text):
+        return frozenset({_plain(_english_value(text))})
+    figures = numbers_in(text) if all(word.isdecimal() or word in _ENGLISH_SCALES for word in text.split()) else []
+    return figures[0][0] if len(figures) == 1 else frozenset()
 
 
 def _scaled(scale: str, written: str) -> Reading:
