@@ -97,7 +97,7 @@ class Claim:
     @cached_property
     def numbers(self) -> list[tuple[Reading, int, str]]:
         """Values, place and writing of each number, in figures or words."""
-        known, compounds = number_words(), compound_numbers(self.text)
+        known, compounds = number_words(), compound_numbers(self.text, self.keys)
         spelled = [(reading, start, self.text[start:end]) for reading, (start, end) in compounds]
         spelled += [
             (reading_of(known[key]), at, key)
@@ -167,7 +167,7 @@ class TextFacts:
         if not self._spells_numbers:
             return found
         known, words, rest = number_words(), self.folded, self.text
-        if compounds := compound_numbers(self.text):
+        if compounds := compound_numbers(self.text, words):
             found += [reading for reading, _ in compounds]
             for _, (start, end) in reversed(compounds):
                 rest = rest[:start] + rest[end:]

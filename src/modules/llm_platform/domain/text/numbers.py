@@ -43,14 +43,16 @@ _HAN_BLOCKS = {"万": 10_000, "亿": 100_000_000}
 
 _ONES = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _BELOW_100 = (
-    rf"(?:(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[ -](?:{_ONES}))?|{_TEENS}|{_ONES})"
+    rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{_ONES}))?|{_TEENS}|{_ONES})"
 )
 _BELOW_1000 = rf"(?:{_BELOW_100} hundred(?: (?:and )?{_BELOW_100})?|{_BELOW_100})"
 _ENGLISH_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _ENGLISH = re.compile(
     rf"\b{_BELOW_1000}(?: (?:{'|'.join(_ENGLISH_SCALES)})(?: (?:and )?{_BELOW_1000})?)*\b", re.IGNORECASE
 )
+_IN_COMPOUNDS = frozenset({*_TENS, "hundred", *_ENGLISH_SCALES})  # each compound has one of these words
 
 _PERCENT = {"0.25": "25", "0.333": "33", "0.5": "50"}
 _ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
@@ -83,8 +85,13 @@ def spelling_words() -> frozenset[str]:
     return frozenset(number_words()) | _ENGLISH_SCALES.keys()
 
 
-def compound_numbers(text: str) -> list[tuple[Reading, Span]]:
-    """Return the English numbers of several words (`twenty-one`, `two hundred and forty`, `three million`) and their places."""
+def compound_numbers(text: str, words: Collection[str]) -> list[tuple[Reading, Span]]:
+    """Return the English numbers of several words (`twenty-one`, `two hundred and forty`, `three million`) and their places.
+
+    `words` are the folded words of the text.
+    """
+    if _IN_COMPOUNDS.isdisjoint(words):
+        return []
     return [
         (frozenset({_plain(_english_value(found[0]))}), found.span())
         for found in _ENGLISH.finditer(text)
