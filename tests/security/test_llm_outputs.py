@@ -12,9 +12,10 @@ from typing import Any
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research.plan import MAX_QUESTIONS, sub_questions
+from modules.llm_platform.application.research.report.planner import sub_questions
 from modules.llm_platform.application.research.report.queries import search_queries
 from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.summarize import EXTRACTIVE, summarize
 from modules.llm_platform.application.research.verification import parse_verdicts
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
@@ -24,6 +25,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
 from modules.llm_platform.testing import FakeLLM
 
 HERE = Path(__file__).parent
@@ -102,7 +104,7 @@ async def test_plans_and_queries(case: Case) -> None:
     told: list[str] = []
     llm = FakeLLM([_raw(case)])
     if case["stage"] == "plan":
-        found = (await sub_questions(question, "en", llm, emit=told.append)).questions
+        found = (await sub_questions(question, "en", llm, ReportOptions(), emit=told.append)).questions
     else:
         found = (await search_queries(question, question, ("ru", "en"), MAX_QUESTIONS, llm, emit=told.append)).queries
     assert tuple(told) == found

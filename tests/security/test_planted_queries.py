@@ -14,7 +14,7 @@ from tests.support.cases import for_each
 from tests.support.report_world import stage_of
 
 from modules.llm_platform import ILLMProvider, IPageReader, IWebSearchProvider, ResearchRequest, Turn
-from modules.llm_platform.application.research import follow_up, plan
+from modules.llm_platform.application.research import follow_up, plan_prompt
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
@@ -53,7 +53,7 @@ class Obedient(FakeLLM):
     async def generate(self, request: LLMRequest) -> LLMResponse:
         prompt = request.messages[0].content
         is_follow_up = prompt.startswith(follow_up._RULES.partition("{")[0])
-        is_deep_plan = prompt.startswith(plan.PROMPT.partition("{")[0])
+        is_deep_plan = prompt.startswith(plan_prompt.PROMPT.partition("{")[0])
         stage = "follow_up" if is_follow_up else "plan" if is_deep_plan else stage_of(request)
         self.stages.append(stage)
         mark = {"plan": "Sub-question", "queries": "Query", "follow_up": "Question"}.get(stage, "")

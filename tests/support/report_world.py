@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modules.llm_platform.application.research import plan, round_queries, structured_output, verification
+from modules.llm_platform.application.research import plan_prompt, round_queries, structured_output, verification
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.parts import ResearchParts
@@ -43,7 +43,7 @@ from modules.llm_platform.testing import sample_page
 QUESTION = "How do heat pumps work in cold winters?"
 SUB_QUESTIONS = ("How does a heat pump work?", "How do heat pumps do in cold winters?", "What do heat pumps cost?")
 PROMPTS: Mapping[LLMStage, str] = {
-    "plan": plan.REPORT_PROMPT,
+    "plan": plan_prompt.REPORT_PROMPT,
     "queries": queries.PROMPT,
     "rank": rank.RULES,
     "summarize": summarize.RULES,

@@ -1,6 +1,7 @@
 """Options of the application services, the stores, and the checks of health and doctor."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from hashlib import sha256
 
 from modules.llm_platform.application.platform import DocumentTitles, no_titles
@@ -62,10 +63,13 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def report_options(settings: Settings) -> ReportOptions:
+    """Return the options of reports: REPORT_PAGES is `pages`, and so is each other setting REPORT_… with an option's name."""
     has_timeout = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
+    settings_of_options = {f"REPORT_{option.name.upper()}": option.name for option in fields(ReportOptions)}
+    named = {option: getattr(settings, name) for name, option in settings_of_options.items() if name in Settings.model_fields}
     return ReportOptions(
+        **named,
         timeout_s=settings.RESEARCH_TIMEOUT_S if has_timeout else REPORT_TIMEOUT_S,
-        pages=settings.REPORT_PAGES,
         query_languages=settings.QUERY_LANGUAGES,
         results_per_search=settings.SEARCH_MAX_RESULTS,
         max_tokens=REPORT_LENGTH_FACTOR * settings.LLM_MAX_TOKENS,

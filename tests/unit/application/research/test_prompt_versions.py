@@ -14,11 +14,13 @@ from tests.support.cases import for_each
 from modules.llm_platform.application.research import (
     answer_prompt,
     plan,
+    plan_prompt,
     round_queries,
     structured_output,
     verification,
 )
-from modules.llm_platform.application.research.report import queries, rank, summarize
+from modules.llm_platform.application.research.report import planner, queries, rank, summarize
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
@@ -78,8 +80,8 @@ async def _plans() -> list[Messages]:
 async def _sub_questions() -> list[Messages]:
     llm = FakeLLM()
     for language in ("en", "ru"):
-        await plan.sub_questions(QUESTION, language, llm, emit=lambda _: None)
-    await plan.sub_questions(QUESTION, "en", llm, other_than=(DIRECTION,), emit=lambda _: None)
+        await planner.sub_questions(QUESTION, language, llm, ReportOptions(), emit=lambda _: None)
+    await planner.sub_questions(QUESTION, "en", llm, ReportOptions(), other_than=(DIRECTION,), emit=lambda _: None)
     return [request.messages for request in llm.requests]
 
 
@@ -143,8 +145,8 @@ async def _round_queries() -> list[Messages]:
 PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
     "ANSWER_VERSION": (answer_prompt.ANSWER_VERSION, _written),
     "REPORT_VERSION": (answer_prompt.REPORT_VERSION, partial(_written, (QUESTION, DIRECTION))),
-    "PLAN_VERSION": (plan.PLAN_VERSION, _plans),
-    "SUB_QUESTIONS_VERSION": (plan.SUB_QUESTIONS_VERSION, _sub_questions),
+    "PLAN_VERSION": (plan_prompt.PLAN_VERSION, _plans),
+    "SUB_QUESTIONS_VERSION": (plan_prompt.SUB_QUESTIONS_VERSION, _sub_questions),
     "QUERIES_VERSION": (queries.QUERIES_VERSION, _queries),
     "RANK_VERSION": (rank.RANK_VERSION, _rankings),
     "SUMMARY_VERSION": (summarize.SUMMARY_VERSION, _summaries),

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 from tests.support.report_world import QUESTION, ReportModel, Web, World, some_pages, store
 
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest
 from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
@@ -80,3 +81,12 @@ async def test_invalid_imported_plan_is_ignored(questions: tuple[str, ...], tmp_
     assert await kept.get(topic, "search_queries", entry.key, AcceptedPlan)
     await kept.put(topic, "search_queries", entry.key, Carried(questions=questions))
     assert await service.accepted_plan(ASKED) is None
+
+
+async def test_a_plan_of_another_size_is_not_reused(tmp_path: Path) -> None:
+    """The model is asked again after the number of sub-questions has changed, and the plan has as many."""
+    world = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    assert len((await world.service().plan(ASKED)).questions) == 3
+    smaller = World(Web(some_pages()), ReportModel(), store(tmp_path), ReportOptions(sub_questions=2))
+    assert len((await smaller.service().plan(ASKED)).questions) == 2
+    assert smaller.calls()["plan"] == 1

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from modules.llm_platform.application.research import plan as planning
 from modules.llm_platform.application.research.context import EmitEvent, FollowUp, request_language
 from modules.llm_platform.application.research.events import Done, Planned, ResearchEvent
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
+from modules.llm_platform.application.research.plan_prompt import parse_questions
 from modules.llm_platform.application.research.response import add_spending
 from modules.llm_platform.domain.callers.request_id import is_request_id
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
@@ -27,8 +27,11 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.privacy.egress_log import EgressLog
+from modules.llm_platform.domain.research.content_words import shares_content_word
+from modules.llm_platform.domain.research.decomposition import decompose_question
 from modules.llm_platform.domain.research.follow_up import refers_to_thread, standalone_by_rules
 from modules.llm_platform.domain.research.long_message import is_excerpt
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, distinct_questions, is_query
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_name
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
@@ -267,7 +270,7 @@ def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], 
     rules = (_MESSAGE_RULES if message else _RULES).format(fence=fence, language=language_name(language))
     asked = f"{fence}\n{message}\n{fence}\n\nIts question, as a program found it" if message else "Last question"
     if request.depth == "deep":
-        rules += _PLAN.format(count=planning.MAX_QUESTIONS)
+        rules += _PLAN.format(count=MAX_QUESTIONS)
     conversation = f"{fence}\n{said}\n{fence}\n\n" if said else ""
     return LLMRequest(
         messages=(
@@ -295,12 +298,12 @@ def parse_standalone(
     """
     query = next((query for line in strip_reasoning(text).splitlines() if (query := _marked(line))), "")
     written = [question, *(turn.question for turn in turns)]
-    if not planning.is_query(query, written):
+    if not is_query(query, written):
         return None
     asked = " ".join(written)
     answers = " ".join(turn.answer for turn in turns)
     is_standalone = not refers_to_thread(query, turns, language)
-    is_related = planning.shares_content_word(query, f"{asked} {answers} {message}", language) or query == question
+    is_related = shares_content_word(query, f"{asked} {answers} {message}", language) or query == question
     return query if is_standalone and is_related else None
 
 
@@ -312,9 +315,9 @@ def _marked(line: str) -> str:
 
 def _planned(text: str, query: str, language: str) -> tuple[str, ...]:
     lines = [line for line in strip_reasoning(text).splitlines() if not _marked(line)]
-    searches = planning.parse_questions("\n".join(lines), query, language)
-    return planning.distinct_questions(
-        [*searches, *planning.decompose_question(query, language)], language, written=(query,)
+    searches = parse_questions("\n".join(lines), query, language)
+    return distinct_questions(
+        [*searches, *decompose_question(query, language)], language, written=(query,)
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from modules.llm_platform.application.research.context import ResearchContext
-from modules.llm_platform.application.research.plan import Plan, distinct_questions
+from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.read_pages import NOTHING_READ, ReadCounts
 from modules.llm_platform.application.research.search import SearchResults, providers_of
 from modules.llm_platform.application.research.writing import WrittenAnswer
@@ -19,6 +19,7 @@ from modules.llm_platform.domain.evidence.ledger import located_rows
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.privacy.egress_log import EgressLog
+from modules.llm_platform.domain.research.question_selector import distinct_questions
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 

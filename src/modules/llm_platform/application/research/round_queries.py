@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from modules.llm_platform.application.research.model_output.lists import list_request, read_strings
-from modules.llm_platform.application.research.plan import is_query, shares_content_word
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
@@ -18,6 +17,8 @@ from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.content_words import shares_content_word
+from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.research.store_key import store_key
 from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens, normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line

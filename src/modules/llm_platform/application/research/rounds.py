@@ -12,7 +12,6 @@ from functools import partial
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import RoundStarted
-from modules.llm_platform.application.research.plan import aspect_questions, decompose_question, is_query
 from modules.llm_platform.application.research.round_queries import AskModel, model_queries
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
@@ -21,7 +20,9 @@ from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
 from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, pick_queries, words_left
+from modules.llm_platform.domain.research.decomposition import aspect_questions, decompose_question
 from modules.llm_platform.domain.research.page_links import links_to_follow
+from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line

@@ -11,7 +11,6 @@ from math import ceil
 
 from modules.llm_platform.application.research.context import FollowUp, ResearchContext
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
-from modules.llm_platform.application.research.plan import MAX_QUESTIONS, distinct_questions
 from modules.llm_platform.application.research.read_pages import PageReads
 from modules.llm_platform.domain.concurrency.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
@@ -24,6 +23,7 @@ from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, distinct_questions
 from modules.llm_platform.domain.retrieval.ranking import keyword_score
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
 from shared.exceptions import AppException

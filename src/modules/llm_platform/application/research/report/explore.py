@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from modules.llm_platform.application.research import plan
 from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
-from modules.llm_platform.application.research.report.planner import planner_of, store_plan, stored_plan
+from modules.llm_platform.application.research.plan import LATE_PLAN, Plan
+from modules.llm_platform.application.research.report.planner import planner_of, store_plan, stored_plan, sub_questions
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_PER_LANGUAGE,
     QUERIES_VERSION,
@@ -35,6 +35,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, ResearchPlan, Score, SearchQueries
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError
+from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
@@ -154,17 +155,18 @@ class Explorer:
             )
             await store_plan(run.tools, run.checkpoints, value)
 
-    async def _sub_questions(self) -> plan.Plan:
+    async def _sub_questions(self) -> Plan:
         run = self._run
+        question, language, options = run.request.query, run.language, run.options
         try:
             async with asyncio.timeout_at(run.budget.phase_end("plan")):
-                return await plan.sub_questions(run.request.query, run.language, run.llm("plan"), emit=self._start_question)
+                return await sub_questions(question, language, run.llm("plan"), options, emit=self._start_question)
         except TimeoutError:
-            late = Degraded(component="plan", reason=plan.LATE_PLAN)
+            late = Degraded(component="plan", reason=LATE_PLAN)
             begun = tuple(self._state.questions)
             if begun:  # these are being searched already
-                return plan.Plan(begun, degraded=(late,))
-            plain = await plan.sub_questions(run.request.query, run.language, None, emit=self._start_question)
+                return Plan(begun, degraded=(late,))
+            plain = await sub_questions(question, language, None, options, emit=self._start_question)
             return replace(plain, degraded=(late,))
 
     def _start_question(self, question: str) -> None:
@@ -197,7 +199,7 @@ class Explorer:
             self._expected.add_questions(-1)
             run.add_degraded(*stored.degraded)
             for query in stored.queries[: len(languages) * per_language]:
-                if plan.is_query(query, (run.request.query, question)):
+                if is_query(query, (run.request.query, question)):
                     self._start_query(question, query)
             return
         made = await search_queries(

@@ -1,32 +1,85 @@
-"""Plans of reports that a user reviews before the report is made, and the plans that users accepted."""
+"""The sub-questions of a report: planned, stored, proposed to a user for review, and accepted.
 
-from collections.abc import Sequence
+A model plans them; a decomposition by rules completes its list, and replaces it if no model is configured.
+"""
+
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from modules.llm_platform.application.research.plan import (
-    LATE_PLAN,
+from modules.llm_platform.application.research.model_output.lists import stream_list
+from modules.llm_platform.application.research.plan import LATE_PLAN, Plan, usable_plan
+from modules.llm_platform.application.research.plan_prompt import (
     SUB_QUESTIONS_VERSION,
-    Plan,
-    sub_questions,
-    usable_plan,
+    parse_questions,
+    sub_questions_request,
 )
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.estimate import estimate_report
-from modules.llm_platform.application.research.report.run import NO_MODEL, ReportTools
+from modules.llm_platform.application.research.report.run import NO_MODEL, ReportOptions, ReportTools
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
+from modules.llm_platform.domain.exceptions import LLMException
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.decomposition import aspect_questions, covers_every_part
+from modules.llm_platform.domain.research.question_selector import QuestionSelector
 from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.domain.text.language import language_of
 
 PLAN_TIMEOUT_S = 60.0
 DECOMPOSITION = "decomposition"
 ACCEPTED_VERSION = "accepted"  # replaces a prompt version: an accepted plan is valid for every model
+UNUSABLE = "llm_provider: its answer contained no sub-question; the question was split without it"
+PARTIAL = "llm_provider: its only sub-question leaves out a part of the question; the question was split without it"
+
+
+@stage("plan")
+async def sub_questions(
+    question: str,
+    language: str,
+    llm: ILLMProvider | None,
+    options: ReportOptions,
+    *,
+    other_than: Sequence[str] = (),
+    emit: Callable[[str], None],
+) -> Plan:
+    """Plan up to `options.sub_questions`, each emitted as soon as it is known; none of the rejected ones in `other_than`.
+
+    A model may plan fewer. If it plans none, breaks off, or plans one that leaves out a part of the question, the
+    decomposition completes the plan, and `degraded` says why.
+    """
+    limit = options.sub_questions
+    selected = QuestionSelector(language, written=(question,), taken=other_than, limit=limit, emit=emit)
+    degraded: tuple[Degraded, ...] = ()
+    spent, is_complete = NOTHING_SPENT, False
+    if llm is not None:
+        try:
+            request = sub_questions_request(question, language, limit, other_than)
+            answer = await stream_list(llm, request, selected.add)
+        except LLMException as error:
+            spent, degraded = error.spent, (Degraded.of(f"plan/{llm.name}", error),)
+        else:
+            spent, degraded = answer.spent, answer.degraded
+            selected.add_all(parse_questions(answer.content, question, language))  # reads lines without the prefix too
+            planned = selected.items
+            is_complete = len(planned) > 1 or any(
+                other_than or covers_every_part(sub_question, question, language) for sub_question in planned
+            )
+            if not is_complete:
+                reason = PARTIAL if planned else UNUSABLE
+                degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=reason))
+    if not is_complete:
+        selected.add_all(aspect_questions(question, language))
+    if not selected.items:  # all of them were rejected before
+        selected = QuestionSelector(language, written=(question,), limit=limit, emit=emit)
+        selected.add_all(aspect_questions(question, language))
+    return Plan(tuple(selected.items), spent, degraded)
 
 
 class Planner:
-    """Makes, stores and finds plans."""
+    """Plans for review: made, stored, accepted and found again."""
 
     def __init__(self, tools: ReportTools) -> None:
         self._tools = tools
@@ -66,13 +119,13 @@ class Planner:
         return await checkpoints.get("search_queries", self._accepted_key(checkpoints, request), AcceptedPlan)
 
     async def _generate(self, request: PlanRequest, language: str) -> tuple[Plan, tuple[Degraded, ...]]:
-        model = self._tools.llms.get("plan")
+        model, options = self._tools.llms.get("plan"), self._tools.options
         rejected = request.other_than
         try:
             async with deadline_in(PLAN_TIMEOUT_S):
-                made = await sub_questions(request.query, language, model, other_than=rejected, emit=_ignore)
+                made = await sub_questions(request.query, language, model, options, other_than=rejected, emit=_ignore)
         except TimeoutError:
-            plain = await sub_questions(request.query, language, None, other_than=rejected, emit=_ignore)
+            plain = await sub_questions(request.query, language, None, options, other_than=rejected, emit=_ignore)
             # The call may have cost something, but its usage is unknown.
             late = Plan(plain.questions, Spending(calls=1, cost_usd=None))
             return late, (Degraded(component="plan", reason=LATE_PLAN),)
@@ -87,7 +140,8 @@ class Planner:
 
 async def stored_plan(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> ResearchPlan | None:
     """Return the sub-questions that were planned for this question before, for a review or in a report; None without any."""
-    return usable_plan(await checkpoints.get("search_queries", _plan_key(tools, checkpoints, query), ResearchPlan), query)
+    stored = await checkpoints.get("search_queries", _plan_key(tools, checkpoints, query), ResearchPlan)
+    return usable_plan(stored, query, tools.options.sub_questions)
 
 
 async def store_plan(tools: ReportTools, checkpoints: CheckpointStore, plan: ResearchPlan) -> None:
@@ -96,7 +150,8 @@ async def store_plan(tools: ReportTools, checkpoints: CheckpointStore, plan: Res
 
 
 def _plan_key(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> str:
-    return checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=query)
+    count = tools.options.sub_questions
+    return checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=query, count=count)
 
 
 def planner_of(tools: ReportTools, degraded: Sequence[Degraded]) -> str:

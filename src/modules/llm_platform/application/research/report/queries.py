@@ -6,7 +6,6 @@ A model writes them. Without one, or when it fails, the sub-question and its con
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research import plan
 from modules.llm_platform.application.research.model_output.lists import list_request, read_strings, stream_list
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
@@ -16,6 +15,8 @@ from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKi
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.content_words import content_words, shares_content_word
+from modules.llm_platform.domain.research.question_selector import QuestionSelector, is_query
 from modules.llm_platform.domain.text.language import detect, language_name, stop_words
 from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
@@ -78,7 +79,7 @@ async def search_queries(
     emit: Callable[[str], None],
 ) -> Queries:
     """Up to `per_language` queries in each language, each emitted as soon as it is known; `degraded` names a model error."""
-    selected = plan.QuestionSelector(
+    selected = QuestionSelector(
         languages[0], written=(question, sub_question), limit=per_language * len(languages), emit=emit
     )
     degraded: tuple[Degraded, ...] = ()
@@ -110,7 +111,7 @@ def parse(text: str, topic: str, language: str) -> list[str]:
     """
     listed = read_strings(text, plain=False)
     plain = [] if listed else read_strings(text)
-    return listed or (plain if any(plan.shares_content_word(line, topic, language) for line in plain) else [])
+    return listed or (plain if any(shares_content_word(line, topic, language) for line in plain) else [])
 
 
 def _request(question: str, sub_question: str, languages: Sequence[str], per_language: int) -> LLMRequest:
@@ -130,11 +131,11 @@ def _fallback_queries(
 ) -> tuple[str, ...]:
     """Return the sub-question, then its content words, with the question's when it does not name its topic."""
     language = languages[0]
-    own = plan.content_words(sub_question, language)
-    if not plan.shares_content_word(sub_question, question, language):
-        own += plan.content_words(question, language)[:MAX_TOPIC_WORDS]
+    own = content_words(sub_question, language)
+    if not shares_content_word(sub_question, question, language):
+        own += content_words(question, language)[:MAX_TOPIC_WORDS]
     written = (question, sub_question)
-    by_words = {tuple(words(query)): query for query in (" ".join(own), sub_question) if plan.is_query(query, written)}
+    by_words = {tuple(words(query)): query for query in (" ".join(own), sub_question) if is_query(query, written)}
     found = tuple(by_words.values())[::-1][: per_language * len(languages)]
     for query in found:
         emit(query)

@@ -6,7 +6,6 @@ from typing import Final, TypeVar, assert_never
 from pydantic import BaseModel
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.application.research.plan import is_query
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
 from modules.llm_platform.application.research.response import related_questions
 from modules.llm_platform.application.research.rounds import MAX_ROWS
@@ -17,6 +16,7 @@ from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
+from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.untrusted.untrusted_text import without_controls
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 

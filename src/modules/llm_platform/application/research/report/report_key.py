@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from modules.llm_platform.application.research.plan import SUB_QUESTIONS_VERSION
+from modules.llm_platform.application.research.plan_prompt import SUB_QUESTIONS_VERSION
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.queries import QUERIES_VERSION
 from modules.llm_platform.application.research.report.rank import RANK_VERSION

@@ -23,6 +23,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
 from modules.llm_platform.domain.text.messages import messages_for
 
 NO_MODEL = "none"  # label in store keys where no model is used
@@ -30,10 +31,15 @@ NO_MODEL = "none"  # label in store keys where no model is used
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """The operator's settings of a report, in seconds, counts and tokens."""
+    """The operator's settings of a report, in seconds, counts and tokens.
+
+    The setting REPORT_PAGES is the option `pages`: a setting `REPORT_…` sets the option of its name, if there is one. An option
+    is part of the key of a stored report unless `EXCLUDED_OPTIONS` names it.
+    """
 
     timeout_s: float = 900.0
     pages: int = 5
+    sub_questions: int = MAX_QUESTIONS
     query_languages: tuple[str, ...] = ()
     results_per_search: int = 10
     max_tokens: int = 4096

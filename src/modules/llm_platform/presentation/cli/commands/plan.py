@@ -155,10 +155,13 @@ def _plan_request(request: dtos.ResearchRequest, other_than: tuple[str, ...] = (
 
 
 async def _decompose(request: PlanRequest) -> ResearchPlan:
-    from modules.llm_platform.application.research.plan import sub_questions
+    from modules.llm_platform.application.research.report.planner import sub_questions
+    from modules.llm_platform.application.research.report.run import ReportOptions
 
     language = language_of(request.query, request.language)
-    plan = await sub_questions(request.query, language, None, other_than=request.other_than, emit=lambda _: None)
+    plan = await sub_questions(
+        request.query, language, None, ReportOptions(), other_than=request.other_than, emit=lambda _: None
+    )
     return ResearchPlan(query=request.query, language=language, questions=plan.questions, planner=DECOMPOSITION)
 
 

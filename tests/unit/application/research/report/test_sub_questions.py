@@ -14,16 +14,13 @@ from tests.support.cases import for_each
 from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.model_output.lists import LIST_SCHEMA
-from modules.llm_platform.application.research.plan import (
-    MAX_QUESTIONS,
-    REPORT_PROMPT,
-    Plan,
-    aspect_questions,
-    distinct_questions,
-    sub_questions,
-)
+from modules.llm_platform.application.research.plan import Plan
+from modules.llm_platform.application.research.report.planner import sub_questions
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.exceptions import LLMBlockedError, LLMConnectionError, LLMProviderException
+from modules.llm_platform.domain.research.decomposition import aspect_questions
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, distinct_questions
 from modules.llm_platform.testing import BrokenStream, FakeLLM
 
 QUESTION = "How do solar sails work, and who builds them?"
@@ -34,7 +31,7 @@ SEED_LINES = "\n".join(f"ПОДЗАПРОС: {line}" for line in THREE)
 async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "en", **wishes: object) -> Plan:
     """Return the plan; what was told on the way must be the plan."""
     told: list[str] = []
-    plan = await sub_questions(question, language, llm, emit=told.append, **wishes)  # type: ignore[arg-type]
+    plan = await sub_questions(question, language, llm, ReportOptions(), emit=told.append, **wishes)  # type: ignore[arg-type]
     assert tuple(told) == plan.questions
     return plan
 
@@ -171,7 +168,7 @@ async def test_question_is_emitted_when_it_is_complete(answer: str) -> None:
     """The first sub-question is known long before the model has ended, in lines and in JSON without line breaks."""
     told = asyncio.Event()
     llm = FakeLLM([answer], chunk_chars=30, chunk_delay_s=0.05)
-    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, emit=lambda _: told.set()))
+    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, ReportOptions(), emit=lambda _: told.set()))
     await asyncio.wait_for(told.wait(), 60)
     assert not task.done()
     assert llm.running == 1
@@ -197,7 +194,7 @@ async def test_cancelling_passes_through() -> None:
     """A cancelled plan leaves no call behind and makes no stand-in."""
     llm = FakeLLM([SEED_LINES], delay_s=60)
     told: list[str] = []
-    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, emit=told.append))
+    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, ReportOptions(), emit=told.append))
     await run_ready_tasks()
     assert llm.running == 1
     task.cancel()
@@ -228,12 +225,6 @@ async def test_nothing_else_to_think_of_gives_the_same_again() -> None:
     assert (await made(None, "fusion", other_than=everything)).questions[0] == "fusion"
 
 
-def test_the_prompt_is_short_and_bears_the_mark() -> None:
-    """Tokens cost: the plan's prompt stays under 700 characters without the question."""
-    assert "{mark}:" in REPORT_PROMPT
-    assert len(REPORT_PROMPT) < 700
-
-
 @hypothesis_settings(max_examples=60, deadline=None)
 @given(answer=st.text(min_size=1, max_size=300).filter(str.strip), chunk=st.integers(1, 40))
 def test_no_answer_breaks_the_plan(answer: str, chunk: int) -> None:
@@ -251,19 +242,11 @@ async def test_endless_repetition_is_no_plan_and_no_load() -> None:
     assert plan.questions == ("sails again", *aspect_questions(QUESTION, "en"))
 
 
-@for_each(
-    ("question", "language", "expected"),
-    [
-        (
-            "When is the next one asked, and when is a sentence unsupported?", "en",
-            ["When is the next one asked?", "When is a sentence unsupported?"],
-        ),
-        ("What is a sail and who builds it?", "en", ["What is a sail?", "Who builds it?"]),
-        ("What are the pros and cons of sails?", "en", ["What are the pros and cons of sails?"]),
-        ("Was ist ein Segel, und wer baut es?", "de", ["Was ist ein Segel?", "Wer baut es?"]),
-        ("How do sails work?", "en", ["How do sails work?", "How do sails work: problems and limits"]),
-    ],
-)
-def test_without_a_model_sub_questions_read_as_headings(question: str, language: str, expected: list[str]) -> None:
-    """Parts that are questions stand alone; where there are none, the question is asked, and sides of it that it lacks."""
-    assert aspect_questions(question, language)[: len(expected)] == expected
+async def test_a_plan_has_as_many_sub_questions_as_the_option_says() -> None:
+    """Asked of the model, taken from its answer, and made by rules alike."""
+    options = ReportOptions(sub_questions=2)
+    llm = FakeLLM([SEED_LINES])
+    for model in (llm, None):
+        plan = await sub_questions(QUESTION, "en", model, options, emit=lambda _: None)
+        assert len(plan.questions) == 2
+    assert "up to 2 sub-questions" in llm.requests[0].messages[-1].content

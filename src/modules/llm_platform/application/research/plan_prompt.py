@@ -1,0 +1,57 @@
+"""The prompts of the plan, of a deep run and of a report, and the parser of their answers."""
+
+from collections.abc import Sequence
+
+from modules.llm_platform.application.research.model_output.lists import list_request, read_strings
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
+from modules.llm_platform.domain.research.content_words import shares_content_word
+from modules.llm_platform.domain.text.language import language_name
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
+
+PLAN_MAX_TOKENS = 1024  # leaves room for reasoning before the list
+
+PLAN_VERSION = "2"  # Part of the keys of cached plans: raise it with every change of PROMPT.
+PROMPT = """Split the question into {count} web searches that together answer it. Each covers another side of it and can be
+understood without the others. Keep names and terms as they are; write in the language of the question.
+Output only the searches, one per line, each starting with "Question:".
+
+Question: {question}"""
+
+SUB_QUESTIONS_VERSION = "2"  # Part of the keys of stored plans and reports: raise it with every change of REPORT_PROMPT.
+REPORT_PROMPT = """\
+Break the question down into up to {count} sub-questions, whose answers together make a report on it.
+Each asks for one thing, is short and clear, and is understood without the others: it names what it is about. They cover \
+different sides without overlap, first of all those that the question itself names. Names and terms stay as they are.
+{rejected}Write in {language}. Output only the sub-questions, one a line, each after the mark "{mark}:".
+
+Question: {question}"""
+SUB_QUESTION_MARKS = {"ru": "ПОДЗАПРОС"}  # a mark in another script makes small models change the language
+SUB_QUESTION_MARK = "Sub-question"  # used for all other languages
+REJECTED = "The reader has seen and does not want these, so find other sides: {others}\n"
+MAX_REJECTED = 12  # sub-questions that the prompt names as rejected, the last ones
+
+
+def plan_request(question: str, count: int) -> LLMRequest:
+    """Ask for the searches of a deep run."""
+    return list_request(PROMPT.format(count=count, question=question), PLAN_MAX_TOKENS)
+
+
+def sub_questions_request(question: str, language: str, count: int, rejected: Sequence[str]) -> LLMRequest:
+    """Ask for the sub-questions of a report, other ones than those that its reader rejected."""
+    prompt = REPORT_PROMPT.format(
+        count=count,
+        rejected=REJECTED.format(others=" | ".join(map(one_line, rejected[-MAX_REJECTED:]))) if rejected else "",
+        language=language_name(language),
+        mark=SUB_QUESTION_MARKS.get(language.partition("-")[0], SUB_QUESTION_MARK),
+        question=one_line(question),
+    )
+    return list_request(prompt, PLAN_MAX_TOKENS)
+
+
+def parse_questions(text: str, question: str, language: str) -> list[str]:
+    """Return the questions of a model's answer, in any of its formats.
+
+    A plain line (`Sure, here they are:`) counts only if it shares a content word with the question.
+    """
+    listed = read_strings(text, plain=False)
+    return listed or [line for line in read_strings(text) if shares_content_word(line, question, language)]

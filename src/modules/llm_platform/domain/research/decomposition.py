@@ -1,0 +1,69 @@
+"""Questions that rules make of one question, where no model plans: its parts, and aspects of its topic."""
+
+import re
+from collections.abc import Sequence
+
+from modules.llm_platform.domain.research.content_words import content_words, shares_content_word
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.tokens import words
+
+MAX_TOPIC_WORDS = 12  # a longer query finds nothing
+MAX_TOPIC_CHARS = 200
+
+_AND = re.compile(
+    r"\s*[;?？；。]\s+|\s*,\s+|\s+(?:and|or|versus|vs\.?|und|oder|et|ou|y|e|o|i|и|или|та)\s+|(?:以及|还有|和|与|、|と)",
+    re.I,
+)
+_CLAUSE = re.compile(
+    r"\s*[;?？；。]\s+|\s*[,，]\s*(?:(?:and|or|und|oder|et|ou|y|e|o|i|и|или|та)\s+)?|\s+(?:and|und|et|y|e|i|и|та)\s+",
+    re.I,
+)
+
+
+def decompose_question(question: str, language: str) -> list[str]:
+    """Return searches for a question: the question itself, its parts, then aspects of its topic."""
+    topic = content_words(question, language)
+    parts = [part.strip(" ?？.!") for part in _AND.split(question)]
+    parts = [_with_topic(part, topic, language) for part in parts if len(content_words(part, language)) >= 1]
+    subject = (" ".join(topic[:MAX_TOPIC_WORDS]) or question)[:MAX_TOPIC_CHARS].rstrip()
+    aspects = [f"{subject} {aspect}" for aspect in _aspects(language)]
+    return [question, *(parts if len(parts) > 1 else []), *aspects]
+
+
+def aspect_questions(question: str, language: str) -> list[str]:
+    """Return sub-questions that can be headings: the parts of the question if each is a question itself, else the question
+    and its aspects.
+    """
+    parts = [part.strip(" ?？.!") for part in _CLAUSE.split(question)]
+    if len(parts) > 1 and all(_is_question(part, language) for part in parts):
+        mark = question[-1] if question.endswith(("?", "？")) else ""
+        return [f"{part[0].upper()}{part[1:]}{mark}" for part in parts]
+    bare = question.rstrip(" ?？.!。")[:MAX_TOPIC_CHARS]
+    aspects = _aspects(language)
+    return [question, *(f"{bare}: {aspect}" for aspect in aspects if not shares_content_word(aspect, question, language))]
+
+
+def covers_every_part(sub_question: str, question: str, language: str) -> bool:
+    """Return whether the sub-question shares a content word with each part of the question, in any inflection."""
+    parts = [part for part in _CLAUSE.split(question) if content_words(part, language)]
+    return all(shares_content_word(sub_question, part, language) for part in parts)
+
+
+def _aspects(language: str) -> list[str]:
+    """Return aspects that a search for the bare topic misses, in the language or in English."""
+    by_language: dict[str, list[str]] = load_data("aspects")
+    return by_language.get(language.partition("-")[0], by_language["en"])
+
+
+def _with_topic(part: str, topic: Sequence[str], language: str) -> str:
+    """Return the part, with words of the topic if it has a single content word."""
+    own = content_words(part, language)
+    missing = [word for word in topic if word not in part]
+    return part if len(own) > 1 or not missing else " ".join([part, *missing[:3]])
+
+
+def _is_question(part: str, language: str) -> bool:
+    """Return whether the part starts with a function word, as questions do, and has content words."""
+    first, *rest = words(part) or [""]
+    return bool(rest) and first in stop_words(language) and bool(content_words(part, language))

@@ -1,0 +1,23 @@
+"""Which of the proposed questions are searched for."""
+
+from __future__ import annotations
+
+from modules.llm_platform.domain.research.question_selector import distinct_questions
+
+
+def test_questions_with_equal_words_are_one() -> None:
+    """Order, case, punctuation and stop words make no new question."""
+    asked = ["What is asyncio?", "asyncio", "ASYNCIO is what", "asyncio threads"]
+    assert distinct_questions(asked, "en", written=()) == ("What is asyncio?", "asyncio threads")
+
+
+def test_taken_question_is_not_selected_again() -> None:
+    """`taken` questions stay out."""
+    assert distinct_questions(["fusion energy", "tokamak"], "en", taken=["Fusion energy?"], written=()) == ("tokamak",)
+
+
+def test_questions_too_long_or_too_short_are_left_out() -> None:
+    """What no provider would take is no question."""
+    unseen = "\u200b\u200b\u2060"
+    candidates = ["ab", "x" * 501, unseen, "", "a\x00b c", "half \ud83d one", "good one"]
+    assert distinct_questions(candidates, "en", written=()) == ("good one",)
