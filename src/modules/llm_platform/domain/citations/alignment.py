@@ -76,6 +76,15 @@ class SourceText:
         return not (self.text.isascii() and self._postings.keys().isdisjoint(spelling_words()))
 
     @cached_property
+    def sentences_with_numbers(self) -> int:
+        """The sentences that may have a number, in figures or words, as bits."""
+        spelling, found = spelling_words(), 0
+        for word, sentences in self._postings.items():
+            if not word.isalpha() or word in spelling or (not word.isascii() and is_unspaced(word)):
+                found |= sentences
+        return found
+
+    @cached_property
     def normalized(self) -> str:
         """The normalized words of all sentences, with a bar between two sentences."""
         text = self.text

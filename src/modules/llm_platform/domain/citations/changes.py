@@ -92,6 +92,8 @@ def _opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[int | None, 
 def claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:
     """Return the place in the answer of a place in the claim, which has no markup; None where they cannot be aligned."""
     written = sentence.written
+    if written == sentence.claim and "&" not in written:
+        return sentence.start + claimed[0], sentence.start + claimed[1]
     masked = MARKS.sub(_mask, written) if sentence.cited else written
     if "](" in masked:
         masked = LINK_TARGET.sub(_mask, masked).replace("[", _REMOVED)

@@ -155,8 +155,11 @@ class FactComparison:
         is_one_word = spelled.isalpha() or not spelled
         if is_one_word and any(as_written >> sentence & 1 for sentence in passage.ranked):
             return True
+        with_numbers = self._source.sentences_with_numbers
         return self._has_here(reading) or not all(
-            reading.isdisjoint(self._facts_of(sentence).values) for sentence in passage.ranked
+            reading.isdisjoint(self._facts_of(sentence).values)
+            for sentence in passage.ranked
+            if with_numbers >> sentence & 1
         )
 
     def _changed_number(self) -> Change | None:
