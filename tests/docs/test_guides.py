@@ -23,7 +23,6 @@ from tests.docs.pages import (
 )
 from tests.support.cases import for_each
 
-from modules.llm_platform.infrastructure.search.from_settings.providers import BASE_URLS, SEARCH_PROVIDERS
 from shared.config import Settings, variable_names
 from shared.setting_names import FIXED, REPLACED
 
@@ -49,16 +48,8 @@ NOT_SETTINGS = {  # variables of compose files and of the tests
 }
 MIN_FIXED_CHARS = 12  # shortest format string; a shorter one would match anything
 MESSAGE_TABLES = {"docs/howto/searxng.md": 10, "docs/howto/bocha.md": 4, "docs/howto/brave.md": 6}
-PAID_SERVICES = "docs/howto/paid-search-services.md"
 OUR_VARIABLE = re.compile(rf"\b(?:{'|'.join({name.split('_')[0] for name in Settings.model_fields})})_[A-Z_]+\b")
 OPTION = re.compile(r"(?<=\s)--[a-z][a-z-]+")
-
-
-def test_each_paid_search_service_has_its_row() -> None:
-    """Those whose only setting is their key stand in one how-to; the others have pages of their own."""
-    services = {spec.name for spec in SEARCH_PROVIDERS if BASE_URLS in spec.settings}
-    rows = {row[0].strip("`") for row in rows_of(PAID_SERVICES)}
-    assert services - rows == set(), f"{PAID_SERVICES} lacks a row for these services; add a column to its second table too"
 
 
 def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
