@@ -1,4 +1,4 @@
-"""Requirements: the ids stand on their page alone, and each path of the page exists.
+"""Requirements and the pages about the code: each path that they name exists, and the ids stand on their page alone.
 
 The source is read, because docstrings have no behaviour.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 
 from tests.docs.pages import ROOT, rows_of, text_of
+from tests.support.cases import for_each
 
 PAGE = "docs/reference/requirements.md"
+ARCHITECTURE, CHANGES = "docs/explanation/architecture.md", "docs/howto/change-the-code.md"
 REQUIREMENT_ID = re.compile(r"\b(?:RB|WS|MS|RC|OP|IF)\d{1,2}\b")
 UNREADABLE = re.compile(
     r"\b(?:research-bridge|mind-search|rag-core|bocha-web-search|interface|contracts|habits|house)\.md"
@@ -64,22 +66,22 @@ def test_every_place_exists() -> None:
     assert not missing, f"{PAGE} names paths that do not exist: {missing}. Name the files that took their places."
 
 
-def test_every_path_of_the_architecture_page_exists() -> None:
-    """The page names files in order, so a file that moved must be renamed there."""
+@for_each("page", [ARCHITECTURE, CHANGES])
+def test_every_path_of_the_pages_about_the_code_exists(page: str) -> None:
+    """They name files to open, so a file that moved must be renamed there."""
     package = ROOT / "src/modules/llm_platform"
     bases = (package, ROOT / "src", ROOT)
-    positions = re.findall(r"`([\w/]+\.(?:py|md)|[\w/]+/)`", text_of("docs/explanation/architecture.md"))
+    positions = re.findall(r"`([\w/]+\.(?:py|md|json|js|jsonl)|[\w/]+/)`", text_of(page))
     assert len(positions) > MIN_PLACES
     missing = [position for position in positions if not any((base / position).exists() for base in bases)]
-    assert not missing, f"docs/explanation/architecture.md names files that do not exist: {', '.join(missing)}."
+    assert not missing, f"{page} names files that do not exist: {', '.join(missing)}."
 
 
 def test_every_name_of_the_recipes_exists() -> None:
-    """The table of changes names what to edit, so a class, function, constant or test that is renamed is renamed there too."""
-    recipes = text_of("docs/explanation/architecture.md").partition("## Where to make a change")[2].partition("\n## ")[0]
-    names = set(re.findall(r"`([A-Za-z_]\w*_\w*|[A-Z]\w+)`", recipes))
+    """The page of changes names what to edit, so a class, function, constant or test that is renamed is renamed there too."""
+    names = set(re.findall(r"`([A-Za-z_]\w*_\w*|[A-Z]\w+)`", text_of(CHANGES)))
     folders = (ROOT / "src", ROOT / "tests" / "unit")
     sources = (path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".js"})
     words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
     assert len(names) > MIN_PLACES
-    assert names <= words, f"The table names what is neither in src nor in tests/unit: {', '.join(sorted(names - words))}."
+    assert names <= words, f"{CHANGES} names what is neither in src nor in tests/unit: {', '.join(sorted(names - words))}."

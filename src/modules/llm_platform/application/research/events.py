@@ -1,7 +1,7 @@
 """The events of a research run, in order (docs/reference/http.md).
 
 `ResearchEvent` is their registry. Each reader in this project matches on it and ends in `assert_never`, so mypy names the
-readers that a new event still lacks (CONTRIBUTING.md). A client of another version must accept unknown types.
+readers that a new event still lacks (docs/howto/change-the-code.md). A client of another version must accept unknown types.
 """
 
 from __future__ import annotations

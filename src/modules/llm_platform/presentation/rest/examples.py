@@ -333,7 +333,8 @@ INVALID_FIELD: Final = {"loc": ["body", "query"], "msg": "is missing", "type": "
 def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:
     """Add the example of a route, and one problem for each error status, to its OpenAPI operation."""
     if (method, path) not in EXAMPLES:
-        raise LookupError(f"{method.upper()} {path} needs an example: add a row to EXAMPLES in {__name__}")
+        where = f"EXAMPLES in {__name__}, of a compatible API in presentation/rest/compat/examples.json"
+        raise LookupError(f"{method.upper()} {path} needs an example: add it to {where}")
     example = EXAMPLES[method, path]
     for parameter in operation.get("parameters", ()):
         if parameter["name"] in example.parameters:

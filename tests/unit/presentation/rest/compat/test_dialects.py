@@ -21,7 +21,7 @@ CHAT = {"model": "sonar", "messages": [{"role": "user", "content": "How warm is 
 
 def examples_of(dialect: Dialect) -> list[tuple[str, str, Example]]:
     found = [(*route, example) for route, example in EXAMPLES.items() if route[1].startswith(f"{dialect.prefix}/")]
-    assert found
+    assert found, f"{dialect.prefix} needs an example of each route in presentation/rest/compat/examples.json"
     return found
 
 
