@@ -11,7 +11,8 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.claims import WORD, TextFacts, is_unspaced
+from modules.llm_platform.domain.citations.claims import TextFacts
+from modules.llm_platform.domain.citations.words import WORD, is_unspaced
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.text.stemming import is_form
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
 
-from modules.llm_platform.domain.citations.claims import WORD, Claim, TextFacts, is_unspaced
+from modules.llm_platform.domain.citations.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.words import WORD, is_unspaced
 from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.numbers import other_writings, spelling_words

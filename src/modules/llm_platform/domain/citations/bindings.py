@@ -8,7 +8,8 @@ import re
 from difflib import SequenceMatcher
 from typing import Final
 
-from modules.llm_platform.domain.citations.claims import WORD, Claim, TextFacts, identifiers_in
+from modules.llm_platform.domain.citations.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.words import WORD, identifiers_in
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 

@@ -25,13 +25,8 @@ from modules.llm_platform.domain.citations.changes import (
     word_at,
     words_place,
 )
-from modules.llm_platform.domain.citations.claims import (
-    IDENTIFIER,
-    Claim,
-    TextFacts,
-    is_unspaced,
-    unspaced_function_signs,
-)
+from modules.llm_platform.domain.citations.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.words import IDENTIFIER, is_unspaced, unspaced_function_signs
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import contradicts_unspaced, count_negators, denies_clause, has_opposite
 from modules.llm_platform.domain.text.numbers import Reading, is_same_number, other_date
@@ -150,7 +145,7 @@ class FactComparison:
     def _has_number(self, reading: Reading, at: int, spelled: str) -> bool:
         if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
             return True
-        position, passage = max(0, bisect_right(self.claim.ats, at) - 1), self.passage
+        position, passage = max(0, bisect_right(self.claim.offsets, at) - 1), self.passage
         as_written = self._source.sentences_with_exactly(self.claim.keys[position])
         is_one_word = spelled.isalpha() or not spelled
         if is_one_word and any(as_written >> sentence & 1 for sentence in passage.ranked):
@@ -165,7 +160,7 @@ class FactComparison:
     def _changed_number(self) -> Change | None:
         claim = self.claim
         for reading, at, spelled in claim.numbers:
-            position = max(0, bisect_right(claim.ats, at) - 1)
+            position = max(0, bisect_right(claim.offsets, at) - 1)
             if not spelled:
                 if change := self._number_instead(reading, at, position):
                     return change
@@ -216,7 +211,7 @@ class FactComparison:
             elif word.written[0].isupper():
                 found = self._name_instead(position)
             if found is not None:
-                at = claim.ats[position]
+                at = claim.offsets[position]
                 return Change("name", (at, at + len(word.written)), found)
         return None
 
@@ -294,7 +289,7 @@ def _number_at(text: str, at: int, reading: Reading) -> _Number:
 
 
 def _noun_behind(claim: Claim, at: int) -> str | None:
-    behind = (word.key for word, its in zip(claim.words, claim.ats, strict=True) if its > at and word.is_content)
+    behind = (word.key for word, its in zip(claim.words, claim.offsets, strict=True) if its > at and word.is_content)
     return next(behind, None)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-from modules.llm_platform.domain.citations.claims import IDENTIFIER, WORD, is_unspaced
 from modules.llm_platform.domain.citations.sentences import read_answer
+from modules.llm_platform.domain.citations.words import IDENTIFIER, WORD, is_unspaced
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
 from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
 from modules.llm_platform.domain.text.tokens import fold, normalize

@@ -6,16 +6,16 @@ sentence about it has leaves it partial at best, and so does an act that the sou
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.changes import Change
-from modules.llm_platform.domain.citations.claims import Claim, TextFacts, is_unspaced
+from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.facts import FactComparison
 from modules.llm_platform.domain.citations.score import features_of, probability, weights
+from modules.llm_platform.domain.citations.words import is_unspaced
 from modules.llm_platform.domain.dtos.research_dtos import Verdict
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.negation import is_denied_at
@@ -157,7 +157,7 @@ def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
     """
     known = TextFacts(source.text, frozenset()).numbers
     for reading, at, spelled in claim.numbers:
-        key = claim.keys[max(0, bisect_right(claim.ats, at) - 1)]
+        key = claim.keys[claim.position_at(at)]
         if (
             known
             and not spelled

@@ -1,0 +1,139 @@
+"""Read the words of a sentence for comparison: parts of joined words, code whole, pairs of signs of scripts without blanks."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.memoized import Memoized
+from modules.llm_platform.domain.text.numbers import date_words, number_words
+from modules.llm_platform.domain.text.scripts import UNSPACED
+from modules.llm_platform.domain.text.tokens import fold
+
+NAME_WEIGHT: Final = 1.5  # weight of names, numbers and identifiers; other content words weigh 1, function words 0
+MAX_WORDS: Final = 200  # of a claim
+MEMOIZED_RUNS: Final = 4096
+
+_FIGURES = r"[0-9]+(?:[.,:/-][0-9]+)+(?![^\W_])"
+_SPACED = rf"[^\W_{UNSPACED}]+(?:[_.:/'’+#@-]+[^\W_{UNSPACED}]+)*[+#]*(?:\(\))?"
+_DUNDER = rf"_+[^\W_{UNSPACED}]+(?:_+[^\W_{UNSPACED}]*)*"
+WORD: Final = re.compile(rf"{_FIGURES}|[{UNSPACED}]+|{_SPACED}|{_DUNDER}")
+_UNSPACED_START = re.compile(rf"[{UNSPACED}]")
+_PART = re.compile(rf"[^\W_{UNSPACED}]+")
+_OPTION = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
+LITERAL = re.compile(
+    rf"(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*|{_OPTION.pattern}"
+)  # code, paths, options
+_NUMERIC = re.compile(r"[0-9]+(?:[.,:/-][0-9]+)*\Z")
+IDENTIFIER = re.compile(
+    r".*(?:_|\(\)|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]{2}|::|[A-Z]{2}[a-z]+[A-Z])|[A-Z][A-Z0-9]*[0-9][A-Z0-9]*\Z"
+)
+_POSSESSIVE = re.compile(r"['’](?:s|S)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a claim: folded for comparison (`key`) and as it was written.
+
+    Of "Ina Berg calls `open()`": `berg` is a name, `open` an identifier. Function words such as "the" are no content.
+    """
+
+    key: str
+    written: str
+    weight: float
+    is_name: bool = False
+    is_identifier: bool = False
+    is_content: bool = True
+
+
+def identifiers_in(text: str) -> list[str]:
+    """Names of program parts (`max_size`, `runAll`, `run()`) and options (`--quiet`) in a text."""
+    found = [word for word in WORD.findall(text) if IDENTIFIER.match(word)]
+    return found + [option.lstrip("-") for option in _OPTION.findall(text)] if "--" in text else found
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word is of a script without blanks between words."""
+    return _UNSPACED_START.match(word) is not None
+
+
+FoundWord = tuple[Word, int]  # a word and its offset
+Words = Memoized[tuple[FoundWord, ...]]
+
+
+@cache
+def words_of_runs(stop_words: frozenset[str], capitals_name: bool) -> tuple[Words, Words]:
+    """Return the words of each run of characters between blanks: of the first run of a claim, and of later ones.
+
+    Most runs occur again, so each is read once.
+    """
+
+    def reader(*, begins_claim: bool) -> Words:
+        return Memoized(
+            lambda run: tuple(words_of(run, stop_words, capitals_name, begins_claim=begins_claim)), MEMOIZED_RUNS
+        )
+
+    return reader(begins_claim=True), reader(begins_claim=False)
+
+
+def words_of(
+    text: str,
+    stop_words: frozenset[str],
+    capitals_name: bool,
+    literals: Sequence[tuple[int, int]] = (),
+    *,
+    begins_claim: bool = True,
+) -> list[FoundWord]:
+    """The words of a text, those within `literals` (code, paths, options) whole. A capital at the beginning is no name."""
+    found: list[FoundWord] = []
+    for match in WORD.finditer(text):
+        at, written = match.start(), match[0]
+        if any(start <= at < end for start, end in literals):
+            found.append((Word(fold(written).removesuffix("()"), written, NAME_WEIGHT, is_identifier=True), at))
+            continue
+        is_inside = bool(found) or not begins_claim
+        is_name = capitals_name and is_inside and written[0].isupper() and written != "I"
+        found += [(word, at + offset) for word, offset in _words_in(written, stop_words, is_name)]
+        if len(found) > MAX_WORDS:
+            break
+    return found
+
+
+def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[FoundWord, ...]:
+    """Return the words to compare in one match of WORD, each with its offset: its parts where it is joined."""
+    written = _POSSESSIVE.sub("", written).replace("’", "'")
+    folded = fold(written)
+    if not folded:
+        return ()
+    if is_unspaced(folded):
+        pairs = range(max(1, min(len(folded) - 1, MAX_WORDS)))  # one run may be a whole page
+        return tuple((_pair(folded[i : i + 2], stop_words), i) for i in pairs)
+    if _NUMERIC.match(folded):
+        return ((Word(folded, written, NAME_WEIGHT), 0),)
+    if folded in stop_words or folded in load_words("connectives", "connectives") or len(folded) == 1:
+        return ((Word(folded, written, 0.0, is_content=False), 0),)
+    if IDENTIFIER.match(written):
+        return ((Word(folded.removesuffix("()"), written, NAME_WEIGHT, is_identifier=True), 0),)
+    if not folded.isalnum():
+        parts = list(_PART.finditer(written))
+        if len(parts) > 1:
+            return tuple(
+                (word, part.start() + offset)
+                for part in parts
+                for word, offset in _words_in(part[0], stop_words, is_name)
+            )
+    is_fact = is_name or folded in number_words() or folded in date_words()
+    return ((Word(folded, written, NAME_WEIGHT if is_fact else 1.0, is_name), 0),)
+
+
+def _pair(pair: str, stop_words: frozenset[str]) -> Word:
+    """Two neighbouring characters of a script without blanks; no content word with a function word among them."""
+    is_content = pair not in stop_words and unspaced_function_signs().isdisjoint(pair)
+    return Word(pair, pair, 1.0 if is_content else 0.0, is_content=is_content)
+
+
+@cache
+def unspaced_function_signs() -> frozenset[str]:
+    return frozenset(load_data("connectives")["unspaced_function_signs"])
