@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.sentences import EMPHASIS, MARKS, AnswerSentence
 from modules.llm_platform.domain.dtos.research_dtos import DifferenceKind
 from modules.llm_platform.domain.markdown.markers import LINK_TARGET
-from modules.llm_platform.domain.text.negation import negation_words
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
 
@@ -62,31 +60,6 @@ def words_place(text: str, words: Sequence[str]) -> Span:
 
 def shifted(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by
-
-
-def denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
-    """Return where a claim and a sentence deny each other: the negation that one has, or the opposites that both have."""
-    known = negation_words()
-    mine = _first(claim.facts.folded, known.negators)
-    theirs = _first(sentence.folded, known.negators)
-    if (mine is None) == (theirs is None):
-        mine, theirs = _opposites(claim.facts.folded, sentence.folded)
-    claimed = (0, len(claim.text)) if mine is None else word_at(claim.text, mine)
-    return claimed, (0, len(sentence.text)) if theirs is None else word_at(sentence.text, theirs)
-
-
-def _first(words: Sequence[str], wanted: frozenset[str]) -> int | None:
-    return next((position for position, word in enumerate(words) if word in wanted), None)
-
-
-def _opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[int | None, int | None]:
-    opposites = negation_words().opposites
-    for own, word in enumerate(mine):
-        for pair, side in opposites.get(word, ()):
-            for other, their_word in enumerate(theirs):
-                if (pair, 1 - side) in opposites.get(their_word, ()):
-                    return own, other
-    return None, None
 
 
 def claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:

@@ -2,12 +2,13 @@
 
 A page has most numbers and names somewhere. A fact is confirmed by one of the sentences that share most of the clause around
 it. Where these have another fact of its kind instead, it was changed, even if it stands elsewhere on the page.
+
+Sentences of a source and words of a claim are numbered; a set of them is an integer whose bit i stands for number i.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,19 +17,11 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.bindings import is_act_of_another, is_of_another_entry, named_in
-from modules.llm_platform.domain.citations.changes import (
-    Change,
-    denial,
-    figures_at,
-    place_of,
-    shifted,
-    word_at,
-    words_place,
-)
-from modules.llm_platform.domain.citations.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.changes import Change, figures_at, place_of, shifted, word_at, words_place
+from modules.llm_platform.domain.citations.claims import Claim, ClaimNumber, TextFacts
+from modules.llm_platform.domain.citations.denials import denial, is_denied
 from modules.llm_platform.domain.citations.words import IDENTIFIER, is_unspaced, unspaced_function_signs
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.negation import contradicts_unspaced, count_negators, denies_clause, has_opposite
 from modules.llm_platform.domain.text.numbers import Reading, is_same_number, other_date
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
@@ -43,7 +36,6 @@ MAX_REPLACING_WORDS: Final = 2  # words of the claim that replace others
 MAX_REPLACED_WORDS: Final = 5  # words of the source that are replaced
 MIN_COPIED_SHARE: Final = 0.5  # least copied share of the characters, for scripts without blanks
 MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4  # length of a word or name in a script without blanks
-SAME_STATEMENT: Final = 0.9  # share of a claim's content words in a sentence that differs by a negation only
 
 _UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])?")
 _YEAR = re.compile(r"(?:1[1-9]|20|21)[0-9]{2}\Z")
@@ -51,14 +43,14 @@ _LAST_WORD = re.compile(r"([^\W_]+)\W*\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class _Number:
-    """The kind of a number: the folded words around it, and whether it may be a year."""
+class _NumberKind:
+    """What a number counts: the folded word before it and its unit, and whether it may be a year."""
 
     before: str
     unit: str
     is_year: bool
 
-    def is_like(self, other: _Number) -> bool:
+    def is_like(self, other: _NumberKind) -> bool:
         if self.is_year and other.is_year:
             return True
         if self.unit and other.unit and is_same_word(self.unit, other.unit):
@@ -67,35 +59,26 @@ class _Number:
 
 
 class FactComparison:
-    """The facts of one claim against the passage of one source that fits it best."""
+    """The facts of one claim against the passage of one source that fits it best.
+
+    "The fort has 12 gates" is refuted by "The fort has 14 gates": `change` returns both numbers. A source that says nothing of
+    the number of gates leaves it partial: `is_partial_at_best`.
+    """
 
     def __init__(self, claim: Claim, source: SourceText, passage: Passage) -> None:
-        self.claim, self.passage, self.facts = claim, passage, source.facts_of(passage.span)
+        self.claim, self.passage, self.passage_facts = claim, passage, source.facts_of(passage.span)
         self._source = source
 
-    @cached_property
-    def missing_numbers(self) -> int:
-        """How many numbers of the claim the source lacks."""
-        return sum(not self._has_number(*number) for number in self.claim.numbers)
-
-    @cached_property
-    def missing_names(self) -> int:
-        """How many names and identifiers of the claim the whole source lacks."""
-        names = (word for word in self.claim.words if word.is_name or word.is_identifier)
-        return sum(not self._source.knows(word.key, word.written) for word in names)
-
-    @cached_property
-    def _sentences(self) -> list[TextFacts]:
-        return [self._facts_of(sentence) for sentence in self.passage.sentences]
-
-    def _facts_of(self, sentence: int) -> TextFacts:
-        return self._source.facts_of(self._source.spans[sentence])
-
     def change(self) -> Change | None:
-        """Return the first number, unit, date, name or identifier that the source has otherwise where it says the same, or the
-        denial; None where they agree.
+        """Return the first fact that the source has otherwise where it says the same; None where they agree.
+
+        It refutes the claim: a number, unit, date, name or identifier, or a denial.
         """
         return self._changed_number() or self._changed_date() or self._changed_name() or self._denial()
+
+    def is_partial_at_best(self) -> bool:
+        """Return whether the source lacks a number of the claim, or says the claim of another subject."""
+        return self.missing_numbers > 0 or self._is_act_of_another()
 
     def replacement(self) -> Change | None:
         """Return the words that the claim has in the place of others, if it copies a sentence but for them."""
@@ -107,31 +90,18 @@ class FactComparison:
                 return Change("other", words_place(self.claim.text, mine), found)
         return None
 
-    def _changed_date(self) -> Change | None:
-        found = other_date(self.claim.facts.dated, self.facts.dated)
-        if found is None:
-            return None
-        own, other = found
-        place = shifted(place_of(self.facts.text, other), self.passage.span[0])
-        return Change("date", place_of(self.claim.text, own), place)
+    # --- evidence for the score ----------------------------------------------------------------------------------------
 
-    def _denial(self) -> Change | None:
-        for sentence in self.passage.sentences:
-            facts = self._facts_of(sentence)
-            if is_denied(self.claim, facts):
-                claimed, found = denial(self.claim, facts)
-                return Change("negation", claimed, shifted(found, self._source.spans[sentence][0]))
-        return None
+    @cached_property
+    def missing_numbers(self) -> int:
+        """How many numbers of the claim no sentence about it has."""
+        return sum(not self._has_number(number) for number in self.claim.numbers)
 
-    def is_partial_at_best(self) -> bool:
-        """Return whether the source lacks a number of the claim, or says the claim of another subject."""
-        return self.missing_numbers > 0 or self._is_act_of_another()
-
-    def _is_act_of_another(self) -> bool:
-        """Return whether each sentence that has most of the claim says it of another subject."""
-        masks, (best, *others) = self.passage.masks, self.passage.sentences
-        alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
-        return all(is_act_of_another(self.claim, self._facts_of(sentence)) for sentence in (best, *alike))
+    @cached_property
+    def missing_names(self) -> int:
+        """How many names and identifiers of the claim the whole source lacks."""
+        names = (word for word in self.claim.words if word.is_name or word.is_identifier)
+        return sum(not self._source.knows(word.key, word.written) for word in names)
 
     def is_word_replaced(self) -> bool:
         """Return whether the claim copies a sentence of the passage but for a word or two in the place of others."""
@@ -142,80 +112,95 @@ class FactComparison:
                 return True
         return not claim.text.isascii() and any(is_run_replaced(claim, facts) for facts in self._sentences)
 
-    def _has_number(self, reading: Reading, at: int, spelled: str) -> bool:
-        if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
-            return True
-        position, passage = max(0, bisect_right(self.claim.offsets, at) - 1), self.passage
-        as_written = self._source.sentences_with_exactly(self.claim.keys[position])
-        is_one_word = spelled.isalpha() or not spelled
-        if is_one_word and any(as_written >> sentence & 1 for sentence in passage.ranked):
-            return True
-        with_numbers = self._source.sentences_with_numbers
-        return self._has_here(reading) or not all(
-            reading.isdisjoint(self._facts_of(sentence).values)
-            for sentence in passage.ranked
-            if with_numbers >> sentence & 1
-        )
+    # --- numbers and dates ---------------------------------------------------------------------------------------------
 
     def _changed_number(self) -> Change | None:
-        claim = self.claim
-        for reading, at, spelled in claim.numbers:
-            position = max(0, bisect_right(claim.offsets, at) - 1)
-            if not spelled:
-                if change := self._number_instead(reading, at, position):
-                    return change
-                continue
-            noun = _noun_behind(claim, at + len(spelled) - 1)
-            if not self._has_here(reading) and (word := self.facts.counted_at(noun)) is not None:
-                found = shifted(word_at(self.facts.text, word), self.passage.span[0])
-                return Change("number", figures_at(claim.text, at), found)
+        for number in self.claim.numbers:
+            change = self._changed_count(number) if number.spelled else self._changed_figures(number)
+            if change:
+                return change
         return None
 
-    def _has_here(self, reading: Reading) -> bool:
-        return not reading.isdisjoint(self.facts.values)
+    def _changed_count(self, number: ClaimNumber) -> Change | None:
+        """Return the change of a number in words where the passage counts the same thing otherwise: "two" and "three gates"."""
+        if self._has_in_passage(number.reading):
+            return None
+        noun = _noun_behind(self.claim, number.offset + len(number.spelled) - 1)
+        counted = self.passage_facts.counted_at(noun)
+        if counted is None:
+            return None
+        found = shifted(word_at(self.passage_facts.text, counted), self.passage.span[0])
+        return Change("number", figures_at(self.claim.text, number.offset), found)
 
-    def _number_instead(self, reading: Reading, at: int, position: int) -> Change | None:
-        """Return the change of a number: another unit, or another number of its kind."""
-        claim = self.claim
-        kind = _number_at(claim.text, at, reading)
-        if (other_at := self._other_unit(reading, kind.unit)) is not None:
-            found = shifted(_with_unit(self.facts.text, other_at), self.passage.span[0])
-            return Change("number", _with_unit(claim.text, at), found)
-        for sentence in self._confirming_sentences(position, lambda facts: not reading.isdisjoint(facts.values)):
+    def _changed_figures(self, number: ClaimNumber) -> Change | None:
+        """Return the change of a number in figures: another unit, or another number of its kind in a sentence about it."""
+        claim, (reading, offset, _) = self.claim, number
+        kind = _kind_of_number(claim.text, offset, reading)
+        if (other_offset := self._other_unit(reading, kind.unit)) is not None:
+            found = shifted(_with_unit(self.passage_facts.text, other_offset), self.passage.span[0])
+            return Change("number", _with_unit(claim.text, offset), found)
+        position = claim.position_at(offset)
+        for sentence in self._sentences_lacking(position, lambda facts: not reading.isdisjoint(facts.values)):
             facts = self._facts_of(sentence)
-            for other, their_at in facts.figures:
-                theirs = _number_at(facts.text, their_at, other)
-                if kind.is_like(theirs) and not any(other & mine for mine, _, _ in claim.numbers):
-                    found = shifted(figures_at(facts.text, their_at), self._source.spans[sentence][0])
-                    is_date = kind.is_year and theirs.is_year and not unit_of(kind.unit)
-                    return Change("date" if is_date else "number", figures_at(claim.text, at), found)
+            for other, other_offset in facts.figures:
+                other_kind = _kind_of_number(facts.text, other_offset, other)
+                if kind.is_like(other_kind) and not any(other & mine.reading for mine in claim.numbers):
+                    found = shifted(figures_at(facts.text, other_offset), self._source.spans[sentence][0])
+                    is_date = kind.is_year and other_kind.is_year and not unit_of(kind.unit)
+                    return Change("date" if is_date else "number", figures_at(claim.text, offset), found)
         return None
 
     def _other_unit(self, reading: Reading, unit: str) -> int | None:
-        """Return the place of the number in the passage where it has other units only."""
-        mine, text = unit_of(unit), self.facts.text
-        if not mine or not self._has_here(reading):
+        """Return the offset of the number in the passage where it has other units only: "12 feet" and "12 metres"."""
+        own_unit, facts = unit_of(unit), self.passage_facts
+        if not own_unit or not self._has_in_passage(reading):
             return None
-        places = [at for other, at in self.facts.figures if other & reading]
-        theirs = [unit_of(_number_at(text, at, reading).unit) for at in places]
-        return places[0] if theirs and all(theirs) and mine not in theirs else None
+        offsets = [offset for other, offset in facts.figures if other & reading]
+        units = [unit_of(_kind_of_number(facts.text, offset, reading).unit) for offset in offsets]
+        return offsets[0] if units and all(units) and own_unit not in units else None
+
+    def _changed_date(self) -> Change | None:
+        found = other_date(self.claim.facts.dated, self.passage_facts.dated)
+        if found is None:
+            return None
+        own, other = found
+        place = shifted(place_of(self.passage_facts.text, other), self.passage.span[0])
+        return Change("date", place_of(self.claim.text, own), place)
+
+    def _has_number(self, number: ClaimNumber) -> bool:
+        """Return whether the passage or a sentence that shares much of the claim has the number, in any writing."""
+        reading, offset, spelled = number
+        if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
+            return True
+        ranked = self.passage.ranked
+        as_written = self._source.sentences_with_exactly(self.claim.keys[self.claim.position_at(offset)])
+        is_one_word = spelled.isalpha() or not spelled
+        if is_one_word and any(as_written >> sentence & 1 for sentence in ranked):
+            return True
+        with_numbers = self._source.sentences_with_numbers
+        return self._has_in_passage(reading) or not all(
+            reading.isdisjoint(self._facts_of(sentence).values) for sentence in ranked if with_numbers >> sentence & 1
+        )
+
+    def _has_in_passage(self, reading: Reading) -> bool:
+        return not reading.isdisjoint(self.passage_facts.values)
+
+    # --- names and identifiers -----------------------------------------------------------------------------------------
 
     def _changed_name(self) -> Change | None:
         claim = self.claim
         for position, word in enumerate(claim.words):
-            if not word.is_content:
-                continue
             found = None
-            if word.is_identifier:
-                found = self._identifier_instead(position)
-            elif word.written[0].isupper():
-                found = self._name_instead(position)
+            if word.is_content and word.is_identifier:
+                found = self._other_identifier(position)
+            elif word.is_content and word.written[0].isupper():
+                found = self._other_name(position)
             if found is not None:
-                at = claim.offsets[position]
-                return Change("name", (at, at + len(word.written)), found)
+                start = claim.offsets[position]
+                return Change("name", (start, start + len(word.written)), found)
         return None
 
-    def _identifier_instead(self, position: int) -> Span | None:
+    def _other_identifier(self, position: int) -> Span | None:
         """Return the place of another identifier in the place of the claim's, or of the sentence that should have it."""
         word = self.claim.words[position]
         best = self._source.spans[self.passage.sentences[0]]
@@ -223,7 +208,7 @@ class FactComparison:
             return best
         if word.written.isalnum() and IDENTIFIER.match(word.written):
             return None  # an abbreviation or a name such as OpenAI
-        for sentence in self._confirming_sentences(position):
+        for sentence in self._sentences_lacking(position):
             facts = self._facts_of(sentence)
             if others := named_in(facts.text).difference(self.claim.keys):
                 start = self._source.spans[sentence][0]
@@ -231,46 +216,63 @@ class FactComparison:
         is_elsewhere = any(is_of_another_entry(self.claim, position, sentence) for sentence in self._sentences)
         return best if is_elsewhere else None
 
-    def _name_instead(self, position: int) -> Span | None:
-        """Return the place of another name beside the word that stands beside the claim's."""
+    def _other_name(self, position: int) -> Span | None:
+        """Return the place of another name beside the word that stands beside the claim's: "of Keller" and "of Strabag"."""
         word, sentences = self.claim.words[position], self.passage.sentences
         if self._source.knows(word.key, word.written):
-            sentences = tuple(self._confirming_sentences(position))
+            sentences = tuple(self._sentences_lacking(position))
         for sentence in sentences:
             facts = self._facts_of(sentence)
             if (name := replacing_name(self.claim, position, facts)) is not None:
                 return shifted(word_at(facts.text, name), self._source.spans[sentence][0])
         return None
 
-    def _confirming_sentences(self, position: int, has_it: Callable[[TextFacts], bool] | None = None) -> list[int]:
-        """Return the sentences that share most of the clause around a fact, or no sentence where one of them has the fact.
+    # --- denials and acts of others ------------------------------------------------------------------------------------
 
-        The whole claim is tried too.
+    def _denial(self) -> Change | None:
+        for sentence in self.passage.sentences:
+            facts = self._facts_of(sentence)
+            if is_denied(self.claim, facts):
+                claimed, found = denial(self.claim, facts)
+                return Change("negation", claimed, shifted(found, self._source.spans[sentence][0]))
+        return None
+
+    def _is_act_of_another(self) -> bool:
+        """Return whether each sentence that has most of the claim says it of another subject."""
+        masks, (best, *others) = self.passage.masks, self.passage.sentences
+        alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
+        return all(is_act_of_another(self.claim, self._facts_of(sentence)) for sentence in (best, *alike))
+
+    # --- sentences about a fact ----------------------------------------------------------------------------------------
+
+    def _sentences_lacking(self, position: int, has_fact: Callable[[TextFacts], bool] | None = None) -> list[int]:
+        """Return the sentences about a fact if none of them has it, else no sentence.
+
+        They share most of the clause around the fact, or most of the whole claim. `has_fact` tells whether a sentence has it;
+        without, it is asked for the word at `position`.
         """
-        found: list[int] = []
-        masks = self.passage.masks
+        masks, word = self.passage.masks, 1 << position
         best = masks[self.passage.ranked[0]]
+        lacking: list[int] = []
         for context in self._contexts(position):
-            if best >> position & 1 and context & ~best == 0:
+            if best & word and context & ~best == 0:
                 return []  # the usual case: the best sentence has it all
-            sentences = self._best_for(context)
-            if any(
-                has_it(self._facts_of(sentence)) if has_it else masks[sentence] >> position & 1
-                for sentence in sentences
-            ):
+            sentences = self._best_sentences(context)
+            if any(has_fact(self._facts_of(sentence)) if has_fact else masks[sentence] & word for sentence in sentences):
                 return []
-            found = found or sentences
-        return found
+            lacking = lacking or sentences
+        return lacking
 
     def _contexts(self, position: int) -> Iterator[int]:
-        """Bits of the other content words of the clause around a fact, and of the whole claim."""
+        """Yield the other content words of the clause around a fact, then those of the whole claim, as bits."""
         fact = 1 << position
         clause = next(clause for clause in self.claim.clauses if clause & fact)
-        for context in dict.fromkeys(bits & self.claim.content & ~fact for bits in (clause, sum(self.claim.clauses))):
+        for context in dict.fromkeys(words & self.claim.content & ~fact for words in (clause, sum(self.claim.clauses))):
             if context.bit_count() >= MIN_CONTEXT or context == self.claim.content & ~fact:
                 yield context
 
-    def _best_for(self, context: int) -> list[int]:
+    def _best_sentences(self, context: int) -> list[int]:
+        """Return the sentences that share nearly most of these words, counting less what only the two before them have."""
         masks, scores = self.passage.masks, dict[int, int]()
         for sentence in self.passage.ranked:
             own = masks[sentence] & context
@@ -279,27 +281,37 @@ class FactComparison:
         enough = max(scores.values()) * NEARLY_BEST
         return [sentence for sentence, score in scores.items() if score >= enough] if enough else []
 
+    @cached_property
+    def _sentences(self) -> list[TextFacts]:
+        return [self._facts_of(sentence) for sentence in self.passage.sentences]
 
-def _number_at(text: str, at: int, reading: Reading) -> _Number:
-    found = _UNIT.match(text, at)
-    before = _LAST_WORD.search(text[max(0, at - WORD_BEFORE_CHARS) : at])
-    sign = text[max(0, at - 1) : at]
-    unit = sign if unit_of(sign) and not sign.isalnum() else found[1] if found and found[1] else ""
-    return _Number(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
+    def _facts_of(self, sentence: int) -> TextFacts:
+        return self._source.facts_of(self._source.spans[sentence])
 
 
-def _noun_behind(claim: Claim, at: int) -> str | None:
-    behind = (word.key for word, its in zip(claim.words, claim.offsets, strict=True) if its > at and word.is_content)
-    return next(behind, None)
+def _kind_of_number(text: str, offset: int, reading: Reading) -> _NumberKind:
+    """Return the kind of the number at this offset: of "The wall, 12 feet high" the word `wall` and the unit `feet`."""
+    match = _UNIT.match(text, offset)
+    before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
+    sign = text[max(0, offset - 1) : offset]  # a currency may stand before its number
+    unit = sign if unit_of(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
+    return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
+
+
+def _noun_behind(claim: Claim, offset: int) -> str | None:
+    """Return the first content word behind this offset."""
+    words = zip(claim.words, claim.offsets, strict=True)
+    return next((word.key for word, start in words if start > offset and word.is_content), None)
 
 
 def _is_other_name(written: str, folded: str, keys: Sequence[str]) -> bool:
     return written[0].isupper() and not is_form_of_any(folded, keys)
 
 
-def _with_unit(text: str, at: int) -> Span:
-    found = _UNIT.match(text, at)
-    return found.span() if found else figures_at(text, at)
+def _with_unit(text: str, offset: int) -> Span:
+    """Return the place of the number at this offset and its unit."""
+    match = _UNIT.match(text, offset)
+    return match.span() if match else figures_at(text, offset)
 
 
 def replacing_name(claim: Claim, position: int, facts: TextFacts) -> int | None:
@@ -371,29 +383,3 @@ def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
         and unspaced_function_signs().union(theirs).isdisjoint(mine[start:end])
         for kind, start, end, first, last in changes
     )
-
-
-def is_denied(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether only one of the two denies the same predicate, or one has a word where the other has its opposite."""
-    mine, theirs = claim.denied_words, sentence.denied_words
-    if has_opposite(_without(mine, claim.keys), _without(theirs, sentence.folded)) or _is_negated_copy(claim, sentence):
-        return True
-    if not claim.text.isascii() and contradicts_unspaced(claim.text, sentence.text):
-        return True
-    return denies_clause(theirs, sentence.text, claim.text, mine) or denies_clause(
-        mine, claim.text, sentence.text, theirs
-    )
-
-
-def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether the sentence has nearly all content words of the claim, and one negator more or less."""
-    if count_negators(claim.facts.folded) % 2 == count_negators(sentence.folded) % 2:
-        return False
-    mine = [word for word, content in zip(claim.facts.folded, claim.facts.content, strict=True) if content]
-    mine = [word for word in mine if not count_negators([word])]
-    shared = sum(is_form_of_any(word, sentence.folded) for word in mine)
-    return bool(mine) and shared >= SAME_STATEMENT * len(mine)
-
-
-def _without(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
-    return [word for word in words if word not in denied] if denied else words

@@ -47,7 +47,7 @@ def features_of(compared: FactComparison) -> Features:
     """Return the features of a claim and the passage that fits it best."""
     claim = compared.claim
     return Features(
-        grams=_shared_grams(claim.facts.normalized, compared.facts.normalized),
+        grams=_shared_grams(claim.facts.normalized, compared.passage_facts.normalized),
         weakest_clause=_weakest_clause(claim, compared.passage.matched),
         numbers=log1p(len(claim.numbers)),
         missing_numbers=log1p(compared.missing_numbers),

@@ -1,0 +1,72 @@
+"""Whether a claim and a sentence of its source deny each other, and where.
+
+"The lock was forced" is denied by "There is no evidence that the lock was forced", "The gate is open" by "The gate is closed".
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.citations.changes import word_at
+from modules.llm_platform.domain.citations.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.negation import (
+    contradicts_unspaced,
+    count_negators,
+    denies_clause,
+    has_opposite,
+    negation_words,
+)
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+SAME_STATEMENT: Final = 0.9  # share of a claim's content words in a sentence that differs by a negation only
+
+
+def is_denied(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether only one of the two denies the same predicate, or one has a word where the other has its opposite."""
+    mine, theirs = claim.denied_words, sentence.denied_words
+    if has_opposite(_without(mine, claim.keys), _without(theirs, sentence.folded)) or _is_negated_copy(claim, sentence):
+        return True
+    if not claim.text.isascii() and contradicts_unspaced(claim.text, sentence.text):
+        return True
+    return denies_clause(theirs, sentence.text, claim.text, mine) or denies_clause(
+        mine, claim.text, sentence.text, theirs
+    )
+
+
+def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether the sentence has nearly all content words of the claim, and one negator more or less."""
+    if count_negators(claim.facts.folded) % 2 == count_negators(sentence.folded) % 2:
+        return False
+    mine = [word for word, content in zip(claim.facts.folded, claim.facts.content, strict=True) if content]
+    mine = [word for word in mine if not count_negators([word])]
+    shared = sum(is_form_of_any(word, sentence.folded) for word in mine)
+    return bool(mine) and shared >= SAME_STATEMENT * len(mine)
+
+
+def _without(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
+    return [word for word in words if word not in denied] if denied else words
+
+
+def denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
+    """Return where a claim and a sentence deny each other: the negation that one has, or the opposites that both have."""
+    known = negation_words()
+    mine = _first(claim.facts.folded, known.negators)
+    theirs = _first(sentence.folded, known.negators)
+    if (mine is None) == (theirs is None):
+        mine, theirs = _opposites(claim.facts.folded, sentence.folded)
+    claimed = (0, len(claim.text)) if mine is None else word_at(claim.text, mine)
+    return claimed, (0, len(sentence.text)) if theirs is None else word_at(sentence.text, theirs)
+
+
+def _first(words: Sequence[str], wanted: frozenset[str]) -> int | None:
+    return next((position for position, word in enumerate(words) if word in wanted), None)
+
+
+def _opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[int | None, int | None]:
+    opposites = negation_words().opposites
+    for own, word in enumerate(mine):
+        for pair, side in opposites.get(word, ()):
+            for other, their_word in enumerate(theirs):
+                if (pair, 1 - side) in opposites.get(their_word, ()):
+                    return own, other
+    return None, None
