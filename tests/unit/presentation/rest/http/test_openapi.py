@@ -241,7 +241,7 @@ def test_document_does_not_depend_on_settings() -> None:
 
 def test_route_without_an_example_is_named() -> None:
     """Whoever adds a route learns where its example belongs."""
-    with pytest.raises(LookupError, match=r"GET /new needs an example: add a row to EXAMPLES in .*examples"):
+    with pytest.raises(LookupError, match=r"GET /new needs an example: add it to EXAMPLES in .*examples"):
         add_examples("get", "/new", {})
 
 
