@@ -17,7 +17,7 @@ from benchmarks.floor_server import app as floor
 from fastapi import FastAPI
 from resiliparse.extract.html2text import extract_plain_text
 
-PAGES = {"shallow": 3, "deep": 5}
+PAGES = {"shallow": 3, "deep": 4}
 PROMPT_CHARS = 3000  # part of a page
 READS_PAGES = os.environ.get("FLOOR_PAGES") != "0"
 

@@ -28,7 +28,7 @@ from modules.llm_platform import LLMPlatform, ResearchRequest, ResearchResponse
 from modules.llm_platform.container import build_platform
 from shared.config import Settings
 
-PAGES = 5
+PAGES = 4
 AT_ONCE_ROUNDS = 20  # upstreams at 0 ms
 USUAL_ROUNDS = 6
 SHARE_ROUNDS = 8
@@ -40,7 +40,7 @@ REFUSED, HUNG, CITED = [3], [5], 10
 
 
 class PagesFloor(Floor):
-    """A deep research that puts the text of five pages into its prompt. They are fetched at once and read in threads."""
+    """A deep research that puts the text of four pages into its prompt. They are fetched at once and read in threads."""
 
     async def deep(self, question: str) -> str:
         plan = await self.ask([{"role": "user", "content": PLAN.format(question=question)}])

@@ -420,9 +420,9 @@ class Settings(BaseSettings):
     )
     READ_PAGES: Annotated[int, Field(ge=0, le=10)] | None = setting(
         None,
-        "Pages that are read before a quick or deep answer is written, always directly; default: 3 for a quick answer, 5 "
-        "for a deep one. Up to twice as many more are read while a model writes. 0 reads none, and citations are checked "
-        "against the excerpts of the search engine",
+        "Pages that are read before a quick or deep answer is written, always directly; default: 3 for a quick answer, 4 "
+        "for a deep one. Up to twice as many more, which the text cites, are read while it is written. 0 reads none, and "
+        "citations are checked against the excerpts of the search engine",
         "you must not contact the servers of found pages (0), or want more evidence", example="0",
     )
     PAGE_FAVICONS: bool = setting(

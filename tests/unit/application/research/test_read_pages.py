@@ -248,13 +248,15 @@ async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() ->
     ("setting", "wish", "depth", "limit"),
     [
         (None, None, "shallow", 3),
-        (None, None, "deep", 5),
+        (None, None, "deep", 4),
+        (None, None, "report", 0),  # it reads pages by itself
         (2, None, "deep", 2),
         (2, 7, "deep", 7),
         (None, 0, "deep", 0),
     ],
 )
 def test_the_request_goes_before_the_setting(setting: int | None, wish: int | None, depth: str, limit: int) -> None:
+    """Pages before the writing: what the request says, else READ_PAGES, else three of a quick answer and four of a deep one."""
     assert ReadOptions(pages=setting).page_limit(context([], depth, wish)) == limit
 
 

@@ -28,7 +28,7 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web
 from shared.exceptions import AppException
 
 READ_SHARE = 0.1  # largest share of the time of a research run
-PAGES = {"shallow": 3, "deep": 5}
+PAGES = {"shallow": 3, "deep": 4}
 READ_S = {"shallow": 1.2, "deep": 2.5}
 FURTHER_PAGES = 2  # pages read while the answer is written, for each page read before
 LATE_SHARE = 0.5  # share of each wait that is kept for pages cited at the end of the text

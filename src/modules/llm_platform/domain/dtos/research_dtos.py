@@ -132,8 +132,8 @@ class ResearchRequest(BaseModel):
 
     `model` is a configured language model, `PROVIDER/MODEL`, for all stages of this run; no other one takes its place.
 
-    `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 5; 0 reads none. Up to
-    twice as many more are read while a model writes.
+    `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 4; 0 reads none. Up to
+    twice as many more, which the text cites, are read while it is written.
 
     `rounds` is how many further rounds search for what the first search leaves open, by default 1 of a deep run and 2 of a
     report; 0 makes none. A shallow run never makes one.

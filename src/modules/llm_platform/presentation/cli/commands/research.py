@@ -80,7 +80,7 @@ ContextFile = Annotated[
 ]
 Pages = Annotated[
     int | None,
-    typer.Option("--pages", metavar="N", help="Web pages to read before a shallow or deep answer, 0 to 10; default: 3 or 5."),
+    typer.Option("--pages", metavar="N", help="Web pages to read before a shallow or deep answer, 0 to 10; default: 3 or 4."),
 ]
 Rounds = Annotated[
     int | None,
