@@ -2,6 +2,7 @@
 
 `ResearchEvent` is their registry. Each reader in this project matches on it and ends in `assert_never`, so mypy names the
 readers that a new event still lacks (docs/howto/change-the-code.md). A client of another version must accept unknown types.
+The first paragraph of a docstring and the descriptions of the fields are the row of the event in the reference.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ class Started(_Event, frozen=True):
 
 
 class Planned(_Event, frozen=True):
-    """All questions that will be searched; emitted again when more are added.
-
-    `standalone_query` is how a follow-up question was understood; None for every other one.
+    """All questions that will be searched, in deep runs, reports, follow-up questions and those of a context; emitted again,
+    whole, when questions are added.
     """
 
     type: Literal["planned"] = "planned"
     questions: tuple[str, ...]
-    standalone_query: str | None = None
+    standalone_query: str | None = Field(
+        default=None, description="of a follow-up question, or of one that was taken from `context`, else null"
+    )
 
 
 class FoundResult(BaseModel, frozen=True):
@@ -55,15 +57,17 @@ class FoundResult(BaseModel, frozen=True):
 
 
 class Searched(_Event, frozen=True):
-    """One search returned `count` results. `question` is the sub-question of a report that it is for, else None."""
+    """One search returned `count` results."""
 
     type: Literal["searched"] = "searched"
     query: str
     provider: str
     count: int
     cached: bool
-    results: tuple[FoundResult, ...] = ()
-    question: str | None = None
+    results: tuple[FoundResult, ...] = Field(
+        default=(), description=f"`{{url, title, snippet, published}}`, a snippet of at most {MAX_SNIPPET_CHARS} characters"
+    )
+    question: str | None = Field(default=None, description="the sub-question of a report that it is for, else null")
 
 
 class RankedResult(BaseModel, frozen=True):
@@ -75,43 +79,42 @@ class RankedResult(BaseModel, frozen=True):
 
 
 class Ranked(_Event, frozen=True):
-    """The selected results, best first; `defaulted` counts those without a score from the model."""
+    """The selected results, best first: once, in a report for each batch of results and at the end."""
 
     type: Literal["ranked"] = "ranked"
     query: str
-    kept: tuple[RankedResult, ...]
-    defaulted: int = 0
+    kept: tuple[RankedResult, ...] = Field(
+        description="`{url, title, score}`; `score` is the mean of the five criteria in a report, else null"
+    )
+    defaulted: int = Field(default=0, description="those that no model scored")
 
 
 class Read(_Event, frozen=True):
-    """A page of a report was read: it has `chars` characters, or `status` is the code of the error."""
+    """A page was read, or could not be read."""
 
     type: Literal["read"] = "read"
     url: str
-    status: str
+    status: str = Field(description="`read`, `stored`, or the code of the error")
     chars: int
 
 
 class Summarized(_Event, frozen=True):
-    """A page of a report was summarized."""
+    """A page of a report has its summary."""
 
     type: Literal["summarized"] = "summarized"
     url: str
 
 
 class ModelProgressed(_Event, frozen=True):
-    """Every few seconds of a call of a language model: it reads its prompt, or writes with `tokens_per_s`.
-
-    Tokens are estimates; `elapsed_s` counts from the beginning of the call.
-    """
+    """Every five seconds of a call of a language model: it reads its prompt, or writes. Tokens are estimates."""
 
     type: Literal["model_progress"] = "model_progress"
     model: str
-    phase: Literal["reading", "writing"]
+    phase: Literal["reading", "writing"] = Field(description="`reading`, `writing`")
     prompt_tokens: int
     completion_tokens: int
-    elapsed_s: float
-    tokens_per_s: float | None = None
+    elapsed_s: float = Field(description="since the beginning of the call")
+    tokens_per_s: float | None = Field(default=None, description="null while it reads")
 
     @classmethod
     def of(cls, request_id: str, progress: ModelProgress) -> ModelProgressed:
@@ -135,19 +138,19 @@ class ModelProgressed(_Event, frozen=True):
 
 
 class RoundStarted(_Event, frozen=True):
-    """A further round of search begins: the questions that are open, its queries, and in `why` the words without a quote.
-
-    - `of` is how many further rounds the run may make; None in an event that an older version stored.
-    - `evidence` is the ledger as it is now: for each question its state and its best quotes.
-    """
+    """A further round of search begins."""
 
     type: Literal["round"] = "round"
-    number: int
-    of: int | None = None
-    open: tuple[str, ...]
+    number: int = Field(description="from 1")
+    of: int | None = Field(
+        default=None, description="the further rounds that the run may make; null in an event that an older version stored"
+    )
+    open: tuple[str, ...] = Field(description="the questions")
     queries: tuple[str, ...]
-    why: str = ""
-    evidence: tuple[EvidenceRow, ...] = ()
+    why: str = Field(default="", description="the words that no quote has")
+    evidence: tuple[EvidenceRow, ...] = Field(
+        default=(), description="the ledger as it is now, as in the answer: of each question its state and best quotes"
+    )
 
     def describe(self) -> str:
         """Return one line for a person who waits."""
@@ -164,11 +167,13 @@ class RoundStarted(_Event, frozen=True):
 
 
 class SourcesNumbered(_Event, frozen=True):
-    """The source numbers that the answer cites; they never change. `excerpts`: the beginning of each text that is held."""
+    """Once, before the first token: all that may be cited, with numbers that never change."""
 
     type: Literal["sources"] = "sources"
-    sources: tuple[SourceRef, ...]
-    excerpts: tuple[str, ...] = ()
+    sources: tuple[SourceRef, ...] = Field(description="`{index, title, url, extraction}`")
+    excerpts: tuple[str, ...] = Field(
+        default=(), description=f"the first {MAX_SNIPPET_CHARS} characters of each text that is held then"
+    )
 
     @classmethod
     def of(cls, request_id: str, sources: Sequence[Source]) -> SourcesNumbered:
@@ -180,36 +185,36 @@ class SourcesNumbered(_Event, frozen=True):
 
 
 class Token(_Event, frozen=True):
-    """The next sanitised part of the answer."""
+    """The next sanitised part of the text, up to the end of a sentence."""
 
     type: Literal["token"] = "token"
     text: str
 
 
 class Reset(_Event, frozen=True):
-    """A writer failed: the tokens so far are void."""
+    """A model failed half-way: all tokens so far are void."""
 
     type: Literal["reset"] = "reset"
     reason: str
 
 
 class Verified(_Event, frozen=True):
-    """The citations of the complete text, and how many of them the model still verifies; the last event counts."""
+    """A model verifies citations: emitted with the verdicts of the words, then with the final ones, which count."""
 
     type: Literal["verified"] = "verified"
     citations: tuple[Citation, ...]
-    pending: int = 0
+    pending: int = Field(default=0, description="citations that the model still verifies, at the end 0")
 
 
 class Done(_Event, frozen=True):
-    """Last: the complete answer. Its `synthesis` is the tokens since the last reset."""
+    """Last: the whole answer. Its `synthesis` is the tokens since the last `reset`."""
 
     type: Literal["done"] = "done"
     response: ResearchResponse
 
 
 class Failed(_Event, frozen=True):
-    """Last: why there is no answer, as a problem object (RFC 9457)."""
+    """Last: why there is no answer, a problem object (RFC 9457)."""
 
     type: Literal["failed"] = "failed"
     problem: dict[str, Any]
