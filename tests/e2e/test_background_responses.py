@@ -7,13 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx2
-from tests.e2e.test_background_researches import PATIENCE_S, QUESTION, Server, server
+from tests.e2e.test_background_researches import PATIENCE_S, QUESTION, Server, end_leases, read_until_asleep, server
 from tests.support.cases import for_each
 from tests.support.loopback_upstream import serving
 from tests.support.report_upstream import Upstream
+from tests.support.server_process import asleep
 
-SILENCE_S = 3.0  # nothing is computed for that long
 APIS = (
     ("/v1/responses", {"model": "o3-deep-research"}, {"model": "research-shallow"}),
     ("/perplexity/v1/responses", {"effort": "xhigh"}, {"effort": "low"}),
@@ -24,24 +23,11 @@ def decoded(text: str) -> list[dict[str, Any]]:
     return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
 
 
-async def followed_until_silence(client: httpx2.AsyncClient, path: str) -> list[dict[str, Any]]:
-    """Return the events of a stream that does not end, until none came for a while."""
-    text = ""
-    async with client.stream("GET", path, params={"stream": "true"}) as answer:
-        parts = answer.aiter_text()
-        while True:
-            try:
-                text += await asyncio.wait_for(anext(parts), SILENCE_S)
-            except TimeoutError:
-                return decoded(text)
-
-
 async def settled(running: Server, path: str) -> list[dict[str, Any]]:
-    """The events once the upstream is silent and no more come."""
-    seen: list[dict[str, Any]] = []
-    while len(more := await followed_until_silence(running.client, path)) > len(seen):
-        seen = more
-    return seen
+    """The events so far, once the server waits for its silent upstream."""
+    await asleep(running.process)
+    async with running.client.stream("GET", path, params={"stream": "true"}) as answer:
+        return decoded(await read_until_asleep(answer, running))
 
 
 @for_each(("route", "report", "follow_up"), APIS)
@@ -62,6 +48,7 @@ async def test_background_response_survives_its_server(
             seen = await settled(first, path)
             assert (await first.client.get(path)).json()["status"] == "in_progress"
             await first.kill()
+        end_leases(data)
         assert len(seen) > 5
         upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
         async with server(loopback, data) as second:

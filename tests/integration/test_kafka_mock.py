@@ -1,4 +1,4 @@
-"""The contract of the worker on librdkafka's mock cluster; tests/services has its delivery promise, and Apache Kafka."""
+"""The contract of the worker on librdkafka's mock cluster; tests/services has the delivery promise, on Apache Kafka."""
 
 from __future__ import annotations
 

@@ -145,6 +145,12 @@ class Visit:
         if not request.url.startswith((self.base, "data:", f"blob:{self.base}")):
             self.foreign.append(request.url)
 
+    async def open(self) -> None:
+        """Load the page, and wait until it is ready for a question."""
+        await self.page.goto(f"{self.base}/")
+        await self.page.wait_for_selector("#form .options-button:not(:empty)")
+        await started(self.page)
+
     async def ask(self, query: str = QUESTION, depth: str = "shallow") -> None:
         """Ask with the documents as the only source; for a report this makes the plan."""
         await self.choose(depth)
@@ -228,9 +234,7 @@ async def visiting(
     context.set_default_timeout(PATIENCE_MS)
     try:
         visit = Visit(await context.new_page(), base)
-        await visit.page.goto(f"{base}/")
-        await visit.page.wait_for_selector("#form .options-button:not(:empty)")
-        await started(visit.page)
+        await visit.open()
         yield visit
     finally:
         for page in context.pages:  # a request that is still being answered by the test ends with it

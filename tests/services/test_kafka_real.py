@@ -1,4 +1,4 @@
-"""The contract and the delivery promise on Apache Kafka; test_promise_mock.py has the embedded broker."""
+"""The contract and the delivery promise on Apache Kafka; tests/integration has the contract on the mock cluster."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.integration.test_worker_dependencies import PATIENCE_S, QUESTION, Run
 from tests.kafka.broker import ROOT
 from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 from tests.kafka.secure_broker import DEPLOY, HOST, KEY_PASSWORD, PASSWORD, USER, SecureBroker
-from tests.services.test_rights import NEEDED, TRIES
+from tests.services.test_rights import NEEDED
 from tests.support.patient_command import KAFKA_LIMITS, patient
 
 pytestmark = pytest.mark.services
@@ -22,6 +22,8 @@ FILES = ("worker-certificate.json", "worker-password.json")
 PORTS = {"worker-certificate.json": "ssl_port", "worker-password.json": "sasl_port"}
 GROUP = "rag-core"
 WRONG = "not the password"
+# Tries of a check that waits some seconds for brokers that never answer: a busy machine may not see why in time.
+TRIES = 5
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +106,6 @@ def test_other_mechanisms_connect(machine: Machine, mechanism: str) -> None:
 NAMES = "unknown CA, or a certificate for another name"
 FAULTS: Mapping[str, tuple[str, dict[str, str], str]] = {
     "wrong password": ("worker-password.json", {"sasl.password": WRONG}, "wrong user name or password"),
-    "wrong user": ("worker-password.json", {"sasl.username": "nobody"}, "wrong user name or password"),
     "wrong CA": ("worker-password.json", {"ssl.ca.location": "{other}/ca.pem"}, NAMES),
     "wrong name": ("worker-password.json", {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:{sasl_port}"}, NAMES),
     "no TLS": (

@@ -529,13 +529,13 @@ class TestSafety:
             "[a][1]\n\n[1]: https://evil.test/ref\n\n<https://evil.test> [x](data:text/html,hi) \ue0000\ue001 [1]",
             "<style>*{background:url(https://evil.test)}</style><form action=//evil.test><button>x</button></form>",
         ]
-        for text in hostile:
-            source = {"index": 1, "title": text[:300], "url": "javascript:alert(1)"}
-            raw = {"title": text[:300], "url": "javascript:alert(1)", "content": text}
-            cited = [citation(text, text[:50], text, text[:200], "supported")]
-            answer = response(text, query=text[:400], sources=[source], raw_results=[raw], citations=cited)
-            async with visiting(browser, base) as visit:
-                page = visit.page
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            for text in hostile:
+                source = {"index": 1, "title": text[:300], "url": "javascript:alert(1)"}
+                raw = {"title": text[:300], "url": "javascript:alert(1)", "content": text}
+                cited = [citation(text, text[:50], text, text[:200], "supported")]
+                answer = response(text, query=text[:400], sources=[source], raw_results=[raw], citations=cited)
                 await visit.play(answer, {"type": "sources", "sources": [source]}, {"type": "token", "text": text})
                 await visit.ask()
                 await visit.answered()
@@ -555,6 +555,8 @@ class TestSafety:
                 assert await page.evaluate(OPENER)
                 assert visit.foreign == []
                 assert [error for error in visit.errors if "Failed to load" not in error] == []
+                await page.unroute_all()
+                await visit.open()
 
 
 class TestAccessibility:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_background_researches import PATIENCE_S, server, settled
+from tests.e2e.test_background_researches import END_LEASES, PATIENCE_S, server, settled
 from tests.services.postgres_server import PostgresServer, opened
 from tests.support.loopback_upstream import serving
 from tests.support.patient_command import REDIS_LIMITS, patient
@@ -25,7 +25,7 @@ from shared.config import Settings
 pytestmark = pytest.mark.services
 
 
-async def test_killed_server_and_another_one(url: str, tmp_path: Path) -> None:
+async def test_killed_server_and_another_one(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
     """After kill -9 of the server that runs a report another server, with a folder of its own, finishes it: nothing that was
     answered is asked for again, and the events go on there.
     """
@@ -41,6 +41,7 @@ async def test_killed_server_and_another_one(url: str, tmp_path: Path) -> None:
         seen = await settled(front, name)
         async with server(loopback, tmp_path / "three", DATABASE_URL=url) as other:
             await one.kill()
+            postgres.execute(url, END_LEASES.format("llm_platform."))
             upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
             rest = await front.events(name, after=seen[-1]["number"])
             kinds = [event["type"] for event in rest if event["type"] != "model_progress"]  # each 5 s until the kill

@@ -8,7 +8,7 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +22,6 @@ from modules.llm_platform.presentation.kafka.worker.clients import consumer_conf
 pytestmark = pytest.mark.services
 
 PATIENCE_S = 180
-# Tries of a check that waits some seconds for brokers that never answer: a busy machine may not see why in time.
-TRIES = 5
 PAGE = ROOT / "docs/howto/several-tenants.md"
 NEEDED = {
     "right to read rag_search_request": ("Read", "topic", "rag_search_request"),
@@ -49,12 +47,13 @@ def broker() -> Iterator[GuardedBroker]:
         yield kafka
 
 
-@pytest.fixture(autouse=True)
-def _an_index(broker: GuardedBroker, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Without one the check fails, whatever the rights are."""
-    notes = tmp_path_factory.mktemp("notes")
+@pytest.fixture(scope="module")
+def data(broker: GuardedBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with an index: without one the check fails, whatever the rights are."""
+    notes, folder = tmp_path_factory.mktemp("notes"), tmp_path_factory.mktemp("data")
     (notes / "topics.md").write_text("A topic has partitions.\n", "utf-8")
-    assert llm_platform(broker, "rag-worker", tmp_path, "index", str(notes)).returncode == 0
+    assert llm_platform(broker, "rag-worker", folder, "index", str(notes)).returncode == 0
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -67,19 +66,17 @@ def llm_platform(
     user: str,
     folder: Path,
     *arguments: str,
-    login: Mapping[str, str] | None = None,
-    command: Sequence[str] = patient(KAFKA_LIMITS),
 ) -> subprocess.CompletedProcess[str]:
     """Return the command, logged in as that user."""
     environment = {
         **os.environ,
         "KAFKA_BOOTSTRAP_SERVERS": broker.guarded,
-        "KAFKA_CONFIG": json.dumps(login or broker.login(user)),
+        "KAFKA_CONFIG": json.dumps(broker.login(user)),
         "LLM_PLATFORM_DATA_DIR": str(folder),
         "EMBEDDER": "none",
     }
     return subprocess.run(
-        [*command, *arguments],
+        [*patient(KAFKA_LIMITS), *arguments],
         capture_output=True, text=True, env=environment, cwd=ROOT / "src", check=False, timeout=PATIENCE_S,
     )
 
@@ -95,9 +92,9 @@ def of_rights(verdicts: Verdicts) -> Verdicts:
     return {subject: said for subject, said in verdicts.items() if subject.startswith("right to")}
 
 
-def test_each_missing_right_is_named(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_each_missing_right_is_named(broker: GuardedBroker, data: Path) -> None:
     """Exit code 1, and for each the ACL to add."""
-    code, verdicts = checked(broker, "stranger", tmp_path)
+    code, verdicts = checked(broker, "stranger", data)
     said = of_rights(verdicts)
     assert code == 1
     assert set(said) == {*NEEDED, "right to write idempotently"}
@@ -108,38 +105,24 @@ def test_each_missing_right_is_named(broker: GuardedBroker, tmp_path: Path) -> N
     assert not [subject for subject in verdicts if subject.startswith("topic ")]  # nobody knows whether they are there
 
 
-def test_named_rights_are_sufficient(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_named_rights_are_sufficient(broker: GuardedBroker, data: Path) -> None:
     """Whoever adds what the lines say has a worker that can work; without one of them the check fails by that one."""
     for operation, kind, name in [*NEEDED.values()][1:]:
         broker.allow("rag-worker", operation, kind, name)
-    code, verdicts = checked(broker, "rag-worker", tmp_path)
+    code, verdicts = checked(broker, "rag-worker", data)
     assert code == 1
     assert [subject for subject, (verdict, _) in verdicts.items() if verdict == "failed"] == [next(iter(NEEDED))]
     broker.allow("rag-worker", *NEEDED[next(iter(NEEDED))])
-    code, verdicts = checked(broker, "rag-worker", tmp_path)
+    code, verdicts = checked(broker, "rag-worker", data)
     assert code == 0
     assert {verdict for verdict, _ in of_rights(verdicts).values()} == {"ok"}
 
 
-def test_wrong_password_is_reported(broker: GuardedBroker, tmp_path: Path) -> None:
-    """Not `_TRANSPORT`, which is what the client's call says."""
-    login = {**broker.login("rag-worker"), "sasl.password": "another-password-of-the-tests"}
-    words = ("worker", "--check", "--json")
-    for _ in range(TRIES):
-        done = llm_platform(broker, "rag-worker", tmp_path, *words, login=login, command=patient())
-        checks = {check["subject"]: check for check in json.loads(done.stdout)["checks"]}
-        if "wrong user name or password" in checks["brokers"]["text"]:
-            break
-    assert done.returncode == 1
-    assert "wrong user name or password: check sasl.username and sasl.password of KAFKA_CONFIG" in checks["brokers"]["text"]
-    assert "another-password" not in done.stdout + done.stderr
-
-
-def test_active_group_members_are_named(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_active_group_members_are_named(broker: GuardedBroker, data: Path) -> None:
     """By client, machine and share, for either group protocol."""
     for needed in NEEDED.values():
         broker.allow("rag-worker", *needed)
-    assert checked(broker, "rag-worker", tmp_path)[1]["group rag-core"] == ("ok", "no active member")
+    assert checked(broker, "rag-worker", data)[1]["group rag-core"] == ("ok", "no active member")
     config = consumer_config([broker.bootstrap], "rag-core", broker.client)
     member = make_consumer(config, {})
     member.subscribe(["rag_search_request"])
@@ -147,34 +130,34 @@ def test_active_group_members_are_named(broker: GuardedBroker, tmp_path: Path) -
         wait_until(
             lambda: member.poll(0.1) is None and len(member.assignment()) == TOPICS["rag_search_request"], "to join"
         )
-        verdict, text = checked(broker, "rag-worker", tmp_path)[1]["group rag-core"]
+        verdict, text = checked(broker, "rag-worker", data)[1]["group rag-core"]
     finally:
         member.close()
     partitions = TOPICS["rag_search_request"]
     assert (verdict, text) == ("ok", f"1 active: llm-platform-worker at 127.0.0.1, {partitions} partitions")
 
 
-def test_describe_does_not_imply_use(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_describe_does_not_imply_use(broker: GuardedBroker, data: Path) -> None:
     """Seen and not granted is missing as well."""
     for _, kind, name in NEEDED.values():
         broker.allow("stranger", "Describe", kind, name)
-    _, verdicts = checked(broker, "stranger", tmp_path)
+    _, verdicts = checked(broker, "stranger", data)
     assert {verdict for verdict, _ in of_rights(verdicts).values()} == {"failed"}
     assert verdicts["topic rag_failed"][0] != "failed"
 
 
-def test_unreadable_topic_settings_are_a_warning(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_unreadable_topic_settings_are_a_warning(broker: GuardedBroker, data: Path) -> None:
     """They are of use and not needed: with DescribeConfigs they are looked at."""
     for needed in NEEDED.values():
         broker.allow("rag-worker", *needed)
-    code, verdicts = checked(broker, "rag-worker", tmp_path)
+    code, verdicts = checked(broker, "rag-worker", data)
     assert (code, verdicts["settings of rag_failed"][0]) == (0, "warning")
     assert "could not be checked" in verdicts["settings of rag_failed"][1]
     broker.allow("rag-worker", "DescribeConfigs", "topic", "rag_failed")
-    assert checked(broker, "rag-worker", tmp_path)[1]["settings of rag_failed"] == ("ok", "fit")
+    assert checked(broker, "rag-worker", data)[1]["settings of rag_failed"] == ("ok", "fit")
 
 
-def test_documented_rights_are_complete(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_documented_rights_are_complete(broker: GuardedBroker, data: Path, tmp_path: Path) -> None:
     """Its commands, run as they stand, make a worker that may work and a gateway that may send and read, and no more."""
     shim = tmp_path / "kafka-acls.sh"
     shim.write_text(SHIM, "utf-8")
@@ -188,12 +171,12 @@ def test_documented_rights_are_complete(broker: GuardedBroker, tmp_path: Path) -
         capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert checked(broker, "rag-worker", tmp_path)[0] == 0
-    sent = llm_platform(broker, "gateway", tmp_path, "kafka", "send", "--wait", "0", "anybody there?")
+    assert checked(broker, "rag-worker", data)[0] == 0
+    sent = llm_platform(broker, "gateway", data, "kafka", "send", "--wait", "0", "anybody there?")
     assert (sent.returncode, "sent to rag_search_request/" in sent.stderr) == (0, True)
-    tailed = llm_platform(broker, "gateway", tmp_path, "kafka", "tail", "--seconds", "0.5")
+    tailed = llm_platform(broker, "gateway", data, "kafka", "tail", "--seconds", "0.5")
     assert (tailed.returncode, tailed.stderr) == (0, "")
-    assert llm_platform(broker, "rag-worker", tmp_path, "kafka", "send", "--wait", "0", "mine?").returncode == 1
-    code, verdicts = checked(broker, "gateway", tmp_path)
+    assert llm_platform(broker, "rag-worker", data, "kafka", "send", "--wait", "0", "mine?").returncode == 1
+    code, verdicts = checked(broker, "gateway", data)
     assert code == 1
     assert verdicts["right to read rag_search_request"][0] == "failed"

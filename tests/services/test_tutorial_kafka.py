@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -51,7 +52,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     with MockCluster(TOPICS) as mock:
         done = subprocess.run(
             ["bash", "-e"], input=script(mock.bootstrap), cwd=folder,
-            env={**os.environ, "WORKER_HTTP_PORT": "0", "LOG_LEVEL": "DEBUG"},
+            env={**os.environ, "WORKER_HTTP_PORT": "0", "LOG_LEVEL": "DEBUG", "KAFKA_CONFIG": json.dumps(dict(mock.client))},
             capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         )
     log = (folder / "worker.log").read_text("utf-8") if (folder / "worker.log").exists() else ""
