@@ -6,19 +6,19 @@ import asyncio
 import json
 import re
 import sqlite3
-import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from tests.support.forked_command import forked
 from tests.support.loopback_upstream import Loopback, serving
 from tests.support.patient_command import patient
 from tests.support.report_upstream import Upstream, environment
 from tests.support.report_world import SUB_QUESTIONS
-from tests.support.server_process import asleep
+from tests.support.server_process import ServerProcess, asleep
 
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 
@@ -27,7 +27,6 @@ PATIENCE_S = 120.0
 END_LEASES = "UPDATE {}research_job SET lease_until = 0"
 # Time in which an attempt finds again what is stored, before it writes the text that its caller asked for: 10 s by itself.
 FINDS_SOON = {"modules.llm_platform.application.services.research_job_worker": {"FOUND_AGAIN_S": 5.0}}
-COMMAND = (sys.executable, "-m", "modules.llm_platform")
 SETTINGS = {"LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "DRAIN_TIMEOUT_S": "1"}
 
 
@@ -35,7 +34,7 @@ SETTINGS = {"LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0", "RATE_LIMIT_GLOBAL_PER
 class Server:
     """A server process and a client of it."""
 
-    process: asyncio.subprocess.Process
+    process: ServerProcess
     client: httpx2.AsyncClient
 
     async def submit(self, **body: object) -> str:
@@ -71,21 +70,30 @@ def decoded(text: str) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def server(
-    loopback: Loopback, data: Path, command: Sequence[str] = COMMAND, **settings: str
+    loopback: Loopback, data: Path, command: Sequence[str] = (), **settings: str
 ) -> AsyncIterator[Server]:
     data.mkdir(exist_ok=True)
-    log = data / f"server-{len(list(data.glob('server-*')))}.log"
-    with log.open("w") as file:
-        process = await asyncio.create_subprocess_exec(
-            *command, "serve",
-            env={**environment(loopback, data), **SETTINGS, **settings}, stderr=file,
-        )
-    try:
+    log = data / f"server-{len(list(data.glob('server-*.log')))}.log"
+    env = {**environment(loopback, data), **SETTINGS, **settings}
+    async with started(command, env, log) as process:
         async with asyncio.timeout(PATIENCE_S):
             while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
                 await asyncio.sleep(0.05)
         async with httpx2.AsyncClient(base_url=found[0], timeout=PATIENCE_S) as client:
             yield Server(process, client)
+
+
+@asynccontextmanager
+async def started(command: Sequence[str], env: Mapping[str, str], log: Path) -> AsyncIterator[ServerProcess]:
+    """The server, forked where no other program is named. It is killed at the end of the block if it runs then."""
+    if not command:
+        async with forked(("serve",), env, log) as forked_server:
+            yield forked_server
+        return
+    with log.open("w") as file:
+        process = await asyncio.create_subprocess_exec(*command, "serve", env=env, stderr=file)
+    try:
+        yield process
     finally:
         if process.returncode is None:
             process.kill()

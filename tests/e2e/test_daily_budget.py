@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.support.chat_server import ChatServer, answer, completion
-from tests.support.server_process import SERVERS, TIMEOUT_S, Served, served
+from tests.support.server_process import FORKED, SERVERS, TIMEOUT_S, Served, served
 
 CALL_USD = 0.02  # 20 tokens at 1000 dollars for a million
 USAGE = {"prompt_tokens": 11, "completion_tokens": 9}
@@ -81,7 +81,7 @@ async def test_answers_are_quotes_when_the_budget_is_spent(tmp_path: Path, kind:
 async def test_each_api_key_has_a_budget_of_its_own(tmp_path: Path) -> None:
     """A key that has spent its share gets quotes, another one goes on."""
     keys = {"LLM_PLATFORM_API_KEYS": "alice:key-of-alice,key-of-nobody", "BUDGET_USD_PER_DAY": "*=0.01,alice=1"}
-    async with chat_server().running() as chat, served("serve", tmp_path, **settings(chat, **keys)) as server:
+    async with chat_server().running() as chat, served(FORKED, tmp_path, **settings(chat, **keys)) as server:
         server.search.gate.set()
         writers = []
         for key in ("key-of-nobody", "key-of-nobody", "key-of-alice", "key-of-alice"):

@@ -1,4 +1,4 @@
-"""A report as a process: killed, run again, replayed without a network, carried to another machine."""
+"""A report as a process: interrupted, run again, replayed without a network, carried to another machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from unittest.mock import patch
 import pytest
 from tests.support.loopback_upstream import serving
 from tests.support.report_upstream import Upstream, environment
-from tests.support.report_world import SUB_QUESTIONS
 from tests.support.server_process import asleep
 
 from modules.llm_platform.__main__ import wiring
@@ -30,7 +28,6 @@ pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0
-REQUESTS_BEFORE_A_KILL = (0, 3, 3, 3, 5, 4)  # planning, searching, ranking, reading, summarising, writing
 
 
 async def started(*arguments: str, env: Mapping[str, str], question: str = "") -> asyncio.subprocess.Process:
@@ -59,29 +56,6 @@ async def report(env: Mapping[str, str], *more: str) -> dict[str, Any]:
     code, out, err = await ended("research", QUESTION, "--depth", "report", "--yes", "--json", *more, env=env)
     assert code == 0, err
     return dict(json.loads(out))
-
-
-async def test_killed_report_resumes_without_repeated_calls(tmp_path: Path) -> None:
-    """SIGKILL in one stage after the other, of one report: each run asks only for what had no answer, and the last one
-    ends with a report.
-    """
-    upstreams: list[Upstream] = []
-    async with serving(lambda exchange: upstreams[-1].handle(exchange)) as loopback:
-        env = environment(loopback, tmp_path)
-        for requests in REQUESTS_BEFORE_A_KILL:
-            upstreams.append(upstream := Upstream(silent_from=requests))
-            process = await started("research", QUESTION, "--depth", "report", "--yes", "--json", env=env)
-            await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
-            await asleep(process)  # waits until what was answered is in the store
-            process.send_signal(signal.SIGKILL)
-            await process.communicate()
-        upstreams.append(second := Upstream())
-        answer = await report(env)
-    paid = sum((upstream.answered for upstream in upstreams), Counter[str]())
-    assert {name: count for name, count in paid.items() if count > 1} == {}
-    assert answer["citations"]
-    assert answer["metadata"]["plan"] == list(SUB_QUESTIONS)
-    assert answer["metadata"]["llm_calls"] == sum(not name.startswith(("read", "search")) for name in second.answered)
 
 
 async def test_ctrl_c_prints_the_resume_command(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any
 
 import httpx2
 from playwright.async_api import Browser, Locator, Page, Request, Route, async_playwright, expect
-from tests.support.server_process import START_S, until
+from tests.support.forked_command import forked
+from tests.support.server_process import SERVE, START_S, until
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build" / "axe-core" / "axe.min.js"
@@ -41,15 +41,10 @@ async def serving_page(folder: Path, *arguments: str, **settings: str) -> AsyncI
     """The address of `llm-platform serve` with these arguments and settings."""
     limits = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LLM_PLATFORM_DATA_DIR": str(folder)}
     environment = {**os.environ, **limits, **settings}
-    command = [sys.executable, "-m", "modules.llm_platform", "serve", "--port", "0", *arguments]
     log = folder / "server.log"
-    with log.open("w") as file:
-        process = await asyncio.create_subprocess_exec(*command, env=environment, stderr=file)
-    try:
+    async with forked((*SERVE, *arguments), environment, log) as process:
         yield (await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), START_S))[0]
-    finally:
-        if process.returncode is None:
-            process.terminate()
+        process.terminate()
         await process.wait()
 
 

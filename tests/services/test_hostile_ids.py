@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.fuzz import chosen
-from tests.support.server_process import Served, served
+from tests.support.server_process import FORKED, Served, served
 
 pytestmark = pytest.mark.services
 
@@ -39,7 +39,7 @@ async def test_no_id_takes_the_database_from_other_clients(url: str, tmp_path: P
     what it has submitted: a queue takes a thousand.
     """
     settings = {"DATABASE_URL": url, "LLM_PLATFORM_API_KEYS": KEYS, "MAX_BACKGROUND_RESEARCHES": "0"}
-    async with served("serve", tmp_path, **settings) as server:
+    async with served(FORKED, tmp_path, **settings) as server:
         until_s, refused, answered = time.monotonic() + ATTACK_S, Counter[int](), Counter[tuple[str, int]]()
         strangers = [asyncio.create_task(hostile(server, until_s, refused)) for _ in range(STRANGERS)]
         while time.monotonic() < until_s:

@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Browser, Route, expect
 from tests.services.browser import HEIGHT, OFFLINE, QUESTION, WIDTHS, becomes, forward_until, serving_page, visiting
 from tests.services.page_answers import citation, response
-from tests.support.server_process import served, until
+from tests.support.server_process import FORKED, served, until
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
@@ -130,7 +130,7 @@ class TestAnswers:
 
     async def test_cancel_stops_the_research_on_the_server(self, browser: Browser, tmp_path: Path) -> None:
         """The request to the search engine is under way; after Cancel it is gone."""
-        async with served("serve", tmp_path) as server:
+        async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
             async with visiting(browser, base) as visit:
                 await visit.page.fill("#query", "What is asyncio?")
@@ -184,7 +184,7 @@ class TestReports:
 
     async def test_cancel_of_a_background_research(self, browser: Browser, tmp_path: Path) -> None:
         """Cancel ends the research in the store, not only on the page."""
-        async with served("serve", tmp_path) as server:
+        async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
             async with visiting(browser, base) as visit:
                 await visit.choose("report", "web")
@@ -303,7 +303,7 @@ class TestThreads:
 
     async def test_a_running_answer_goes_on_without_the_page(self, browser: Browser, tmp_path: Path) -> None:
         """A new question does not end it: the list says that it runs, and its address shows it again, to be cancelled."""
-        async with served("serve", tmp_path) as server:
+        async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
             async with visiting(browser, base) as visit:
                 page = visit.page
@@ -391,7 +391,7 @@ class TestThreads:
 class TestNothingIsLost:
     async def test_the_skip_link_keeps_what_is_shown(self, browser: Browser, tmp_path: Path) -> None:
         """It moves the focus alone: a running research goes on, and the address still names what is shown."""
-        async with served("serve", tmp_path) as server:
+        async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
             async with visiting(browser, base) as visit:
                 page = visit.page
@@ -442,7 +442,7 @@ class TestNothingIsLost:
         """A server that neither answers nor closes ends the waiting of a quick question; it sends a comment every 15 s. The
         page says so and goes on asking.
         """
-        async with served("serve", tmp_path) as server:
+        async with served(FORKED, tmp_path) as server:
             base = str(server.client.base_url).rstrip("/")
             async with visiting(browser, base) as visit:
                 page = visit.page

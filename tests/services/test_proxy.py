@@ -17,7 +17,7 @@ import pytest
 from benchmarks.attack_smuggling import FIRST, HIDDEN, KEY, REFUSALS, Attack, attacks, attempt, refused_attacks
 from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.child_process import free_port
-from tests.support.server_process import STREAM, TIMEOUT_S, Served, served, until
+from tests.support.server_process import FORKED, STREAM, TIMEOUT_S, Served, served, until
 
 pytestmark = pytest.mark.services
 
@@ -82,7 +82,7 @@ async def two_servers(folder: Path, **settings: str) -> AsyncIterator[tuple[str,
         servers = []
         for name in ("one", "two"):
             (folder / name).mkdir()
-            servers.append(await stack.enter_async_context(served("serve", folder / name, **settings)))
+            servers.append(await stack.enter_async_context(served(FORKED, folder / name, **settings)))
         yield await stack.enter_async_context(proxied(folder, servers)), servers
 
 
@@ -231,7 +231,7 @@ async def test_the_key_of_another_client_runs_no_request_of_mine(tmp_path: Path,
     """A client without a key leaves a DELETE without an end on the proxy's connection. The next client's key never ends it."""
     victim = {"X-API-Key": KEY}
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(served("serve", tmp_path, LLM_PLATFORM_API_KEYS=KEY))
+        server = await stack.enter_async_context(served(FORKED, tmp_path, LLM_PLATFORM_API_KEYS=KEY))
         server.search.gate.set()
         url = await stack.enter_async_context(proxied(tmp_path, [server]))
         port = int(url.rpartition(":")[2])

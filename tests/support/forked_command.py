@@ -9,13 +9,18 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from unittest.mock import patch
 
 from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.container import build_platform  # noqa: F401  imported before the fork
 from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.rest import server  # noqa: F401  imported before the fork
 
+ROOT = Path(__file__).resolve().parents[2]
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
 
@@ -31,6 +36,20 @@ class ForkedCommand:
     @property
     def pid(self) -> int:
         return self.process.pid or 0
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, minus the signal that ended it; None while it runs."""
+        return self.process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.process.terminate()
+
+    def kill(self) -> None:
+        self.process.kill()
 
     @property
     def has_failed(self) -> bool:
@@ -50,10 +69,12 @@ class ForkedCommand:
 
 
 @asynccontextmanager
-async def forked(arguments: Sequence[str], env: Mapping[str, str], folder: Path) -> AsyncIterator[ForkedCommand]:
+async def forked(arguments: Sequence[str], env: Mapping[str, str], errors: Path) -> AsyncIterator[ForkedCommand]:
     """The command in a process of its own, which is killed with SIGKILL at the end of the block if it runs then."""
-    folder.mkdir(parents=True, exist_ok=True)
-    output, errors = folder / "output", folder / "errors"
+    output = errors.with_suffix(".output")
+    errors.parent.mkdir(parents=True, exist_ok=True)
+    errors.write_bytes(b"")  # an address of an earlier server may stand there
+    _start_fork_server()
     process = FORKS.Process(target=_run, args=(tuple(arguments), dict(env), output, errors))
     process.start()
     command = ForkedCommand(process, output, errors)
@@ -62,6 +83,16 @@ async def forked(arguments: Sequence[str], env: Mapping[str, str], folder: Path)
     finally:
         process.kill()
         await command.wait()
+
+
+@cache
+def _start_fork_server() -> None:
+    """Python 3.11 does not tell the fork server our path, and then it imports nothing before a fork, without a word:
+    https://github.com/python/cpython/issues/117378
+    """
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT / "src"), str(ROOT)])
+    with patch.dict(os.environ, PYTHONPATH=path):
+        forkserver.ensure_running()
 
 
 def _run(arguments: Sequence[str], env: Mapping[str, str], output: Path, errors: Path) -> None:

@@ -127,7 +127,7 @@ class KilledReport:
         self.upstream, self.loopback.handler = upstream, upstream.handle
         before = await stored_counts(self.data)
         env = {**environment(self.loopback, self.data), "READERS": "direct"}  # the links of a page are in its HTML
-        async with forked((*COMMAND, *more), env, self.data) as process, asyncio.timeout(PATIENCE_S):
+        async with forked((*COMMAND, *more), env, self.data / "errors") as process, asyncio.timeout(PATIENCE_S):
             yield process
             if process.has_failed:
                 raise AssertionError(process.errors.read_text())

@@ -1,4 +1,6 @@
-"""A server process with an upstream of its own, started as users start it: `llm-platform serve`, or uvicorn."""
+"""A server process with an upstream of its own, started as users start it: `llm-platform serve`, or uvicorn. Where a test is
+not about the start or the end of the process, it is FORKED, which saves most of the start.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +9,23 @@ import json
 import os
 import re
 import sys
-from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx2
+from tests.support.forked_command import forked
 from tests.support.loopback_upstream import Exchange, Loopback, json_reply, serving
 
 TIMEOUT_S = 60.0
 START_S = 180.0  # limit on a busy machine; four or five seconds of its processor are usual
 LOOK_S = 0.1
 SLEEPING_LOOKS = 3
+SERVE = ("serve", "--port", "0")
 SERVERS = {
-    "serve": ["-m", "modules.llm_platform", "serve", "--port", "0"],
+    "serve": ["-m", "modules.llm_platform", *SERVE],
     "uvicorn": ["-m", "uvicorn", "modules.llm_platform.asgi:app", "--port", "0"],
 }
 SEVERAL_PROCESSES = {"workers": [*SERVERS["uvicorn"], "--workers", "2"]}  # answer in turn, so no state is to be seen
@@ -31,6 +34,7 @@ RESULT = {
     "url": "https://example.org/a",
     "content": "asyncio is a library to write concurrent code.",
 }
+FORKED = "forked"
 STREAM = {"Accept": "text/event-stream"}
 
 
@@ -39,6 +43,21 @@ class HasPid(Protocol):
 
     @property
     def pid(self) -> int: ...
+
+
+class ServerProcess(HasPid, Protocol):
+    """What tests do with a process of asyncio and with a forked one."""
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def wait(self) -> int: ...
 
 
 class GatedSearch:
@@ -60,7 +79,7 @@ class GatedSearch:
 
 @dataclass
 class Served:
-    process: Process
+    process: ServerProcess
     client: httpx2.AsyncClient
     upstream: Loopback
     search: GatedSearch
@@ -89,20 +108,31 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
             "SEARXNG_TIMEOUT_S": str(TIMEOUT_S),
             **settings,
         }
-        log = folder / "server.log"
-        with log.open("w") as file:
-            words = (SERVERS | SEVERAL_PROCESSES)[kind]
-            process = await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stderr=file)
-        try:
+        async with _started(kind, folder, environment) as (process, log):
             found = await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), START_S)
             async with httpx2.AsyncClient(
                 base_url=found[0], timeout=TIMEOUT_S, limits=httpx2.Limits(max_connections=1000)
             ) as client:
                 yield Served(process, client, upstream, search, log)
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+
+
+@asynccontextmanager
+async def _started(kind: str, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[tuple[ServerProcess, Path]]:
+    """Yield the process, which does not outlive the block, and its log."""
+    log = folder / "server.log"
+    if kind == FORKED:
+        async with forked(SERVE, environment, log) as command:
+            yield command, log
+        return
+    with log.open("w") as file:
+        words = (SERVERS | SEVERAL_PROCESSES)[kind]
+        process = await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stderr=file)
+    try:
+        yield process, log
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
 
 
 async def asleep(process: HasPid) -> None:
