@@ -1,4 +1,4 @@
-"""A research run: the question, the answer, and for each sentence where it stands."""
+"""The request and the answer of a research run, with its sources and citations."""
 
 import hashlib
 from datetime import datetime
@@ -45,20 +45,20 @@ Question = Annotated[
 ]
 
 MAX_CONTEXT_CHARS = 32_000
-MAX_PLAN_QUESTIONS = 10  # a person may write ten questions; a model proposes three
+MAX_PLAN_QUESTIONS = 10  # a person may write this many; a model proposes three
 MAX_URLS = 20
 MAX_URL_CHARS = 2000
 MAX_INSTRUCTION_CHARS = 2000
 MAX_MODEL_CHARS = 320
 MAX_LLM_CALLS = 10_000
 LONGEST_RESEARCH_S = 86_400
-MAX_TURNS = 10  # a request may have more than are used: the first and the last, MAX_STORED_TURNS together
-MAX_TURN_CHARS = 20_000  # longest earlier answer in a request
+MAX_TURNS = 10  # more than are used: the first turn and the last ones, MAX_STORED_TURNS in all
+MAX_TURN_CHARS = 20_000  # an earlier answer in a request
 MAX_STORED_TURNS = 3
 MAX_STORED_ANSWER_CHARS = 1000
-MAX_PAGES = 10  # read before a quick or deep answer
-MAX_ROUNDS = 4  # further rounds of search
-READ_IN_PART = 0.25  # Share of a page's visible text; menus and teasers alone are often a half of it.
+MAX_PAGES = 10
+MAX_ROUNDS = 4
+READ_IN_PART = 0.25  # a share of a page's visible text; menus and teasers alone are often half of it
 OF_A_REPORT = ("plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
 
 
@@ -113,37 +113,34 @@ class Turn(BaseModel, frozen=True):
 
 
 class ResearchRequest(BaseModel):
-    """A question. shallow: one search and one synthesis; deep: three searches side by side and one synthesis; report: the
-    pages behind the results are ranked, read, summarised and written up.
+    """A question to research, and how to research it.
 
-    `context` is what the caller wrote beyond the question, for a model to read when it writes: untrusted data, in which no
-    address is opened. A question that was taken from there is understood with it before it is searched.
-
-    `freshness` is a limit on the age of what the web says: oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range
-    of dates (2026-03-01..2026-03-31). It overrides `time_range`.
-
+    - `depth` is `shallow` for one search and one synthesis, `deep` for three concurrent searches and one synthesis, and
+      `report` to rank, read and summarise the pages behind the results before writing.
+    - `freshness` limits the age of web results: oneDay, oneWeek, oneMonth, oneYear, noLimit, a date, or a range of dates
+      (2026-03-01..2026-03-31). It overrides `time_range`.
+    - `context` is text of the caller beyond the question. It is untrusted data: a model reads it when it writes, and no
+      address in it is opened. A question that was taken from this text is made to stand alone before it is searched.
     - `instructions` are wishes for the text, for a model to follow.
-    - `previous_id` is the `metadata.request_id` of an earlier research of the same caller.
-    - `history`: a conversation, oldest turn first: the question is understood in their context. With both, `history` is
-      used where the earlier research is no longer stored.
+    - `model` is a configured language model, `PROVIDER/MODEL`, for all stages of this run. No other model replaces it.
+    - `files` are read for this answer and searched beside the given `sources`; without `sources` only the files are
+      searched. Files are not stored; what the answer shows of them is, if the caller stores the answer.
+    - `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 4; 0 reads none. Up to
+      twice as many more, which the text cites, are read while it is written.
+    - `rounds` is how many further rounds search for what the first search leaves open, by default 1 for a deep run and 2
+      for a report; 0 makes none. A shallow run never makes one.
+    - `previous_id` is the `metadata.request_id` of an earlier research run of the same caller.
+    - `history` is a conversation, oldest turn first, in whose context the question is understood. With both, `history` is
+      used if the earlier run is no longer stored.
+    - `output_schema` is the JSON Schema of an object that a model fills from the finished text. The answer has it as
+      `output`.
 
-    `files` are read for this answer and searched beside the `sources` that are given; without `sources` they are all that is
-    searched. Nothing of them is stored, except what the answer shows where the caller stores it.
+    The other fields belong to a report:
 
-    `model` is a configured language model, `PROVIDER/MODEL`, for all stages of this run; no other one takes its place.
-
-    `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 4; 0 reads none. Up to
-    twice as many more, which the text cites, are read while it is written.
-
-    `rounds` is how many further rounds search for what the first search leaves open, by default 1 of a deep run and 2 of a
-    report; 0 makes none. A shallow run never makes one.
-
-    `output_schema` is the JSON Schema of an object that a model fills from the finished text: `output` of the answer.
-
-    The fields from `plan` on belong to a report. `plan`
-    replaces the sub-questions of the model. `urls` are pages to research: alone they are all that is read; where `sources`
-    is given too, what is searched is added. `max_llm_calls`, `max_cost_usd` (US dollars) and `max_seconds` bound what it may
-    take. `fresh` takes nothing from the store.
+    - `plan` replaces the sub-questions of the model.
+    - `urls` are pages to read. Only these are read, unless `sources` is given too.
+    - `max_llm_calls`, `max_cost_usd` (US dollars) and `max_seconds` limit what the run may take.
+    - `fresh` reuses nothing from the store.
     """
 
     model_config = ConfigDict(frozen=True)  # its subclasses are not declared as frozen
@@ -175,9 +172,9 @@ class ResearchRequest(BaseModel):
     @field_validator(*OF_A_REPORT)
     @classmethod
     def _belongs_to_a_report(cls, value: Value, info: ValidationInfo) -> Value:
-        """Refuse a wish that would be passed over: whoever sets a budget must not be billed without one."""
-        is_a_wish = value is not None and value is not False and value != ()
-        if is_a_wish and info.data.get("depth", "report") != "report":  # a wrong depth is told as such
+        """Refuse a field that would be ignored: a caller who sets a budget must not be billed without one."""
+        is_given = value is not None and value is not False and value != ()
+        if is_given and info.data.get("depth", "report") != "report":  # an invalid depth has its own error
             raise PydanticCustomError("report_only", "belongs to a report: add depth report, or leave it out")
         return value
 
@@ -190,7 +187,7 @@ class ResearchRequest(BaseModel):
 
 
 class ShortMessage(ResearchRequest):
-    """A message of a chat that is too short to search for, such as `hi`. It is answered in words."""
+    """A chat message that is too short to search for, such as `hi`. Its answer asks for a question."""
 
     query: Annotated[
         str,
@@ -202,9 +199,11 @@ class ShortMessage(ResearchRequest):
 class Source(BaseModel, frozen=True):
     """A numbered text that an answer may cite. Offsets of quotes point into `text`, in Unicode code points.
 
-    `text_kind`: the page that was read, an excerpt of it by a search engine, or a document of the operator. `extraction` is the
-    share of the page's visible text that was kept, 0 to 1; None where no page was read, or its reader does not say. `pages`
-    says where the pages of a PDF begin in `text`.
+    - `text_kind` is `page` for a page that was read, `snippet` for an excerpt by a search engine, and `document` for a
+      document of the operator.
+    - `extraction` is the share of the page's visible text that was kept, 0 to 1; None if no page was read, or if its reader
+      does not tell.
+    - `pages` says where the pages of a PDF begin in `text`.
     """
 
     index: int
@@ -218,7 +217,7 @@ class Source(BaseModel, frozen=True):
 
 
 class SourceRef(BaseModel, frozen=True):
-    """A source as an answer lists it; `extraction` is the share of the page's visible text that was kept, 0 to 1."""
+    """A source as an answer lists it. `extraction` is the share of the page's visible text that was kept, 0 to 1."""
 
     index: int
     title: str
@@ -227,7 +226,7 @@ class SourceRef(BaseModel, frozen=True):
 
     @property
     def is_read_in_part(self) -> bool:
-        """Whether so little of the page was kept that the rest may say what the text does not."""
+        """Whether so little of the page was kept that the rest may contain what `text` lacks."""
         return self.extraction is not None and self.extraction < READ_IN_PART
 
     @classmethod
@@ -236,7 +235,7 @@ class SourceRef(BaseModel, frozen=True):
 
 
 class CellVerdict(BaseModel, frozen=True):
-    """The verdict on a cell of a table row, and where the cell stands in the answer."""
+    """The verdict on one cell of a table row. `start` and `end` delimit the cell in the answer, in code points."""
 
     start: int
     end: int
@@ -244,16 +243,17 @@ class CellVerdict(BaseModel, frozen=True):
 
 
 class TextSpan(BaseModel, frozen=True):
-    """A part of a text, in code points."""
+    """A part of a text: the code points from `start` up to `end`, exclusive."""
 
     start: int
     end: int
 
 
 class Difference(BaseModel, frozen=True):
-    """What a sentence says otherwise than its source.
+    """A difference between a sentence and its source.
 
-    `claimed` is a part of the answer, `found` the part of the source's stored text that says otherwise.
+    - `claimed` is a part of the answer.
+    - `found` is the part of the source's stored text that says otherwise.
     """
 
     claimed: TextSpan
@@ -264,23 +264,22 @@ class Difference(BaseModel, frozen=True):
 class Citation(BaseModel, frozen=True):
     """One sentence of the answer and one source that it cites.
 
-    `start`, `end` delimit the sentence in the answer without the markers at its end, `quote_start`, `quote_end` the best
-    quote in the source's stored text, all in code points. The quote is empty and the offsets 0 where nothing fits.
-
-    `checked_by` says who gave `verdict`: the comparison of words, or a language model after it. Where it was a model,
-    `word_verdict` is what the words said. `score` is always that of the words.
-
-    `cited_by` is `platform` where the author of the answer named no source and the platform found this one and added its
-    marker.
-
-    `checked_against` is the kind of text that the sentence was compared with. `quote_url` is the address of the page with a
-    text fragment, at which a browser shows the quote; None without a quote or a page on the web. `page` is the number of the
-    page of a PDF, from 1, at which the quote begins; then `quote_url` ends with `#page=` and this number.
-
-    `cells` are those of a table row that the source does not support as one sentence, without the first one, which is its
-    head; where several cells have markers, those with one of this source. `verdict` is the weakest of theirs.
-
-    `difference` is the number, name, date or negation that the source has otherwise, where the comparison of words found one.
+    - `start` and `end` delimit the sentence in the answer, without the markers at its end, in code points.
+    - `quote` is the part of the source's stored text that fits best, and `quote_start` and `quote_end` delimit it there. If
+      nothing fits, the quote is empty and both offsets are 0.
+    - `checked_by` says who gave `verdict`: the comparison of words, or a language model after it.
+    - `score` is the score of the comparison of words, and `word_verdict` its verdict if a model gave `verdict`.
+    - `cited_by` is `platform` if the author of the answer named no source here, and the platform found this one and added
+      its marker.
+    - `checked_against` is the kind of text that the sentence was compared with.
+    - `quote_url` is the address of the page with a text fragment, at which a browser shows the quote; None without a quote
+      or a page on the web.
+    - `page` is the number, from 1, of the page of a PDF at which the quote begins. `quote_url` then ends with `#page=` and
+      this number.
+    - `cells` are the cells of a table row that the source does not support as one sentence. The first cell, the head of the
+      row, is left out; if several cells have markers, only those that cite this source are listed. `verdict` is the weakest
+      verdict among them.
+    - `difference` is the number, name, date or negation that the source has otherwise, if the comparison of words found one.
     """
 
     start: int
@@ -302,7 +301,7 @@ class Citation(BaseModel, frozen=True):
 
 
 class CitedClaim(BaseModel, frozen=True):
-    """A sentence of an answer, without markers, and the quote that it rests on; `title` is that of the quote's source."""
+    """A sentence of an answer, without markers, and its quote. `title` is the title of the quote's source."""
 
     claim: str
     quote: str
@@ -310,7 +309,7 @@ class CitedClaim(BaseModel, frozen=True):
 
 
 class JudgedClaims(BaseModel, frozen=True):
-    """The verdicts of a judge on claims, in their order; None where it gave none."""
+    """The verdicts of a judge, in the order of the claims; None for a claim on which it gave none."""
 
     verdicts: tuple[ModelVerdict | None, ...]
     spent: Spending = NOTHING_SPENT
@@ -318,9 +317,11 @@ class JudgedClaims(BaseModel, frozen=True):
 
 
 class StoredVerdicts(BaseModel, frozen=True):
-    """The verdicts of a judge on the claims of one question, by the digest of claim and quote; None where it gave none.
+    """The stored verdicts of a judge on the claims of one question.
 
-    `degraded` are the reasons of calls whose answers could not be used, `sent_to` is what was sent for all of them.
+    - `verdicts` has them by the digest of claim and quote; None for a claim on which the judge gave none.
+    - `sent_to` is what was sent for all of them.
+    - `degraded` has the reasons of calls whose answers could not be used.
     """
 
     verdicts: dict[str, ModelVerdict | None]
@@ -329,9 +330,10 @@ class StoredVerdicts(BaseModel, frozen=True):
 
 
 class Synthesis(BaseModel, frozen=True):
-    """The text of a writer. `answered` is False when it says that the sources do not answer.
+    """The text of a writer.
 
-    `sent_to` is set by caches: what was sent when the text was written.
+    - `answered` is False if the text says that the sources do not answer.
+    - `sent_to` is what was sent when the text was written; only caches set it.
     """
 
     text: str
@@ -345,18 +347,18 @@ class Synthesis(BaseModel, frozen=True):
     degraded: tuple[Degraded, ...] = ()
 
     def after(self, spent: Spending, degraded: tuple[Degraded, ...]) -> Self:
-        """Return the text with the spending and the failures before it added."""
+        """Return a copy to which the spending and the failures of earlier writers are added."""
         return self.model_copy(update={"spent": spent + self.spent, "degraded": (*degraded, *self.degraded)})
 
 
 class SynthesisToken(BaseModel, frozen=True):
-    """The next piece of an answer that is being written, not sanitised yet."""
+    """The next piece of an answer that is being written, before it is sanitised."""
 
     text: str
 
 
 class SynthesisReset(BaseModel, frozen=True):
-    """A writer failed half-way: what it wrote is void, the next one begins."""
+    """A writer failed before the end of its text. Discard the text so far: the next writer begins."""
 
     reason: str
 
@@ -365,8 +367,10 @@ SynthesisPart = SynthesisToken | SynthesisReset | Synthesis
 
 
 class RawResult(BaseModel, frozen=True):
-    """One hit as the answer shows it; `content` is the stored text that quotes point into. `pages` says where the pages of a
-    document begin in it; it is not part of the JSON.
+    """One search result as the answer shows it.
+
+    - `content` is the stored text that quotes point into.
+    - `pages` says where the pages of a document begin in `content`. It is not part of the JSON.
     """
 
     title: str
@@ -386,26 +390,27 @@ class RawResult(BaseModel, frozen=True):
 
 
 class ResearchMetadata(BaseModel, frozen=True):
-    """The cost and the course of an answer. `searches` counts requests to providers; `cost_usd` is None when a price is not
-    known.
+    """The cost of an answer, and how it was made.
 
-    - `sent_to` is the ledger of what left this process.
-    - `cached_sent_to`: that of the time when the parts of the answer were made that come from a cache or from the
-      store.
-    - `standalone_query` is how a question was understood that is a follow-up or was taken from a longer text, None for
-      every other one.
-    - `pages_read`, `pages_failed` and `pages_late` count the pages that were read before and during the writing, those
-      that could not be read, and those that were not read in time.
-    - `pages_cited` counts those read that the text cites.
-    - `verdicts_changed` counts the citations on which a model decided otherwise than the words.
-    - `uncited` are the statements of the text that cite no source, counted by `uncited_sentences`.
-    - `related_questions` are up to five that engines suggest or that the plan searched, and that were not asked.
+    - `latency_ms` is the time the answer took, in milliseconds.
+    - `cost_usd` is None if the price of a model is not known.
+    - `searches` counts requests to search providers.
+    - `uncited` are the statements of the text that cite no source, and `uncited_sentences` is their number.
+    - `verdicts_changed` counts the citations on which a model decided otherwise than the comparison of words.
+    - `related_questions` are up to five questions that engines suggest or that the plan searched, and that were not asked.
     - `files` are the names of the files of the request, which are not stored.
-    - `rounds` counts the further rounds of search, `open_questions` are those that no quote answers, and `stopped` says why no
-      further round was made; None for a run without rounds whose caller did not ask for its end.
-
-    Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
-    was finished where it came from there.
+    - `standalone_query` is how a question was understood that follows up on another or was taken from a longer text; None for
+      any other question.
+    - `pages_read` counts the pages that were read before and during the writing, and `pages_cited` those of them that the
+      text cites.
+    - `pages_failed` counts the pages that could not be read, and `pages_late` those that were not read in time.
+    - `rounds` counts the further rounds of search.
+    - `open_questions` are the questions that no quote answers.
+    - `stopped` says why no further round was made; None for a run without rounds, unless its caller asked for its end.
+    - `sent_to` is the ledger of what left this process.
+    - `cached_sent_to` is the ledger of earlier runs, for the parts of the answer that come from a cache or the store.
+    - `plan` are the sub-questions of a report, and `topic` is its name in the store.
+    - `stored_at` is when a report that comes from the store was finished.
     """
 
     latency_ms: int
@@ -444,17 +449,18 @@ class ResearchMetadata(BaseModel, frozen=True):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def understood_question(self) -> str | None:
-        """The question that was searched, where it is not the question as sent: another name of `standalone_query`."""
+        """The question that was searched, if it is not the question as sent: another name of `standalone_query`."""
         return self.standalone_query
 
 
 class ResearchResponse(BaseModel, frozen=True):
-    """The answer. `sources` keeps those that the text cites, under the numbers given before the first word was written.
+    """The answer to a research request.
 
-    `output` is the text as an object of the request's `output_schema`; None without a schema, and where `degraded` names
-    `output`: the model did not fill the schema, and the text is all there is.
-
-    `evidence` is the ledger of the run: for each question the quotes that answer it. A shallow run has none.
+    - `synthesis` is the text, in Markdown, with markers `[n]` that cite `sources`.
+    - `output` is the text as an object of the request's `output_schema`. It is None without a schema, and if the model did
+      not fill the schema; `degraded` then names `output`.
+    - `sources` are those that the text cites, with the numbers they had before the writing began.
+    - `evidence` has, for each question, the quotes that answer it. A shallow run has none.
     """
 
     query: str
@@ -469,15 +475,12 @@ class ResearchResponse(BaseModel, frozen=True):
     metadata: ResearchMetadata
 
     def with_degraded(self, *entries: Degraded) -> Self:
-        """Return a copy whose `degraded` ends with what failed after the answer was made."""
+        """Return a copy to whose `degraded` these entries are added, for what failed after the answer was made."""
         return self.model_copy(update={"degraded": (*self.degraded, *entries)})
 
 
-# The stored texts that the quotes of an answer point into.
-
-
 class HeldSource(BaseModel, frozen=True):
-    """One source as it was read; `sha256` is the hex digest of the text in UTF-8."""
+    """A stored source as it was read. `sha256` is the hex digest of its text in UTF-8."""
 
     index: int
     url: str
@@ -488,13 +491,13 @@ class HeldSource(BaseModel, frozen=True):
 
 
 class StoredSources(BaseModel, frozen=True):
-    """All sources of one research run, and its ledger once it has ended."""
+    """All sources of one research run, and its evidence once the run has ended."""
 
     sources: tuple[Source, ...]
     evidence: tuple[EvidenceRow, ...] = ()
 
     def find(self, index: int) -> HeldSource | None:
-        """Return source number `index`, or None when the research had no such source."""
+        """Return source number `index`; None if the run had no such source."""
         for source in self.sources:
             if source.index == index:
                 digest = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -505,13 +508,11 @@ class StoredSources(BaseModel, frozen=True):
         return None
 
 
-# What a follow-up question needs of an earlier research run.
-
-
 class StoredTurns(BaseModel, frozen=True):
-    """The last turns of a conversation, oldest first. Each question is as it was understood, each answer shortened.
+    """The last turns of a conversation, oldest first: what a follow-up question needs of an earlier run.
 
-    `scope` says where the last research searched; None if the caller sent the turns.
+    - `turns` have each question as it was understood, and each answer shortened.
+    - `scope` says where the last run searched; None if the caller sent the turns.
     """
 
     turns: tuple[Turn, ...]
