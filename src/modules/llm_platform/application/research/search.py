@@ -1,4 +1,4 @@
-"""The search stage: the questions of a plan, searched for concurrently, become numbered sources."""
+"""Search stage: search for the questions of a plan concurrently, and number the results as sources."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_ope
 from shared.exceptions import AppException
 
 PROVIDER_SEPARATOR = "+"  # joins the names of the providers of one answer
-RECENT = "month"  # the first `time_range` of a question that asks for what is recent
-RRF_K = 60  # Cormack, Clarke, Büttcher 2009: reciprocal rank fusion
-MAX_TITLE_CHARS = 300  # longest title of a result
-MAX_RESULT_CHARS = 20_000  # longest snippet or summary
-MAX_REUSED = 5
-MIN_REUSED_SCORE = 3.0  # keyword score out of 10
-CONCURRENT_FURTHER = 2  # queries of a further round at once: one provider answers them all
-INLINE_CHARS = 30_000  # all sources together; longer ones are searched in a thread
+RECENT = "month"  # the `time_range` that is tried first for a question about the latest
+RRF_K = 60  # the constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009)
+MAX_TITLE_CHARS = 300
+MAX_RESULT_CHARS = 20_000  # a snippet or summary
+MAX_REUSED = 5  # the earlier sources that answer a follow-up question
+MIN_REUSED_SCORE = 3.0  # a keyword score, 0 to 10
+CONCURRENT_FURTHER = 2  # small, because one provider answers all queries of a further round
+INLINE_CHARS = 30_000  # longer sources, all together, are searched in a thread
 LATE = "timeout: no answer before the deadline of the research run"
 
 _WANTS_LATEST = re.compile(
@@ -54,9 +54,12 @@ _NAMES_TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """The answers in the order of their questions; `searches` counts the requests to providers.
+    """The results of all searches.
 
-    `earlier` are the sources of an earlier research run that the last answer consists of.
+    - `answers` are in the order of their questions.
+    - `degraded` reports the searches that failed.
+    - `searches` counts the requests to providers.
+    - `earlier` are the sources of an earlier research run. If there are any, the last answer consists of them.
     """
 
     answers: tuple[dtos.WebSearchResponse, ...]
@@ -78,7 +81,7 @@ class SearchResults:
 
 
 def providers_of(answer: dtos.WebSearchResponse) -> tuple[str, ...]:
-    """Return the names of the providers; two if documents and the web were searched together."""
+    """Return the names of the providers of an answer; two if documents and the web were searched together."""
     return tuple(name for name in answer.provider.split(PROVIDER_SEPARATOR) if name)
 
 
@@ -90,10 +93,10 @@ def wants_latest(question: str) -> bool:
 async def run_searches(
     context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
 ) -> SearchResults:
-    """Search for all questions, `count` results each, and begin to read the first pages that are found.
+    """Search for all questions, `count` results each, and begin to read the first pages found.
 
-    A follow-up question has earlier sources too. A shallow one makes no search if they answer it, and a failed search does not
-    fail the run.
+    A follow-up question also has the sources of earlier answers. If these answer a shallow question, nothing is searched, and
+    with them a failed search does not fail the run.
     """
     follow_up = context.follow_up
     earlier = reusable_sources(follow_up, context.language) if follow_up else ()
@@ -111,7 +114,7 @@ async def run_searches(
 async def _search_and_replace(
     context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
 ) -> SearchResults:
-    """Search for the questions; in a deep run, the engines' own suggestions replace those without results."""
+    """Search for the questions. In a deep run, suggestions of the engines replace questions without results."""
     found = await _search_all(context, questions, provider, count, reads)
     empty = sum(not answer.results for answer in found.answers)
     if context.request.depth == "shallow" or not empty:
@@ -131,8 +134,9 @@ async def _search_and_replace(
 async def search_further(
     context: ResearchContext, queries: Sequence[str], provider: IWebSearchProvider, count: int
 ) -> tuple[SearchResults, bool]:
-    """Search for the queries of a further round, and return whether a provider refused one. A failure does not fail the run:
-    after a refusal, the queries that wait are left out.
+    """Search for the queries of a further round; the second value is True if a provider refused one.
+
+    A failure does not fail the run. After a refusal, the remaining queries are left out.
     """
     found = SearchResults((), (), 0)
     for start in range(0, len(queries), CONCURRENT_FURTHER):
@@ -190,20 +194,21 @@ async def search_questions(
     on_answer: Callable[[dtos.WebSearchRequest, dtos.WebSearchResponse], None],
     early_finish: EarlyFinish,
 ) -> SearchResults:
-    """Search concurrently until `deadline` (event loop time) or an early finish; `on_answer` gets each answer when it arrives.
+    """Search concurrently until `deadline` (event loop time) or an early finish.
 
-    `degraded` reports failed searches. If all fail, raises the last error; ResearchTimeoutError if none ended in time.
+    `on_answer` is called with each answer when it arrives. Failed searches are in `degraded` of the result. If all fail, the
+    last error is raised; ResearchTimeoutError if none ended in time.
     """
     slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
 
-    async def one(request: dtos.WebSearchRequest) -> tuple[dtos.WebSearchResponse, int]:
+    async def search_one(request: dtos.WebSearchRequest) -> tuple[dtos.WebSearchResponse, int]:
         set_deadline(Deadline(deadline))
         async with slots:
             answer, searches = await search_latest_first(request, search)
         on_answer(request, answer)
         return answer, searches
 
-    tasks = [asyncio.create_task(one(request)) for request in requests]
+    tasks = [asyncio.create_task(search_one(request)) for request in requests]
     try:
         await early_finish.wait(tasks, deadline)
     finally:
@@ -213,7 +218,7 @@ async def search_questions(
 
 @stage("search")
 async def search_latest_first(request: dtos.WebSearchRequest, search: IWebSearchProvider) -> tuple[dtos.WebSearchResponse, int]:
-    """The answer and the number of requests it took. A query for the latest is searched in the last month first."""
+    """Return the answer and the number of requests it took. A query for the latest searches the last month first."""
     has_own_range = request.time_range or request.freshness
     if not has_own_range and request.sources != (dtos.DOCUMENTS,) and wants_latest(request.query):
         recent = await search.search(request.with_(time_range=RECENT))
@@ -226,7 +231,7 @@ async def search_latest_first(request: dtos.WebSearchRequest, search: IWebSearch
 
 
 def _request_count(answer: dtos.WebSearchResponse) -> int:
-    """Return the requests to providers that this answer took."""
+    """Return the number of requests to providers that the answer took."""
     return 0 if answer.cached else max(1, len(providers_of(answer)))
 
 
@@ -243,7 +248,7 @@ def _collect(
     for number, task in enumerate(tasks, 1):
         name = "search" if len(requests) == 1 else f"search/{number}"
         if task.cancelled():
-            if not is_ended_early:  # the caller knows
+            if not is_ended_early:  # a caller who asked for an early end expects unfinished searches
                 degraded.append(Degraded(component=name, reason=LATE))
             searches += 1
         elif isinstance(error := task.exception(), AppException):
@@ -260,7 +265,7 @@ def _collect(
 
 
 def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
-    """Return the earlier sources that match the question, best first, each at most MAX_RESULT_CHARS long."""
+    """Return the earlier sources that match the question, best first, each cut at MAX_RESULT_CHARS."""
     short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in follow_up.sources]
     query = follow_up.query
     scores = {source.index: keyword_score(query, query, source.title, source.text, language) for source in short}
@@ -269,9 +274,10 @@ def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
 
 
 async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: str) -> bool:
-    """Return whether sentences of the sources answer the question, as asked and as understood. Never for the latest news.
+    """Return whether sentences of the sources answer the question. A question about the latest is never answered.
 
-    Both readings count: the topic alone fits the sources of an earlier answer on it.
+    The sources have to answer the question both as asked and as understood: the topic alone, which the latter adds, fits the
+    sources of any earlier answer on it.
     """
     if not sources or wants_latest(follow_up.asked) or wants_latest(follow_up.query):
         return False
@@ -285,6 +291,7 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
 
 
 def earlier_results(sources: Sequence[Source]) -> dtos.WebSearchResponse:
+    """Return the sources of an earlier run as the answer of a search."""
     items = tuple(
         dtos.WebSearchResultItem(title=source.title, url=source.url, snippet=source.text, published_date=source.published)
         for source in sources
@@ -293,12 +300,12 @@ def earlier_results(sources: Sequence[Source]) -> dtos.WebSearchResponse:
 
 
 def linked_results(items: Sequence[dtos.WebSearchResultItem]) -> SearchResults:
-    """Return pages that links led to, as what a search found; it took no search."""
+    """Return pages that links led to as search results, with no request counted."""
     return SearchResults((dtos.WebSearchResponse(query="", results=tuple(items)),) if items else (), (), 0)
 
 
 def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[dtos.WebSearchResultItem]:
-    """Return the best `limit` results by reciprocal rank fusion; of equal canonical URLs the one with the longest text."""
+    """Return the best `limit` results by reciprocal rank fusion. Of results with one canonical URL, the longest text stays."""
     scores: dict[str, float] = {}
     best: dict[str, dtos.WebSearchResultItem] = {}
     for answer in answers:
@@ -308,14 +315,15 @@ def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[
             known = best.get(key)
             if known is None or len(item.text) > len(known.text):
                 best[key] = item
-    order = sorted(best, key=lambda key: -scores[key])  # stable: equal scores keep the order of the results
+    order = sorted(best, key=lambda key: -scores[key])  # the sort is stable: equal scores keep the order of the results
     return [best[key] for key in order[:limit]]
 
 
 def fuse_answers(request: dtos.WebSearchRequest, answers: Sequence[dtos.WebSearchResponse]) -> dtos.WebSearchResponse:
-    """Return one answer of several providers to the same request. Of equal ranks, that of the first provider stands first."""
+    """Return the answers of several providers to one request as one answer. At equal ranks, the first provider leads."""
     first = answers[0]
-    names = dict.fromkeys(name for answer in answers for name in providers_of(answer))  # the web may fail over to documents
+    # A name may come twice, because the web may fail over to documents.
+    names = dict.fromkeys(name for answer in answers for name in providers_of(answer))
     return dtos.WebSearchResponse(
         query=request.query,
         results=tuple(fuse_results(answers, request.count)),
@@ -331,9 +339,10 @@ def fuse_answers(request: dtos.WebSearchRequest, answers: Sequence[dtos.WebSearc
 def number_sources(
     items: Sequence[dtos.WebSearchResultItem], known: Sequence[Source] = ()
 ) -> tuple[tuple[Source, ...], tuple[RawResult, ...]]:
-    """Sources numbered from 1, and their raw results: `raw_results[n - 1].content` is the text of source n.
+    """Return the sources, numbered from 1, and their raw results: `raw_results[n - 1].content` is the text of source n.
 
-    `known` are sources of an earlier research run among the items: the text of a page that was read then is a page's text.
+    `known` are sources of an earlier research run, which may be among the items. They keep the kind of their text: a page
+    that was read then is not a snippet now.
     """
     raw = tuple(RawResult.of(item) for item in items)
     known_sources = {(source.url, source.text): source for source in known}
@@ -343,19 +352,17 @@ def number_sources(
 
 
 def _source(index: int, item: RawResult, known: Source | None) -> Source:
+    is_snippet = is_web_url(item.url) and item.source != dtos.DOCUMENTS
+    text_kind: TextKind = "snippet" if is_snippet else "document"
     return Source(
         index=index, title=item.title, url=item.url, text=item.content, published=item.published,
-        text_kind=known.text_kind if known else _text_kind(item), extraction=known.extraction if known else None,
+        text_kind=known.text_kind if known else text_kind, extraction=known.extraction if known else None,
         pages=known.pages if known else item.pages,
     )
 
 
-def _text_kind(item: RawResult) -> TextKind:
-    return "snippet" if is_web_url(item.url) and item.source != dtos.DOCUMENTS else "document"
-
-
 def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
-    """Return the raw results in the order of the sources, with the texts that quotes point into."""
+    """Return the raw results in the order of the sources, each with the text that quotes point into."""
     by_url = {result.url: result for result in raw}
     found = (by_url[source.url] for source in sources)
     return tuple(
@@ -365,8 +372,9 @@ def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResu
 
 
 def usable_results(answer: dtos.WebSearchResponse, count: int) -> tuple[dtos.WebSearchResultItem, ...]:
-    """Return at most `count` results, shortened to the limits. Only the documents provider may return a document: a result
-    of the web must not make the reader open a file.
+    """Return at most `count` results of an answer, with titles and texts cut at their limits.
+
+    Only the documents provider may return a document: a result of the web must not make the reader open a file.
     """
     documents = dtos.DOCUMENTS in providers_of(answer)
     is_allowed = is_openable if documents else is_web_url

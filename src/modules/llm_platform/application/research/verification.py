@@ -1,4 +1,7 @@
-"""A judge verifies the citations of an answer after the comparison of words; without a judgment the word verdicts stay."""
+"""Let a judge verify the citations of an answer after the comparison of words.
+
+A citation without a judgment keeps the verdict of the comparison of words.
+"""
 
 import asyncio
 import hashlib
@@ -24,7 +27,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     Source,
     StoredVerdicts,
 )
-from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
+from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -45,19 +48,19 @@ INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged and 
 NOTHING_KNOWN: Final[Mapping[CitedClaim, ModelVerdict | None]] = {}
 NO_JUDGMENT: Final = JudgedClaims(verdicts=())
 
-
-# Called with the citations of an answer, and how many of them the judge has yet to verify.
+# A callback with the citations of an answer, and the number of those that the judge has yet to verify.
 OnChecked = Callable[[tuple[Citation, ...], int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The judge of the citations of an answer, and its deadline (event loop time).
+    """The judge of the citations of an answer, and the conditions of its work.
 
-    - `doubted_only`: without those that the words support.
-    - `max_wait_share`: of the time that the answer took, how long its reader waits for verdicts once the text is
-      complete; None waits until the deadline.
-    - `cancelled`: the questions and claims of calls that came too late, which the next answers do not ask again.
+    - `until` is its deadline, in event loop time.
+    - `doubted_only` is True if the judge gets only the citations that the words rate partial or unsupported.
+    - `max_wait_share` limits how long the reader waits for verdicts after the text is complete, as a share of the time that
+      the answer took; None waits until the deadline.
+    - `cancelled` has the questions and claims of calls that were too late. Later answers do not ask about them again.
     """
 
     judge: ICitationJudge
@@ -69,7 +72,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The citations with their final verdicts, the spending and the failures."""
+    """An answer with the final verdicts on its citations, the spending of the judge and its failures."""
 
     checked: CheckedAnswer
     spent: Spending = NOTHING_SPENT
@@ -88,8 +91,10 @@ async def verify(
 ) -> Verified:
     """Judge the citations of the answer in one call, except those whose source has the same words.
 
-    `known` are verdicts from before the text was complete. Where the reader does not wait for the judge, no call is made.
-    `on_checked` gets the citations before the call and after it; it is not called where there is nothing to judge.
+    - `known` are verdicts from before the text was complete.
+    - `on_checked` is called with the citations before and after the call, unless there is nothing to judge.
+
+    If the reader does not wait for the judge (`max_wait_share`), only known and stored verdicts are used.
     """
     asked = claims_to_judge(verification, answer, language, sources, checked)
     if not asked:
@@ -114,7 +119,7 @@ async def verify(
 def claims_to_judge(
     verification: Verification, answer: str, language: str, sources: Sequence[Source], checked: CheckedAnswer
 ) -> dict[int, CitedClaim]:
-    """Return what the judge is asked about, by the place of the citation."""
+    """Return the claims to ask the judge about, by the position of their citation in `checked.citations`."""
     claims = claims_of(answer, language) if checked.citations else {}
     titles = {source.index: source.title for source in sources}
     of_citations = (
@@ -127,7 +132,10 @@ def claims_to_judge(
 def claim_to_judge(
     verification: Verification, claim: str, citation: Citation, titles: Mapping[int, str]
 ) -> CitedClaim | None:
-    """Return what the judge is asked about a citation; None where it can add nothing. `titles` are those of the sources."""
+    """Return the claim to ask the judge about; None if a judgment would add nothing.
+
+    `titles` are those of the sources, by their numbers.
+    """
     if (verification.doubted_only and citation.verdict == "supported") or not can_be_judged(citation, claim):
         return None
     return CitedClaim(claim=claim, quote=citation.quote, title=titles.get(citation.source_index, ""))
@@ -136,7 +144,7 @@ def claim_to_judge(
 def _judged(
     citations: Sequence[Citation], asked: Mapping[int, CitedClaim], verdicts: Mapping[int, ModelVerdict | None]
 ) -> tuple[Citation, ...]:
-    """Return the citations with the verdicts of the judge, as far as there are any."""
+    """Return the citations, with the verdict of the judge on those that have one."""
     return tuple(
         apply_model_verdict(citation, asked[position].claim, verdict)
         if (verdict := verdicts.get(position))
@@ -149,14 +157,17 @@ def _judged(
 async def ask_judge(
     verification: Verification, question: str, claims: Sequence[CitedClaim]
 ) -> tuple[JudgedClaims, tuple[Degraded, ...]]:
-    """The judgment, a verdict or None for each claim. A judge that fails or is late gives none, and an entry that says why."""
+    """Ask the judge, and return a verdict or None for each claim.
+
+    If the judge fails or is late, there are no verdicts, and the second value says why.
+    """
     name = verification.judge.name
     if verification.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
         return JudgedClaims(verdicts=()), (Degraded(component=name, reason=LATE),)
     try:
         async with deadline_at(verification.until):
             judgment = await verification.judge.judge(question, claims)
-    except TimeoutError:  # the call is paid for, its tokens are unknown
+    except TimeoutError:  # the call has been paid for, but the number of its tokens is unknown
         return JudgedClaims(verdicts=(), spent=Spending(calls=1)), (Degraded(component=name, reason=LATE),)
     except AppException as error:
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
@@ -165,21 +176,21 @@ async def ask_judge(
     return judgment.model_copy(update={"verdicts": (*judgment.verdicts, *[None] * missing)[: len(claims)]}), ()
 
 
-# Citation verification by a language model: all claims of an answer with their quotes in one call.
+# --- the judge: a language model that gets all claims of an answer, with their quotes, in one call --------------------------
 # Claims and quotes are untrusted. Each pair is one line of JSON between two fence lines, so that no quote can imitate
 # another pair. A row of the answer counts only if it names one verdict and no other row contradicts it.
 
 
 JUDGE_VERSION = "1"  # part of the store keys: raise it with every change of the prompt
 DEFAULT_CONTEXT_TOKENS = 32_000
-MAX_STORED_VERDICTS = 1000  # verdicts on the claims of one question
-MAX_CLAIMS = 120  # the first claims of an answer are judged
+MAX_STORED_VERDICTS = 1000  # for one question
+MAX_CLAIMS = 120  # later claims of an answer are not judged
 MAX_PAIR_CHARS = 6000  # a longer pair of claim and quote is not judged
 MAX_QUESTION_CHARS = 500
 MAX_TITLE_CHARS = 150
-ANSWER_TOKENS = 2048  # room for reasoning
+ANSWER_TOKENS = 2048  # leaves room for reasoning
 ANSWER_TOKENS_PER_CLAIM = 16
-RESERVED_TOKENS = 128  # room for the provider's chat format and errors of our count
+RESERVED_TOKENS = 128  # leaves room for the provider's chat format and for errors of our count
 MAX_LINES = 2000
 MAX_LINE_CHARS = 300
 MAX_CELL_CHARS = 40
@@ -213,8 +224,9 @@ _VERDICT_WORD = re.compile(rf"\b(?:{_VERDICT_WORDS})\b", re.I)
 
 
 class LLMCitationJudge(ICitationJudge):
-    """Judges all claims in one call. `context_tokens` is the context length of the smallest model behind `llm`. Raises the
-    errors of the LLM port.
+    """A judge that asks a language model about all claims in one call. Raises the errors of the LLM port.
+
+    `context_tokens` is the context length of the smallest model behind `llm`.
     """
 
     version = JUDGE_VERSION
@@ -236,11 +248,11 @@ class LLMCitationJudge(ICitationJudge):
 
 
 class CachedCitationJudge(ICitationJudge):
-    """Stores what a judge said for `ttl_s` seconds, so that no claim is judged, and paid for, a second time.
+    """A judge whose verdicts are stored for `ttl_s` seconds, so that no claim is paid for twice.
 
-    `version` is what the caller knows of the models. A claim of which the judge said nothing, or whose answer could not be
-    read, is not asked about again either: the next answer would cost the same and say no more. It is if a model failed,
-    which may answer the next time.
+    `version` identifies the models behind the judge. A claim on which a model gave no readable verdict is not judged again
+    either: the next answer would cost the same and say no more. After the failure of a model it is, because the model may
+    answer the next time.
     """
 
     def __init__(self, judge: ICitationJudge, cache: ICache[StoredVerdicts], ttl_s: float, version: str = "") -> None:
@@ -270,26 +282,16 @@ class CachedCitationJudge(ICitationJudge):
             unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
             has_failure = len(unusable) < len(judged.degraded)
             known = {key: verdict for key, verdict in said.items() if verdict is not None or not has_failure}
-            await self._store(question, stored, known, egress_log.sent(), unusable)
+            newest = dict(list({**stored.verdicts, **known}.items())[-MAX_STORED_VERDICTS:])
+            sent = merge_sent((*stored.sent_to, *egress_log.sent()))
+            entry = StoredVerdicts(verdicts=newest, sent_to=sent, degraded=unusable)
+            await self._cache.set(self._key(question), entry, self._ttl_s)
             verdicts |= said
             spent, degraded = judged.spent, judged.degraded
         return JudgedClaims(verdicts=tuple(verdicts[key] for key in keys), spent=spent, degraded=degraded)
 
     async def _stored(self, question: str) -> StoredVerdicts:
         return await self._cache.get(self._key(question)) or StoredVerdicts(verdicts={})
-
-    async def _store(
-        self,
-        question: str,
-        stored: StoredVerdicts,
-        said: Mapping[str, ModelVerdict | None],
-        sent: Sequence[Sent],
-        unusable: tuple[Degraded, ...],
-    ) -> None:
-        """Add to what is stored; the newest MAX_STORED_VERDICTS stay."""
-        newest = dict(list({**stored.verdicts, **said}.items())[-MAX_STORED_VERDICTS:])
-        entry = StoredVerdicts(verdicts=newest, sent_to=merge_sent((*stored.sent_to, *sent)), degraded=unusable)
-        await self._cache.set(self._key(question), entry, self._ttl_s)
 
     def _key(self, question: str) -> str:
         return store_key(version=self.version, model=self._model, language="", question=question)
@@ -303,7 +305,7 @@ def _claim_digest(claim: CitedClaim) -> str:
 def build_request(
     question: str, claims: Sequence[CitedClaim], context_tokens: int
 ) -> tuple[LLMRequest, tuple[int, ...]]:
-    """Return the request, and the indexes of the claims that fit into it; the prompt numbers them from 1."""
+    """Return the request, and the positions of the claims that fit into it. The prompt numbers these from 1."""
     question_line = one_line(question)[:MAX_QUESTION_CHARS]
     answer_tokens = min(ANSWER_TOKENS + ANSWER_TOKENS_PER_CLAIM * min(len(claims), MAX_CLAIMS), context_tokens // 2)
     room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(RULES) - count_tokens(question_line)
@@ -319,7 +321,7 @@ def build_request(
 
 
 def _fitting(claims: Sequence[CitedClaim], room: int) -> tuple[int, ...]:
-    """Return the indexes of the first claims that fit into `room` tokens, without those that are too long."""
+    """Return the positions of the first claims that fit into `room` tokens, without those that are too long."""
     short = [position for position, claim in enumerate(claims) if len(claim.claim) + len(claim.quote) <= MAX_PAIR_CHARS]
     short = short[:MAX_CLAIMS]
     ends = accumulate(count_tokens(_line(position, claims[position])) + 1 for position in short)
@@ -333,7 +335,7 @@ def _line(number: int, claim: CitedClaim) -> str:
 
 
 def parse_verdicts(text: str, count: int) -> list[ModelVerdict | None]:
-    """Return the verdicts on claims 1 to `count`; None without a row or with contradicting rows."""
+    """Return the verdicts on claims 1 to `count`; None for a claim without a row, or whose rows contradict each other."""
     found: dict[int, set[ModelVerdict]] = {}
     rows = [verdict for row in read_rows(text) for verdict in _read_row(row)]
     for number, verdict in rows or _read_lines(strip_reasoning(text)):
@@ -343,7 +345,10 @@ def parse_verdicts(text: str, count: int) -> list[ModelVerdict | None]:
 
 
 def _read_row(row: Row) -> Iterator[tuple[int, ModelVerdict]]:
-    """Yield the verdict of a row. Only the cell after the number counts: later cells may repeat the prompt."""
+    """Yield the number and the verdict of a row; several if an object maps numbers to verdicts.
+
+    In an array, only the cell after the number counts: later cells may repeat the prompt.
+    """
     if not isinstance(row, Mapping):
         yield from _read_pair(row[0], row[1])
         return
@@ -353,7 +358,7 @@ def _read_row(row: Row) -> Iterator[tuple[int, ModelVerdict]]:
     if numbers and len(verdicts) == 1:
         yield from _read_pair(numbers[0], verdicts[0])
     elif not numbers and not verdicts:
-        for key, value in row.items():  # {"1": "supported", "2": "partial"}
+        for key, value in row.items():  # such as {"1": "supported", "2": "partial"}
             yield from _read_pair(key, value)
 
 
@@ -377,7 +382,7 @@ def _read_verdict(value: object) -> ModelVerdict | None:
 
 
 def _read_lines(text: str) -> Iterable[tuple[int, ModelVerdict]]:
-    """Lines that start with a number and a verdict and name no other, such as `1. supported` and `| 2 | partial |`."""
+    """Yield the numbers and verdicts of lines such as `1. supported` and `| 2 | partial |`, which name one verdict only."""
     for line in text.splitlines()[:MAX_LINES]:
         numbered = _NUMBERED_LINE.match(line[:MAX_LINE_CHARS])
         words = {_read_verdict(word) for word in _VERDICT_WORD.findall(line[:MAX_LINE_CHARS])} if numbered else set()

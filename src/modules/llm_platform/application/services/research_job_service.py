@@ -1,4 +1,4 @@
-"""Background runs: submitted, followed, cancelled and listed by their owner (docs/howto/run-long-researches.md)."""
+"""Queue background runs, and let their owner follow, cancel and list them (docs/howto/run-long-researches.md)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Found = TypeVar("Found")
 
 log = logging.getLogger(__name__)
 
-MAX_QUEUED: Final = 1000  # research runs of one owner that wait
+MAX_QUEUED: Final = 1000  # waiting runs of one owner
 EVENTS_AT_ONCE: Final = 200
-LOCAL_POLL_S: Final = 10.0  # a run in this process also reports each change itself
+LOCAL_POLL_S: Final = 10.0  # long, because a run in this process also reports each change itself
 REMOTE_POLL_S: Final = 1.0
 TOO_SHORT: Final = "the message is too short to research in the background: send a question"
 NO_FILES: Final = "files are read for an answer that is given at once, and stored nowhere: leave out background, or the files"
@@ -52,10 +52,10 @@ NO_STORE: Final = "background runs are stored, and the store is off: set STORE_T
 
 
 class ResearchJobService:
-    """Research runs that outlive the request and the process. `store` is None if nothing may be stored.
+    """Research runs that outlive the request and the process.
 
-    `owner` is who may see a research run: an id of another owner does not exist. The work begins with `start` or the first
-    `submit`, and is put back into the queue by `aclose`.
+    `store` is None if nothing may be stored. `owner` is the caller that may see a run: for any other caller the id does not
+    exist. The work begins with `start` or the first `submit`; `aclose` puts unfinished runs back into the queue.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class ResearchJobService:
         return self._worker is not None
 
     def start(self) -> None:
-        """Run queued research runs in this process, also those of an earlier one."""
+        """Work on the queue in this process, including runs that an earlier process left there."""
         if self._worker is not None:
             self._worker.start()
 
     async def aclose(self) -> None:
-        """Stop working; running research runs go back into the queue."""
+        """Stop working, and put the running runs back into the queue."""
         if self._worker is not None:
             await self._worker.aclose()
 
@@ -105,13 +105,15 @@ class ResearchJobService:
         research_id: str | None = None,
         thread_id: str | None = None,
     ) -> dtos.ResearchJobDetail:
-        """Queue a research run durably. `webhook`: an address to notify when it ends.
+        """Queue a research run durably, and return it.
 
-        `api`, `client_request`: the compatible API, and what it stores of the request of its client. `research_id`: its id, if
-        the caller makes it; a run of the caller with this id is returned as it is. `thread_id`: a run whose thread it joins,
-        without following it.
+        - `webhook` is an address to notify when the run ends.
+        - `api` names the compatible API that took the request, and `client_request` is what it stores of that request.
+        - `research_id` is the id of the run if the caller makes it. An existing run of the caller with this id is returned
+          as it is.
+        - `thread_id` is a run whose thread the new run joins without being a follow-up.
 
-        Raises BackgroundError or WebhookError if it cannot run with these settings, ResearchQueueFullError,
+        Raises BackgroundError or WebhookError if the run is not possible with these settings, ResearchQueueFullError,
         PreviousResearchNotFoundError, StoreError.
         """
         if self._store is None or self._worker is None or self._webhooks is None:
@@ -121,7 +123,7 @@ class ResearchJobService:
         if request.files:
             raise exceptions.BackgroundError(NO_FILES)
         self._research.check(request)
-        request = await self._with_turns(request, owner)  # they may expire while the research waits
+        request = await self._with_turns(request, owner)  # stored turns may expire while the run waits
         if webhook is not None:
             await self._webhooks.check(webhook)
         return await self._queue(
@@ -131,7 +133,7 @@ class ResearchJobService:
     async def submit_crawl(
         self, crawl: SiteCrawlRequest, *, api: str, owner: str = "", client_request: Mapping[str, Any] | None = None
     ) -> dtos.ResearchJobDetail:
-        """Queue a crawl durably: a background run whose sources are the pages, and which writes no answer.
+        """Queue a crawl durably. It is a run whose sources are the pages of the site, and which writes no answer.
 
         Raises BackgroundError, ResearchQueueFullError, StoreError.
         """
@@ -141,7 +143,7 @@ class ResearchJobService:
     async def submit_verification(
         self, request: VerificationRequest, *, webhook: str | None = None, owner: str = ""
     ) -> VerificationJob:
-        """Queue a verification durably. `webhook`: an address to notify when it ends.
+        """Queue a verification durably. `webhook` is an address to notify when it ends.
 
         Raises BackgroundError, WebhookError, ResearchQueueFullError, StoreError.
         """
@@ -152,13 +154,13 @@ class ResearchJobService:
         return verification_job(await self._queue(title, owner, VERIFY, sent, webhook=webhook))
 
     async def check_webhook(self, url: str) -> None:
-        """Raise BackgroundError or WebhookError if no webhook can be sent there."""
+        """Raise BackgroundError or WebhookError if no webhook can be sent to the address."""
         if self._webhooks is None:
             raise exceptions.BackgroundError(NO_STORE)
         await self._webhooks.check(url)
 
     async def report_changes(self, verified: VerifiedAgain, webhook: str, *, owner: str = "") -> None:
-        """Store a comparison that found changes, and notify the address of it as of a run that ended. Raises StoreError."""
+        """Store a comparison that found changes, and notify the address as if a run had ended. Raises StoreError."""
         if self._webhooks is None:
             raise exceptions.BackgroundError(NO_STORE)
         title, number = ResearchRequest(query=VERIFICATION_TITLE), verified.metadata.request_id
@@ -177,7 +179,7 @@ class ResearchJobService:
         return verification_job(job)
 
     async def sources(self, research_id: str, *, owner: str = "") -> StoredSources:
-        """Return the stored texts of the sources, none before they are stored. Raises ResearchNotFoundError."""
+        """Return the stored texts of the sources; empty until they are stored. Raises ResearchNotFoundError."""
         return await self._store_of(research_id).sources(owner, research_id) or StoredSources(sources=())
 
     async def _queue(
@@ -209,7 +211,7 @@ class ResearchJobService:
             raise exceptions.ResearchQueueFullError
         self._worker.start()
         self._worker.wake()
-        if research_id is not None:  # it may be an earlier request
+        if research_id is not None:  # the id may belong to an earlier run, with another request
             return await self.get(research_id, owner=owner)
         return dtos.ResearchJobDetail.model_validate(
             {**dict(queued), "request": job.request, "client_request": dict(job.client_request)}
@@ -230,9 +232,10 @@ class ResearchJobService:
         client_request: Mapping[str, Any] | None = None,
         thread_id: str | None = None,
     ) -> bool:
-        """Store a foreground run that has ended with Done, the last of `events`. An answer to a ShortMessage is not stored.
+        """Store a foreground run whose last event is Done, and return whether it is stored.
 
-        False, and a warning, if it fails: the answer was paid for, and is sent all the same.
+        An answer to a ShortMessage is not stored. A store that fails is logged and not raised: the answer was paid for, and
+        is sent anyway.
         """
         last = events[-1]
         if self._store is None or not isinstance(last, Done) or isinstance(request, ShortMessage):
@@ -254,7 +257,7 @@ class ResearchJobService:
         client_request: Mapping[str, Any] | None,
         thread_id: str | None,
     ) -> None:
-        with suppress(exceptions.PreviousResearchNotFoundError):  # it expired meanwhile
+        with suppress(exceptions.PreviousResearchNotFoundError):  # the earlier run has expired meanwhile
             request = await self._with_turns(request, owner)
         job = dtos.NewResearchJob(
             id=last.request_id,
@@ -273,15 +276,18 @@ class ResearchJobService:
         await self._research.forget(job.id, owner=owner)
 
     async def delete(self, research_id: str, *, owner: str = "") -> None:
-        """Stop the research run and remove all that is stored of it. Raises ResearchNotFoundError."""
+        """Stop a run, and remove everything that is stored of it. Raises ResearchNotFoundError."""
         _found(await self._store_of(research_id).delete(owner, research_id))
         await self._forget(research_id, owner)
 
     async def threads(
         self, *, owner: str = "", limit: int = 20, before: str | None = None, text: str = ""
     ) -> dtos.ResearchThreadPage:
-        """Up to `limit` threads (at most 100), the one with the newest run first; `before` is `next` of the page before.
-        `text`: only those whose title or a question contains it.
+        """Return a page of the owner's threads, the thread with the newest run first.
+
+        - `limit` is the number of threads on a page, at most 100.
+        - `before` is `next` of the page before; None for the first page.
+        - `text` selects the threads whose title or one of whose questions contains it.
         """
         if self._store is None or (before is not None and not is_request_id(before)):
             return dtos.ResearchThreadPage(threads=())
@@ -291,16 +297,16 @@ class ResearchJobService:
         return dtos.ResearchThreadPage(threads=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
     async def thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
-        """Return the thread of a research run. Raises ResearchNotFoundError."""
+        """Return the thread of a run. Raises ResearchNotFoundError."""
         return _found(await self._store_of(research_id).thread(owner, research_id))
 
     async def rename_thread(self, research_id: str, title: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
-        """Give the thread of a research run a title. Raises ResearchNotFoundError."""
+        """Give the thread of a run a title, and return the thread. Raises ResearchNotFoundError."""
         _found(await self._store_of(research_id).rename_thread(owner, research_id, title))
         return await self.thread(research_id, owner=owner)
 
     async def delete_thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
-        """Stop all runs of the thread of this one and remove all that is stored of them; returns the thread as it was.
+        """Stop all runs of a run's thread, remove everything that is stored of them, and return the thread as it was.
 
         Raises ResearchNotFoundError.
         """
@@ -310,14 +316,17 @@ class ResearchJobService:
         return found
 
     async def get(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
-        """Return the research, with its answer or problem when it has ended. Raises ResearchNotFoundError."""
+        """Return a run, with its answer or problem if it has ended. Raises ResearchNotFoundError."""
         return _found(await self._store_of(research_id).get(owner, research_id))
 
     async def list(
         self, *, owner: str = "", limit: int = 20, before: str | None = None, api: str | None = None
     ) -> dtos.ResearchJobPage:
-        """Up to `limit` research runs (at most 100), newest first; `before` is `next` of the page before. `api`: only those of
-        this compatible API.
+        """Return a page of the owner's runs, newest first.
+
+        - `limit` is the number of runs on a page, at most 100.
+        - `before` is `next` of the page before; None for the first page.
+        - `api` selects the runs that came in through this compatible API.
         """
         if self._store is None or (before is not None and not is_request_id(before)):
             return dtos.ResearchJobPage(researches=())
@@ -326,7 +335,7 @@ class ResearchJobService:
         return dtos.ResearchJobPage(researches=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
     async def cancel(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
-        """Stop the research unless it has ended; returns what it is then. Raises ResearchNotFoundError."""
+        """Stop a run unless it has ended, and return its new state. Raises ResearchNotFoundError."""
         store = self._store_of(research_id)
         problem = exceptions.ResearchCancelledError().problem(instance=f"/research/{research_id}", request_id=research_id)
         event = Failed(request_id=research_id, problem=problem)
@@ -337,10 +346,11 @@ class ResearchJobService:
         return await self.get(research_id, owner=owner)
 
     async def finish_early(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
-        """Let the research end its search and write from what it has found so far; one that has found nothing goes on until it
-        has. A second call changes nothing. Returns what it is then.
+        """Let a run stop searching and write from what it has found so far, and return its new state.
 
-        Raises ResearchNotFoundError, ResearchEndedError, BackgroundError for a run that writes no answer.
+        A run that has found nothing searches until it has. A second call changes nothing.
+
+        Raises ResearchNotFoundError, ResearchEndedError, and BackgroundError for a run that writes no answer.
         """
         job = await self.get(research_id, owner=owner)
         if job.api == VERIFY or CRAWL in job.client_request:
@@ -352,12 +362,12 @@ class ResearchJobService:
         return await self.get(research_id, owner=owner)
 
     async def has_events(self, research_id: str, *, owner: str = "", after: int = 0) -> bool:
-        """Return whether there is, or will be, an event after number `after`. Raises ResearchNotFoundError."""
+        """Return whether an event after number `after` exists or may follow. Raises ResearchNotFoundError."""
         page = _found(await self._store_of(research_id).events(owner, research_id, after, 1))
         return bool(page.events) or not page.is_last
 
     async def stored_events(self, research_id: str, *, owner: str = "") -> Sequence[dtos.JobEvent]:
-        """Return the events that are stored now. Raises ResearchNotFoundError."""
+        """Return the events stored so far, without waiting for more. Raises ResearchNotFoundError."""
         store, found = self._store_of(research_id), list[dtos.JobEvent]()
         while True:
             page = _found(await store.events(owner, research_id, found[-1].number if found else 0, EVENTS_AT_ONCE))
@@ -368,9 +378,11 @@ class ResearchJobService:
     async def events(
         self, research_id: str, *, owner: str = "", after: int = 0
     ) -> AsyncGenerator[dtos.JobEvent, None]:
-        """Yield the events after number `after`, as they happen; done or failed last. Raises ResearchNotFoundError.
+        """Yield the events after number `after` as they happen, up to `done` or `failed`.
 
-        After a crash the steps begin again, with the event `reset` (reason `interrupted`) first.
+        After a crash the run begins again: its events continue with `reset` (reason `interrupted`).
+
+        Raises ResearchNotFoundError.
         """
         store, key = self._store_of(research_id), (owner, research_id)
         while True:
@@ -394,7 +406,7 @@ class ResearchJobService:
         return request.model_copy(update={"history": before.turns}) if before else request
 
     async def _forget(self, research_id: str, owner: str) -> None:
-        """Stop a run that was removed from the store, and remove what it leaves in the caches when it has ended."""
+        """Stop a run that was removed from the store; once it has ended, remove what it left in the caches."""
         if self._worker is not None:
             await self._worker.stop((owner, research_id))
         self._notify((owner, research_id))
@@ -412,14 +424,14 @@ class ResearchJobService:
 
 
 def _found(result: Found | None) -> Found:
-    """Return what the store returned. None or False: it has no such research."""
+    """Return the store's result. None and False mean that there is no such run, and raise ResearchNotFoundError."""
     if not result:
         raise exceptions.ResearchNotFoundError
     return result
 
 
 def _plain_request(request: ResearchRequest) -> ResearchRequest:
-    """Return the request without the fields that an endpoint added, and without files, which are never stored."""
+    """Return the request without the fields of subclasses, which endpoints add, and without files, which are not stored."""
     return ResearchRequest.model_validate(
         request.model_dump(include=set(ResearchRequest.model_fields) - {"files"}, exclude_unset=True)
     )

@@ -1,4 +1,4 @@
-"""Carries out the runs of the background store in this process: a bounded number at once, each under a lease."""
+"""Run the queued runs of the background store in this process: a limited number at once, each under a lease."""
 
 import asyncio
 import logging
@@ -39,24 +39,28 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 JobKey = tuple[str, str]  # owner and id
 
-LOST: Final = "lost"  # result of a run that was deleted or cancelled, or that another worker runs
-INTERRUPTED: Final = "interrupted"  # reason of the event `reset` when a research run begins again
-MAX_ATTEMPTS: Final = 5  # attempts without a result, as when the process was killed
+LOST: Final = "lost"  # the result of a run that was deleted or cancelled, or that another worker runs
+INTERRUPTED: Final = "interrupted"  # the reason of the event `reset` when a run begins again
+MAX_ATTEMPTS: Final = 5  # without a result, as when the process is killed
 RETRIES_PER_LEASE: Final = 3
-QUICK_PER_REPORT: Final = 4  # quick and deep runs take seconds, and do not wait for reports
-CLEAN_EVERY_S: Final = 3600.0  # expired research runs are removed
+QUICK_PER_REPORT: Final = 4  # shallow and deep runs take seconds, and should not wait for reports
+CLEAN_EVERY_S: Final = 3600.0  # the interval at which expired runs are removed
 STORE_RETRY_S: Final = 1.0
-STORE_RETRIES: Final = 300  # tries of one write; then the research run ends, and its lease runs out
+STORE_RETRIES: Final = 300  # more tries of one write end the run, and its lease expires
 RELEASE_TIMEOUT_S: Final = 5.0
-FOUND_AGAIN_S: Final = 10.0  # for an attempt whose caller had asked for the text: what is stored is found again
-END_TIMEOUT_S: Final = 5.0  # time to store an end that is known when the server stops
-_COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summarized"}  # event to field of the progress
+FOUND_AGAIN_S: Final = 10.0  # lets a new attempt find stored results before the early finish that was asked of the last one
+END_TIMEOUT_S: Final = 5.0  # limits how long a stopping server waits until the last event is stored
+_COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summarized"}  # fields of the progress, by event
 
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """`max_running`: reports at once, and QUICK_PER_REPORT times as many other runs; 0: this process runs none. Times are in
-    seconds; `flush_s` is the delay in which events are stored together.
+    """Settings of the worker.
+
+    - `max_running` is the number of reports at once, next to QUICK_PER_REPORT times as many other runs; 0 runs nothing.
+    - `lease_s` is the time, in seconds, after which another process may take over a run whose process has died.
+    - `poll_s` is the interval, in seconds, at which the worker looks for runs that other processes queued.
+    - `flush_s` is the time, in seconds, for which events are collected before they are stored together.
     """
 
     max_running: int = 4
@@ -66,9 +70,10 @@ class JobOptions:
 
 
 class ResearchJobWorker:
-    """Claims research runs and runs them from `start` until `aclose`. `changed` is called after each write.
+    """Claims runs and runs them, from `start` until `aclose`.
 
-    It claims when `wake` is called, and each `poll_s`: another server may have queued a research run, or left one behind.
+    The worker looks for runs when `wake` is called and every `poll_s`, because another server may have queued a run or left
+    one unfinished. `changed` is called after each write.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class ResearchJobWorker:
         self._metrics = metrics
         self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
-        self._early_finishes: dict[JobKey, EarlyFinish] = {}  # of the running ones
+        self._early_finishes: dict[JobKey, EarlyFinish] = {}  # for the runs in `_running`
         self._work = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._store_failed = False
@@ -103,37 +108,37 @@ class ResearchJobWorker:
         """Begin to work; a second call does nothing."""
         if not self._loops and not self._is_closing and self._options.max_running:
             work = [self._run_loop(), self._webhooks.run()]
-            with running(NO_SPAN):  # the request that starts the loops is not the cause of what they do
+            with running(NO_SPAN):  # keeps the work of the loops out of the trace of the request that starts them
                 self._loops = [asyncio.create_task(loop) for loop in work]
 
     def wake(self) -> None:
-        """A research run was queued."""
+        """Look for queued runs now."""
         self._work.set()
 
     def is_running(self, key: JobKey) -> bool:
         return key in self._running
 
     def interrupt(self, key: JobKey) -> None:
-        """Stop a research run that was cancelled in the store."""
+        """Stop a run that was cancelled in the store."""
         if key in self._running:
             self._running[key][1].cancel()
 
     def finish_early(self, key: JobKey) -> None:
-        """Let a running research run write from what it has found, as the store says."""
+        """Let a run write from what it has found so far."""
         if key in self._early_finishes:
             self._early_finishes[key].ask()
 
     async def stop(self, key: JobKey) -> None:
-        """Stop a research run that was removed from the store, and wait for its end: it writes nothing after it."""
+        """Stop a run that was removed from the store, and wait for its end, after which it writes nothing."""
         if key in self._running:
             await cancel_and_wait(self._running[key][1])
 
     async def aclose(self) -> None:
-        """Stop, and put the running research runs back into the queue. One that has ended is not run again."""
+        """Stop, and put the runs that have not ended back into the queue."""
         self._is_closing = True
         running = list(self._running.values())
         await cancel_and_wait(*self._loops, *(task for _, task in running))
-        with suppress(TimeoutError, StoreError):  # their leases run out
+        with suppress(TimeoutError, StoreError):  # a run that cannot be released is free when its lease expires
             async with asyncio.timeout(RELEASE_TIMEOUT_S):
                 for job, task in running:
                     if not task.cancelled():
@@ -177,7 +182,7 @@ class ResearchJobWorker:
             task.add_done_callback(partial(self._forget, key))
 
     def _forget(self, key: JobKey, ended: asyncio.Task[None]) -> None:
-        """Remove an attempt that ended. A run whose lease was lost may have been claimed again: that attempt stays."""
+        """Remove an attempt that has ended, but not a later attempt at a run that lost its lease and was claimed again."""
         if key in self._running and self._running[key][1] is ended:
             del self._running[key]
         self._work.set()
@@ -207,7 +212,7 @@ class ResearchJobWorker:
             span.end(attempt.code)
             if self._early_finishes.get(key) is early_finish:
                 del self._early_finishes[key]
-        await self._research.forget(job.id, owner=job.owner)  # it is in the store, or was deleted by another server
+        await self._research.forget(job.id, owner=job.owner)  # the store has the run, or another server deleted it
         if result == LOST:
             changed()
         log.info("background run ended", extra={"research": job.id, "result": result})
@@ -216,7 +221,10 @@ class ResearchJobWorker:
 
 
 class _Attempt:
-    """One attempt at a research run: its events go to the store in batches, while its lease is renewed."""
+    """One attempt at a run: stores its events in batches, and renews its lease.
+
+    `code` is "ok" or the code of the error once the attempt has ended.
+    """
 
     def __init__(
         self,
@@ -243,16 +251,16 @@ class _Attempt:
         self._progress = ResearchProgress()
         self._pending: list[research_events.ResearchEvent] = []
         self._has_pending = asyncio.Event()
-        self._has_ended = False  # its last event is known
-        self.code = CANCELLED  # becomes "ok" or the code of the error
+        self._has_ended = False
+        self.code = CANCELLED
 
     async def run(self) -> str:
-        """Run to the end; returns the result: done, failed, or lost."""
+        """Run to the end, and return the result: done, failed, or lost."""
         tasks = [asyncio.create_task(work) for work in (self._follow(), self._write())]
         _, writing = tasks
         if self._job.is_finish_asked:
             tasks.append(asyncio.create_task(self._finish_soon()))
-        with running(NO_SPAN):  # every few seconds, as long as the research
+        with running(NO_SPAN):  # renewals every few seconds would fill the trace
             tasks.append(asyncio.create_task(self._renew()))
         try:
             while not writing.done():
@@ -264,20 +272,16 @@ class _Attempt:
             self.code = LOST
             return self.code
         except asyncio.CancelledError:
-            if not await self._is_end_stored(writing):
+            if self._has_ended:  # the run was paid for, so its end is stored before the server stops
+                await asyncio.wait([writing], timeout=END_TIMEOUT_S)
+            if not writing.done() or writing.exception() is not None:
                 raise
         finally:
             await cancel_and_wait(*tasks)
         return self._progress.step or ""
 
-    async def _is_end_stored(self, writing: asyncio.Task[None]) -> bool:
-        """Return whether the research has ended in the store. An end that is known is waited for: it was paid for."""
-        if self._has_ended:
-            await asyncio.wait([writing], timeout=END_TIMEOUT_S)
-        return writing.done() and writing.exception() is None
-
     async def _follow(self) -> None:
-        """Collect the events of the research. Its error becomes the last one."""
+        """Collect the events of the run. An error becomes its last event."""
         job = self._job
         if job.attempts > MAX_ATTEMPTS:
             self._fail(ResearchInterruptedError())
@@ -290,7 +294,7 @@ class _Attempt:
             self._fail(error)
         except LeaseLostError:
             raise
-        except Exception as error:  # the outermost handler of a background run: a defect affects no other one
+        except Exception as error:  # the outermost handler of a background run: a defect in one must not stop the others
             log.error("unexpected error", exc_info=error)
             self._fail(AppException("Internal error: search the server log for the id of this research run."))
 
@@ -320,7 +324,7 @@ class _Attempt:
         await self._retrying(lambda: self._store.put_sources(self._job, sources_to_store))
 
     async def _write(self) -> None:
-        """Store events until the last one is stored."""
+        """Store the events in batches, until the last one is stored."""
         while True:
             await self._has_pending.wait()
             await asyncio.sleep(self._options.flush_s)
@@ -359,12 +363,12 @@ class _Attempt:
                 self._early_finish.ask()
 
     async def _finish_soon(self) -> None:
-        """Ask again for a text that was asked of an earlier attempt."""
+        """Ask for the early finish that the caller asked of an earlier attempt."""
         await asyncio.sleep(FOUND_AGAIN_S)
         self._early_finish.ask()
 
     async def _retrying(self, write: Callable[[], Awaitable[Result]]) -> Result:
-        """Return the result of the write, tried again while the store cannot be used."""
+        """Return the result of a write, repeated while the store fails. Raises LeaseLostError after STORE_RETRIES tries."""
         for _ in range(STORE_RETRIES):
             try:
                 return await write()

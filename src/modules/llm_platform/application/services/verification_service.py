@@ -1,4 +1,4 @@
-"""Verifies a text that somebody else wrote: reads the sources that it cites, and says which sentences they bear out."""
+"""Verify a text against the sources that it cites, and say which of its sentences they support."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
 from shared.exceptions import AppException
 
-READING_SHARE: Final = 0.7  # share of the time in which the sources are read
-FINDING_SHARE: Final = 0.85  # share of the time in which further sources are found
+# The shares of `timeout_s` after which each stage ends.
+READING_SHARE: Final = 0.7
+FINDING_SHARE: Final = 0.85
 JUDGING_SHARE: Final = 0.95
-MAX_SEARCHES: Final = 10  # sentences that are searched for
+MAX_SEARCHES: Final = 10  # one for each sentence without support
+RESULTS_PER_SEARCH: Final = 3  # the pages to read of one search
 MAX_CONCURRENT_SEARCHES: Final = 3
-SENTENCES_AT_ONCE: Final = 50  # sentences that are sent before other tasks have their turn
-RESULTS_PER_SEARCH: Final = 3  # pages that are read for each of them
-MAX_HELD_CHARS: Final = 500_000  # stored texts of the sources of one verified text
-HELD_S: Final = 3600.0
+SENTENCES_AT_ONCE: Final = 50  # the sentences sent before other tasks have their turn
+MAX_STORED_CHARS: Final = 500_000  # all sources of one verified text together
+STORED_S: Final = 3600.0
 NO_ANSWER: Final = "The research run has no answer to verify: wait until it is done"
 TOO_MANY_SOURCES: Final = "The text names {count} sources, and at most {most} are read: divide it"
 TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
@@ -55,7 +56,11 @@ StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class VerificationOptions:
-    """Settings: seconds of one verification; `judges_supported`: a judge also verifies what the words support."""
+    """Settings of a verification.
+
+    - `timeout_s` is the time of one verification, in seconds.
+    - `judges_supported` is True if the judge also verifies what the comparison of words supports.
+    """
 
     timeout_s: float = 120.0
     judges_supported: bool = False
@@ -64,10 +69,11 @@ class VerificationOptions:
 class VerificationService:
     """Verifies texts against the pages that they cite.
 
-    - `reader` reads pages; addresses of a text are untrusted.
-    - `search` finds sources where a request wishes it.
-    - `judge` verifies what the comparison of words doubts; None: there is no such model.
-    - `held_sources` gets the texts that quotes point into.
+    - `reader` reads the pages. The addresses in a text are untrusted.
+    - `search` finds further sources if a request asks for them.
+    - `judge` is a model that verifies the citations that the comparison of words rated partial or unsupported; None without
+      a model.
+    - `held_sources` stores the texts that quotes point into.
     """
 
     def __init__(
@@ -94,10 +100,10 @@ class VerificationService:
         find_sources: bool = False,
         language: str | None = None,
     ) -> dtos.VerifiedText:
-        """Return the sentences of a text, Markdown or plain, with the verdicts of its sources.
+        """Return the sentences of a text, Markdown or plain, with the verdicts on their citations.
 
-        Raises pydantic's ValidationError for a text that is empty or too long, VerificationError for one with too many
-        sentences or sources. A page that cannot be read is no error: its source has another state than `read`.
+        A page that cannot be read is no error: the state of its source is not `read`. Raises pydantic's ValidationError for
+        a text that is empty or too long, and VerificationError for one with too many sentences or sources.
         """
         request = dtos.VerificationRequest(
             text=text, sources=tuple(sources), find_sources=find_sources, language=language
@@ -113,9 +119,10 @@ class VerificationService:
         on_event: EmitEvent | None = None,
         given: Sequence[GivenSource] = (),
     ) -> dtos.VerifiedText:
-        """Return the verified text; `on_event` gets each event before the last. Raises VerificationError.
+        """Return the verified text.
 
-        `given` are further sources, which may be documents of the operator.
+        `on_event` is called with each event before the last. `given` are further sources, which may be documents of the
+        operator. Raises VerificationError.
         """
         async with aclosing(self._events(request, request_id or new_request_id(), owner, given)) as steps:
             async for event in steps:
@@ -133,10 +140,7 @@ class VerificationService:
         owner: str = "",
         on_event: EmitEvent | None = None,
     ) -> dtos.VerifiedAgain:
-        """Compare a stored answer with what its sources say now.
-
-        Raises VerificationError for a research run without an answer.
-        """
+        """Compare a stored answer with what its sources say now. Raises VerificationError for a run without an answer."""
         answer = research.response
         if answer is None:
             raise VerificationError(NO_ANSWER)
@@ -145,10 +149,10 @@ class VerificationService:
         )
         given = [GivenSource(source.index, source.url, source.title) for source in answer.sources]
         verified = await self.run(request, request_id=request_id, owner=owner, on_event=on_event, given=given)
-        late = {source.index for source in verified.sources if source.state == "late"}  # they say nothing new
+        late = {source.index for source in verified.sources if source.state == "late"}  # unread, so nothing has changed
         before = [citation for citation in answer.citations if citation.source_index not in late]
         changed = changes_of(before, verified.sentences)
-        lost = {change.sentence for change in changed if holds(change.was) and not holds(change.now)}
+        lost = {change.sentence for change in changed if has_support(change.was) and not has_support(change.now)}
         return dtos.VerifiedAgain(
             **dict(verified),
             research_id=research.id,
@@ -167,9 +171,10 @@ class VerificationService:
         owner: str = "",
         store_sources: StoreSources | None = None,
     ) -> AsyncGenerator[events.VerificationEvent, None]:
-        """Return the events: Started first, TextVerified or Failed last. Closing the iterator stops the reading.
+        """Return the events of a verification: Started first, TextVerified or Failed last.
 
-        A VerificationError is raised before the first event. `store_sources` also gets the texts of the sources.
+        Closing the iterator stops the verification. `store_sources` is called with the sources and their texts. Raises
+        VerificationError before the first event.
         """
         request_id = request_id or new_request_id()
         steps = self._events(request, request_id, owner, store_sources=store_sources)
@@ -189,28 +194,28 @@ class VerificationService:
                     request, request_id, self._reader, self._search, self._judge, self._options, emit, given
                 )
                 response = await verification.run(egress_log)
-                await self._hold(owner, request_id, verification.read, store_sources)
+                await self._store_texts(owner, request_id, verification.read, store_sources)
                 emit(events.TextVerified(request_id=request_id, response=response))
 
         return emitted_events(run)
 
-    async def _hold(
+    async def _store_texts(
         self, owner: str, request_id: str, read: Sequence[ReadSource], store_sources: StoreSources | None
     ) -> None:
-        """Store the texts that quotes point into, as far as there is room."""
-        held, size = [], 0
+        """Store the texts that quotes point into, up to MAX_STORED_CHARS."""
+        stored, size = [], 0
         for source in read:
-            if source.text and size + len(source.text) <= MAX_HELD_CHARS:
-                held.append(source.as_source())
+            if source.text and size + len(source.text) <= MAX_STORED_CHARS:
+                stored.append(source.as_source())
                 size += len(source.text)
         if store_sources is not None:
-            await store_sources(tuple(held))
+            await store_sources(tuple(stored))
         if self._held_sources is not None:
-            await self._held_sources.set(owner_key(owner, request_id), StoredSources(sources=tuple(held)), HELD_S)
+            await self._held_sources.set(owner_key(owner, request_id), StoredSources(sources=tuple(stored)), STORED_S)
 
 
 class _TextVerification:
-    """One verification. `read` has the sources in the order of their numbers when it is done."""
+    """One verification. When it is done, `read` has its sources in the order of their numbers."""
 
     def __init__(
         self,
@@ -235,7 +240,7 @@ class _TextVerification:
         self._degraded: list[Degraded] = []
         self._spent: Spending = NOTHING_SPENT
         self._verdicts_changed = 0
-        self._shown: dict[int, dtos.VerifiedSentence] = {}  # the sentence that was sent last, by its position
+        self._shown: dict[int, dtos.VerifiedSentence] = {}  # the last version sent of each sentence, by its position
 
     @property
     def read(self) -> list[ReadSource]:
@@ -244,7 +249,7 @@ class _TextVerification:
     async def run(self, egress_log: EgressLog) -> dtos.VerifiedText:
         """Return the verified text. Raises VerificationError before the first event.
 
-        What takes long is done in threads: a long text takes seconds, and other requests go on.
+        Comparisons run in threads, because those of a long text take seconds and would delay other requests.
         """
         cited = await asyncio.to_thread(_read_text, self._request, self._given)
         check = await asyncio.to_thread(_open_check, cited, self._language)
@@ -263,7 +268,7 @@ class _TextVerification:
         return self._response(check, uncited, egress_log)
 
     async def _read_and_check(self, cited: CitedText, check: SentenceCheck) -> None:
-        """Check each sentence when all sources that it cites are read."""
+        """Read the sources, and check each sentence as soon as all sources that it cites are read."""
         async with aclosing(self._reading(cited.sources, READING_SHARE)) as reads:
             async for read in reads:
                 self._sources |= {source.index: source for source in read}
@@ -277,11 +282,11 @@ class _TextVerification:
         return read_sources(sources, self._reader, self._at(share), on_read)
 
     async def _find_sources(self, check: SentenceCheck) -> None:
-        """Search for the statements that no source supports, and compare them with the pages that are found."""
+        """Search for the statements that no source supports, and compare them with the pages found."""
         positions = check.doubted()[:MAX_SEARCHES]
         turns = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
         claims = [check.answer.sentences[position].claim for position in positions]
-        answers = await asyncio.gather(*(self._searched(claim, turns) for claim in claims))
+        answers = await asyncio.gather(*(self._search_for(claim, turns) for claim in claims))
         known = {canonical_url(source.shown.url or "") for source in self.read}
         found: list[NamedSource] = []
         number = max(self._sources, default=0)
@@ -298,7 +303,7 @@ class _TextVerification:
                 await asyncio.to_thread(check.settle, [source.as_source() for source in read])
         await asyncio.to_thread(check.find_sources, positions, [source.index for source in found])
 
-    async def _searched(self, claim: str, turns: asyncio.Semaphore) -> WebSearchResponse | None:
+    async def _search_for(self, claim: str, turns: asyncio.Semaphore) -> WebSearchResponse | None:
         query = " ".join(claim.split())[:MAX_QUERY_CHARS]
         async with turns:
             if self._at(FINDING_SHARE) <= asyncio.get_running_loop().time():
@@ -311,7 +316,7 @@ class _TextVerification:
                 return None
 
     async def _ask_judge(self, cited: CitedText, check: SentenceCheck) -> None:
-        """Let the model verify what the comparison of words doubts, where one is configured."""
+        """Let the judge, if there is one, verify the citations after the comparison of words."""
         if self._judge is None:
             return
         before = check.checked()
@@ -331,7 +336,7 @@ class _TextVerification:
         check.replace(after)
 
     async def _show(self, check: SentenceCheck, positions: Sequence[int]) -> None:
-        """Send the sentences that are new or have changed. Other requests have their turn in between."""
+        """Send the sentences that are new or have changed, and let other tasks run in between."""
         is_open = not any(source.text for source in self._sources.values())
         for count, position in enumerate(positions):
             if count and count % SENTENCES_AT_ONCE == 0:
@@ -369,7 +374,7 @@ class _TextVerification:
 def changes_of(
     before: Sequence[Citation], sentences: Sequence[dtos.VerifiedSentence]
 ) -> tuple[dtos.VerificationChange, ...]:
-    """Return the citations of a stored answer whose verdict is another one now, in the order of the text."""
+    """Return the citations of a stored answer whose verdict has changed, in the order of the text."""
     now_of = {(found.start, found.end): found for found in sentences}
     changes = []
     for was in before:
@@ -382,7 +387,8 @@ def changes_of(
     return tuple(changes)
 
 
-def holds(citation: Citation | None) -> bool:
+def has_support(citation: Citation | None) -> bool:
+    """Return whether the source supports the sentence, at least in part."""
     return citation is not None and citation.verdict in ("supported", "partial")
 
 

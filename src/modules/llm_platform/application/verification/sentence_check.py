@@ -137,7 +137,7 @@ class SentenceCheck:
         return citation.model_copy(update={"start": start, "end": end, "cells": cells, "difference": difference})
 
     def _moved(self, difference: Difference) -> Difference:
-        start, end = self._text.place(difference.claimed.start, difference.claimed.end)
+        start, end = self._text.words_span(difference.claimed.start, difference.claimed.end)
         claimed = TextSpan(start=start, end=end)
         return difference.model_copy(update={"claimed": claimed})
 

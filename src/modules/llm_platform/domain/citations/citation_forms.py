@@ -1,14 +1,14 @@
-"""Read the citations of a text in the forms that people and models write, and rewrite them as our own markers `[n]`.
+"""Read the citations that people and models write, and rewrite them as markers `[n]`.
 
-The rewritten text is what the citation checker reads; `CitedText.span` gives the place of a sentence in the text as sent.
-Known forms: docs/reference/citation-forms.md. The time is linear in the length of the text.
+The citation checker reads the rewritten text; `CitedText.span` maps a sentence of it back to the text as sent. The known
+forms are listed in docs/reference/citation-forms.md. Reading takes time linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
@@ -46,6 +46,7 @@ from modules.llm_platform.domain.urls.canonical_url import (
     is_web_url,
 )
 
+CODE_KINDS: Final = frozenset({"code", "fence", "indented"})
 GENERIC_LABELS: Final = frozenset({"source", "link", "ref", "reference", "here", "web", "quelle", "fuente", "来源", "出典"})
 
 _REFERENCE_LINK = r"\[(?!\^|\d{1,4}\])[^\[\]\n]{1,300}\]\[[^\[\]\n]{0,80}\]"
@@ -89,9 +90,14 @@ _MARKER_BEFORE = re.compile(r"\[\d{1,9}\]\s*\Z")
 
 @dataclass(frozen=True, slots=True)
 class GivenSource:
-    """A source that stands beside the text: its address, or its text, and where the pages of a PDF begin in it.
+    """A source that the caller sends along with the text.
 
-    `is_numbered`: the text may cite it by `index`. Otherwise an entry of a list that has its title gives it its number.
+    - `index` is the number, from 1, by which the text cites the source.
+    - `url` is its address, and `text` its content; either may be empty.
+    - `title` is a name by which the text may also cite it.
+    - `pages` says where the pages of a PDF begin in `text`.
+    - `is_numbered` is False if the text does not cite the source by `index`. The source then takes the number of the list
+      entry that has its title.
     """
 
     index: int
@@ -104,8 +110,11 @@ class GivenSource:
 
 @dataclass(slots=True)
 class NamedSource:
-    """A source that a text names. `url` is empty where the text gives none; `is_listed` is false for a mere number, and
-    `is_numbered` for a given source that the text may not cite by its number.
+    """A source that a text names.
+
+    - `url` is empty if neither the text nor the caller gives an address.
+    - `is_listed` is False if the text cites the number and no source has it.
+    - `is_numbered` is False for a given source that the text does not cite by its number.
     """
 
     index: int
@@ -118,10 +127,12 @@ class NamedSource:
 
 
 class _Piece(NamedTuple):
-    """A part of the rewritten text, and where it stands in the text as sent.
+    """A part of the rewritten text. Offsets are in code points.
 
-    - `is_copied`: both are equal.
-    - `link`: the place of the link whose words it is.
+    - `start` is its offset in the rewritten text.
+    - `original` and `original_end` delimit what it stands for in the text as sent.
+    - `is_copied` is True if both texts are equal there.
+    - `link` is the span of the whole link if the part is the words of one.
     """
 
     start: int
@@ -140,17 +151,17 @@ class CitedText:
     _pieces: Sequence[_Piece] = field(repr=False)
 
     def span(self, start: int, end: int) -> Span:
-        """Return the place in the text as sent of a sentence in `markdown`; a link at its ends is a part of it."""
+        """Return where a sentence of `markdown` stands in the text as sent, including whole links at its ends."""
         first, last = self._piece(start, is_end=False), self._piece(end, is_end=True)
-        begin, stop = self.place(start, end)
+        begin, stop = self.words_span(start, end)
         if first and first.link and begin == first.original:
             begin = first.link[0]
         if last and last.link and stop == last.original_end:
             stop = last.link[1]
         return begin, stop
 
-    def place(self, start: int, end: int) -> Span:
-        """Return the place in the text as sent of a few words in `markdown`."""
+    def words_span(self, start: int, end: int) -> Span:
+        """Return where some words of `markdown` stand in the text as sent."""
         return self._original(start, is_end=False), self._original(end, is_end=True)
 
     def _original(self, at: int, *, is_end: bool) -> int:
@@ -169,22 +180,17 @@ class CitedText:
 
 
 def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
-    """Return the text with markers, and the sources that it names: those that are `given` and those that it lists or links."""
+    """Return the text with markers `[n]`, and its sources: those `given`, and those that the text lists or links to."""
     lines = text_lines(text)
     lists = find_source_lists(lines)
     sources = _Sources(given, lists.entries)
-    sources.note_numbers(_prose(lines, lists.lines))
+    prose = (line.text for at, line in enumerate(lines) if at not in lists.lines and line.kind not in CODE_KINDS)
+    sources.reserve_cited_numbers(prose)
     return _Rewriter(text, sources).rewrite(lines, lists.lines)
 
 
-def _prose(lines: Sequence[TextLine], listed: set[int]) -> Iterator[str]:
-    return (
-        line.text for at, line in enumerate(lines) if at not in listed and line.kind not in ("code", "fence", "indented")
-    )
-
-
 class _Sources:
-    """The sources of a text by number, address, footnote name and author. New addresses get the next free number."""
+    """The sources of a text, found by number, address, footnote name or author. A new address gets the next free number."""
 
     def __init__(self, given: Sequence[GivenSource], entries: Sequence[ListedSource]) -> None:
         self._by_number: dict[int, NamedSource] = {}
@@ -214,18 +220,18 @@ class _Sources:
             if number not in self._by_number:
                 self._add(number, self._listed(entry, number))
             elif entry.label[0] != "^":
-                continue  # a second list with the same numbers: the first counts
+                continue  # of two lists with the same numbers, the first one counts
             elif entry.url and canonical_url(entry.url) != canonical_url(self._by_number[number].url):
                 number = self._next()
                 self._add(number, NamedSource(number, entry.url, entry.title))
-            self._note(entry, number)
+            self._add_names(entry, number)
         done = {id(entry) for entry in (*numbered, *footnotes)}
         for entry in entries:
             if id(entry) not in done:
-                self._note(entry, self.number_for(entry.url, entry.title))
+                self._add_names(entry, self.number_for(entry.url, entry.title))
 
     def _listed(self, entry: ListedSource, number: int) -> NamedSource:
-        """Return the source of an entry, with the text of the given source that it names, such as a file."""
+        """Return the source of a list entry. An entry that names a given source, such as a file, gets that source's text."""
         given = None if entry.url else self._by_number.get(self.named(entry.title) or 0)
         if given is None:
             return NamedSource(number, entry.url, entry.title)
@@ -234,32 +240,32 @@ class _Sources:
             self._by_name[entry.title.casefold()] = number
         return NamedSource(number, "", entry.title, given.text, pages=given.pages)
 
-    def _note(self, entry: ListedSource, number: int) -> None:
-        """Remember the name and the author of an entry."""
+    def _add_names(self, entry: ListedSource, number: int) -> None:
+        """Let later citations find the entry by its label and its author."""
         if entry.label:
             self._by_name.setdefault(entry.label.casefold(), number)
         if (found := BibliographyEntry.of(number, entry.text)) is not None:
             self.bibliography.add(found)
 
-    def note_numbers(self, prose: Iterable[str]) -> None:
-        """Reserve the numbers that the text cites and nothing lists."""
+    def reserve_cited_numbers(self, prose: Iterable[str]) -> None:
+        """Reserve the numbers that the text cites without listing a source for them."""
         for line in prose:
             if "[" not in line and "【" not in line and "［" not in line:
                 continue
             for found in MARKER.finditer(CODE_SPAN.sub(_blank, line)):
                 if line.startswith("(", found.end()):
-                    continue  # a link defines it
+                    continue  # `[1](https://…)` is a link with its own address
                 for number in map(int, _NUMBER.findall(found[1])[:1]):
                     if 0 < number <= MAX_NUMBER and number not in self._by_number and found[1].strip("^").isdigit():
                         self._by_number[number] = NamedSource(number, "", is_listed=False)
         self.known = sorted(self._by_number)
 
     def cited_in(self, listed: str) -> list[int]:
-        """Return the known numbers in a list like `1, 3-5`."""
+        """Return the numbers in a list such as `1, 3-5` that belong to a source."""
         return cited_numbers(listed, self.known) or []
 
     def listed_in(self, listed: str) -> list[int]:
-        """Return the numbers in a list if all of them have an entry."""
+        """Return the numbers in a list such as `1, 3`; empty unless each of them has an entry."""
         numbers = [int(number) for number in _NUMBER.findall(listed)]
         are_listed = all(number in self._by_number and self._by_number[number].is_listed for number in numbers)
         return numbers if are_listed else []
@@ -268,7 +274,7 @@ class _Sources:
         return self._by_name.get(name.casefold())
 
     def number_for(self, url: str, title: str = "", wanted: int | None = None) -> int:
-        """Return the number of an address: its own, the `wanted` one if that is free, or a new one."""
+        """Return the number of an address. A new address gets the `wanted` number if that is free, else the next free one."""
         key = canonical_url(url) if url else ""
         if key and key in self._by_address:
             return self._by_address[key]
@@ -296,7 +302,7 @@ class _Sources:
 
 
 class _Found(NamedTuple):
-    """What takes the place of a citation: text to keep, as a place in the line, and the numbers behind it."""
+    """The replacement of a citation: `kept` is the span of the line that stays, followed by markers with `numbers`."""
 
     numbers: Sequence[int]
     kept: Span | None = None
@@ -315,8 +321,8 @@ class _Rewriter:
         for at, line in enumerate(lines):
             end = line.start + len(line.text)
             if at in listed:
-                pass  # its line end stays
-            elif line.kind in ("code", "fence", "indented") or not line.text:
+                pass  # only its line break is copied, so that the number of lines stays
+            elif line.kind in CODE_KINDS or not line.text:
                 self._copy(line.start, end)
             else:
                 self._rewrite_line(line)
@@ -346,7 +352,7 @@ class _Rewriter:
         self._copy(line.start + done, line.start + len(line.text))
 
     def _read(self, found: re.Match[str], line: str) -> _Found | None:
-        """Return what a token stands for, None where it is no citation."""
+        """Return the replacement of a token; None if it is not a citation."""
         kind, token = found.lastgroup or "", found[0]
         if found["cite"] is not None:
             kind = "cite"
@@ -363,7 +369,8 @@ class _Rewriter:
         if kind == "reference":
             return self._reference(found, line)
         if kind == "marker":
-            numbers = sources.cited_in(_marker_numbers(token))
+            marker = MARKER.match(token)
+            numbers = sources.cited_in(marker[1] if marker else "")
             return _Found(numbers) if numbers else None
         if kind in ("footnote", "named"):
             return self._named(token)
@@ -401,7 +408,7 @@ class _Rewriter:
         return _Found((number,), (start, start + len(label)))
 
     def _linked(self, label: str, target: str) -> int | None:
-        """Return the number of the source that a link opens: a page, or a given source of this name, such as a file."""
+        """Return the number of the source that a link opens: a page, or a given source, such as a file, by its name."""
         url = with_scheme(target.strip("<>"))
         if (number := self._sources.named(url)) is not None or not is_web_url(url):
             return number
@@ -409,7 +416,7 @@ class _Rewriter:
         return self._sources.number_for(url, "" if wanted else label, wanted)
 
     def _reference(self, found: re.Match[str], line: str) -> _Found | None:
-        """`[Reuters][1]`: the words of a link whose address is defined elsewhere."""
+        """Read `[Reuters][1]`, a link whose address is defined elsewhere."""
         parts = _REFERENCE_PARTS.match(found[0])
         number = self._sources.named(parts[2] or parts[1]) if parts else None
         if parts is None or number is None:
@@ -420,7 +427,10 @@ class _Rewriter:
         return _Found((number,), (start, start + len(parts[1])))
 
     def _is_label(self, label: str, url: str, line: str, start: int, end: int) -> bool:
-        """Whether the words of a link are no part of the sentence: a number, the name of its site, or a link behind it."""
+        """Return whether the words of a link are not part of the sentence.
+
+        They are not if they are a number or the name of the site, or if the link follows the end of the sentence.
+        """
         name = label.strip(" *_[]\\").casefold()
         if _label_number(label) or name in GENERIC_LABELS:
             return True
@@ -436,7 +446,7 @@ class _Rewriter:
         return bool(squeezed) and squeezed in "".join(filter(str.isalnum, host))
 
     def _group(self, token: str) -> list[int]:
-        """Parentheses with nothing but links."""
+        """Return the numbers of the sources in parentheses that contain only links."""
         numbers: list[int] = []
         at = 0
         while found := _ONE_IN_GROUP.search(token, at):
@@ -459,7 +469,7 @@ class _Rewriter:
         return list(dict.fromkeys(numbers))
 
     def _named(self, token: str) -> _Found | None:
-        """`[^note]`, `[label]` of a link definition, `[Smith, 2021]`, or a remark such as `[citation needed]`."""
+        """Read `[^note]`, the `[label]` of a link definition, `[Smith, 2021]`, or a remark such as `[citation needed]`."""
         if _NO_CITATION.match(token):
             return _Found(())
         number = self._sources.named(token[1:-1])
@@ -479,7 +489,7 @@ class _Rewriter:
         return _Found(numbers) if numbers else None
 
     def _wiki_reference(self, token: str) -> _Found:
-        """`<ref name="a">…</ref>` of Wikipedia's markup."""
+        """Read `<ref name="a">…</ref>`, the markup of Wikipedia."""
         parts = _REF_PARTS.match(token)
         name = _NAME.search(parts[1]) if parts else None
         key = f"<ref {name[1].strip()}" if name else ""
@@ -512,11 +522,6 @@ def _address_span(line: str, found: re.Match[str]) -> Span | None:
     sign = scheme.start() if scheme[0].lower() == "www." else scheme.end()
     span = address_at(line[start : start + MAX_URL_CHARS + 1], sign - start, 0)
     return (start + span[0], start + span[1]) if span else None
-
-
-def _marker_numbers(token: str) -> str:
-    found = MARKER.match(token)
-    return found[1] if found else ""
 
 
 def _label_number(label: str) -> int | None:

@@ -1,9 +1,10 @@
 """Compare the facts of a sentence with its source: numbers with units, dates, names, identifiers, denials.
 
-A page has most numbers and names somewhere. A fact is confirmed by one of the sentences that share most of the clause around
-it. Where these have another fact of its kind instead, it was changed, even if it stands elsewhere on the page.
+A long page contains most numbers and names somewhere, so a fact is only confirmed by the sentences that share most of the
+clause around it. If these have another fact of its kind instead, the fact was changed, even if it stands elsewhere on the
+page.
 
-Sentences of a source and words of a claim are numbered; a set of them is an integer whose bit i stands for number i.
+The sentences of a source and the words of a claim are numbered. A set of them is an integer whose bit i stands for number i.
 """
 
 from __future__ import annotations
@@ -26,16 +27,20 @@ from modules.llm_platform.domain.text.numbers import Reading, is_same_number, ot
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
 
-MIN_CONTEXT: Final = 2  # content words of a clause besides the fact; with fewer the whole claim is the context
+MIN_CONTEXT: Final = 2  # a clause with fewer content words besides the fact gives way to the whole claim as the context
 NEARLY_BEST: Final = 0.9  # a confirming sentence needs this share of the best sentence's score
-OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # weights of a word in the sentence and in the two sentences before it
+OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # the weights of a word in the sentence and in the two sentences before it
 WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
 MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
-MIN_COPIED_WORDS: Final = 3  # least number of copied words in a sentence with a replaced word
-MAX_REPLACING_WORDS: Final = 2  # words of the claim that replace others
-MAX_REPLACED_WORDS: Final = 5  # words of the source that are replaced
-MIN_COPIED_SHARE: Final = 0.5  # least copied share of the characters, for scripts without blanks
-MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4  # length of a word or name in a script without blanks
+
+# A claim copies a sentence but for a replaced word if it has at least MIN_COPIED_WORDS of its words, and if at most
+# MAX_REPLACING_WORDS of the claim stand in the place of at most MAX_REPLACED_WORDS of the source.
+MIN_COPIED_WORDS: Final = 3
+MAX_REPLACING_WORDS: Final = 2
+MAX_REPLACED_WORDS: Final = 5
+# In scripts without blanks, characters are compared: a share of the claim, and the length of a word or name.
+MIN_COPIED_SHARE: Final = 0.5
+MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4
 
 _UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])?")
 _YEAR = re.compile(r"(?:1[1-9]|20|21)[0-9]{2}\Z")
@@ -44,7 +49,11 @@ _LAST_WORD = re.compile(r"([^\W_]+)\W*\Z")
 
 @dataclass(frozen=True, slots=True)
 class _NumberKind:
-    """What a number counts: the folded word before it and its unit, and whether it may be a year."""
+    """The kind of a number.
+
+    - `before` is the word before the number, and `unit` its unit, both case-folded; empty if there is none.
+    - `is_year` is True if the number may be a year.
+    """
 
     before: str
     unit: str
@@ -59,10 +68,10 @@ class _NumberKind:
 
 
 class FactComparison:
-    """The facts of one claim against the passage of one source that fits it best.
+    """A comparison of the facts of one claim with the passage of a source that fits it best.
 
-    "The fort has 12 gates" is refuted by "The fort has 14 gates": `change` returns both numbers. A source that says nothing of
-    the number of gates leaves it partial: `is_partial_at_best`.
+    "The fort has 12 gates" is refuted by "The fort has 14 gates", and `change` returns both numbers. If the source does not
+    mention the number of gates, the claim is only supported in part, and `is_partial_at_best` returns True.
     """
 
     def __init__(self, claim: Claim, source: SourceText, passage: Passage) -> None:
@@ -70,18 +79,18 @@ class FactComparison:
         self._source = source
 
     def change(self) -> Change | None:
-        """Return the first fact that the source has otherwise where it says the same; None where they agree.
+        """Return the first fact that refutes the claim: a number, unit, date, name, identifier or denial. None without one.
 
-        It refutes the claim: a number, unit, date, name or identifier, or a denial.
+        It differs in a sentence that otherwise says the same.
         """
         return self._changed_number() or self._changed_date() or self._changed_name() or self._denial()
 
     def is_partial_at_best(self) -> bool:
-        """Return whether the source lacks a number of the claim, or says the claim of another subject."""
+        """Return whether the source lacks a number of the claim, or makes the claim about another subject."""
         return self.missing_numbers > 0 or self._is_act_of_another()
 
     def replacement(self) -> Change | None:
-        """Return the words that the claim has in the place of others, if it copies a sentence but for them."""
+        """Return the first words that replace others in a claim that otherwise copies a sentence; None without them."""
         for sentence in self.passage.sentences:
             facts = self._facts_of(sentence)
             if pairs := replaced_words(self.claim, facts):
@@ -94,17 +103,17 @@ class FactComparison:
 
     @cached_property
     def missing_numbers(self) -> int:
-        """How many numbers of the claim no sentence about it has."""
+        """The number of the claim's numbers that no sentence about the claim has."""
         return sum(not self._has_number(number) for number in self.claim.numbers)
 
     @cached_property
     def missing_names(self) -> int:
-        """How many names and identifiers of the claim the whole source lacks."""
+        """The number of the claim's names and identifiers that the whole source lacks."""
         names = (word for word in self.claim.words if word.is_name or word.is_identifier)
         return sum(not self._source.knows(word.key, word.written) for word in names)
 
     def is_word_replaced(self) -> bool:
-        """Return whether the claim copies a sentence of the passage but for a word or two in the place of others."""
+        """Return whether the claim copies a sentence of the passage, with a word or two replaced."""
         claim, passage = self.claim, self.passage
         for sentence in passage.sentences:
             missing = (claim.content & ~passage.masks[sentence]).bit_count()
@@ -122,10 +131,12 @@ class FactComparison:
         return None
 
     def _changed_count(self, number: ClaimNumber) -> Change | None:
-        """Return the change of a number in words where the passage counts the same thing otherwise: "two" and "three gates"."""
+        """Return the change of a number in words if the passage counts the noun differently: "two gates", "three gates"."""
         if self._has_in_passage(number.reading):
             return None
-        noun = _noun_behind(self.claim, number.offset + len(number.spelled) - 1)
+        number_end = number.offset + len(number.spelled) - 1
+        words = zip(self.claim.words, self.claim.offsets, strict=True)
+        noun = next((word.key for word, start in words if start > number_end and word.is_content), None)
         counted = self.passage_facts.counted_at(noun)
         if counted is None:
             return None
@@ -133,7 +144,10 @@ class FactComparison:
         return Change("number", figures_at(self.claim.text, number.offset), found)
 
     def _changed_figures(self, number: ClaimNumber) -> Change | None:
-        """Return the change of a number in figures: another unit, or another number of its kind in a sentence about it."""
+        """Return the change of a number in figures: another unit, or another number of its kind in a sentence about it.
+
+        It is reported as a change of a date if both numbers may be years.
+        """
         claim, (reading, offset, _) = self.claim, number
         kind = _kind_of_number(claim.text, offset, reading)
         if (other_offset := self._other_unit(reading, kind.unit)) is not None:
@@ -151,7 +165,7 @@ class FactComparison:
         return None
 
     def _other_unit(self, reading: Reading, unit: str) -> int | None:
-        """Return the offset of the number in the passage where it has other units only: "12 feet" and "12 metres"."""
+        """Return the offset of the number in the passage if it only has other units there: "12 feet", "12 metres"."""
         own_unit, facts = unit_of(unit), self.passage_facts
         if not own_unit or not self._has_in_passage(reading):
             return None
@@ -168,7 +182,7 @@ class FactComparison:
         return Change("date", place_of(self.claim.text, own), place)
 
     def _has_number(self, number: ClaimNumber) -> bool:
-        """Return whether the passage or a sentence that shares much of the claim has the number, in any writing."""
+        """Return whether the number, in figures or words, is in the passage or in a sentence that shares much of the claim."""
         reading, offset, spelled = number
         if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
             return True
@@ -201,13 +215,16 @@ class FactComparison:
         return None
 
     def _other_identifier(self, position: int) -> Span | None:
-        """Return the place of another identifier in the place of the claim's, or of the sentence that should have it."""
+        """Return the place of the identifier that the source has instead; None if the source has the claim's.
+
+        If there is none instead, it is the place of the sentence that should have it.
+        """
         word = self.claim.words[position]
         best = self._source.spans[self.passage.sentences[0]]
         if not self._source.knows(word.key, word.written):
             return best
         if word.written.isalnum() and IDENTIFIER.match(word.written):
-            return None  # an abbreviation or a name such as OpenAI
+            return None  # the word is an abbreviation, or a name such as OpenAI
         for sentence in self._sentences_lacking(position):
             facts = self._facts_of(sentence)
             if others := named_in(facts.text).difference(self.claim.keys):
@@ -217,7 +234,7 @@ class FactComparison:
         return best if is_elsewhere else None
 
     def _other_name(self, position: int) -> Span | None:
-        """Return the place of another name beside the word that stands beside the claim's: "of Keller" and "of Strabag"."""
+        """Return the place of the name that the source has beside the same word: "of Keller", "of Strabag"."""
         word, sentences = self.claim.words[position], self.passage.sentences
         if self._source.knows(word.key, word.written):
             sentences = tuple(self._sentences_lacking(position))
@@ -238,7 +255,7 @@ class FactComparison:
         return None
 
     def _is_act_of_another(self) -> bool:
-        """Return whether each sentence that has most of the claim says it of another subject."""
+        """Return whether each sentence that has most of the claim is about another subject."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
         alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
         return all(is_act_of_another(self.claim, self._facts_of(sentence)) for sentence in (best, *alike))
@@ -246,17 +263,17 @@ class FactComparison:
     # --- sentences about a fact ----------------------------------------------------------------------------------------
 
     def _sentences_lacking(self, position: int, has_fact: Callable[[TextFacts], bool] | None = None) -> list[int]:
-        """Return the sentences about a fact if none of them has it, else no sentence.
+        """Return the sentences about a fact if none of them has the fact, else an empty list.
 
-        They share most of the clause around the fact, or most of the whole claim. `has_fact` tells whether a sentence has it;
-        without, it is asked for the word at `position`.
+        These sentences share most of the clause around the fact, or most of the whole claim. `has_fact` returns whether a
+        sentence has the fact; without it, the fact is the word at `position`.
         """
         masks, word = self.passage.masks, 1 << position
         best = masks[self.passage.ranked[0]]
         lacking: list[int] = []
         for context in self._contexts(position):
             if best & word and context & ~best == 0:
-                return []  # the usual case: the best sentence has it all
+                return []  # usually the best sentence has the fact and its whole context
             sentences = self._best_sentences(context)
             if any(has_fact(self._facts_of(sentence)) if has_fact else masks[sentence] & word for sentence in sentences):
                 return []
@@ -272,7 +289,10 @@ class FactComparison:
                 yield context
 
     def _best_sentences(self, context: int) -> list[int]:
-        """Return the sentences that share nearly most of these words, counting less what only the two before them have."""
+        """Return the sentences that share most of these words, or nearly as many.
+
+        Words that only the two sentences before have count less.
+        """
         masks, scores = self.passage.masks, dict[int, int]()
         for sentence in self.passage.ranked:
             own = masks[sentence] & context
@@ -290,22 +310,12 @@ class FactComparison:
 
 
 def _kind_of_number(text: str, offset: int, reading: Reading) -> _NumberKind:
-    """Return the kind of the number at this offset: of "The wall, 12 feet high" the word `wall` and the unit `feet`."""
+    """Return the kind of the number at this offset: in "The wall, 12 feet high", the word `wall` and the unit `feet`."""
     match = _UNIT.match(text, offset)
     before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
     sign = text[max(0, offset - 1) : offset]  # a currency may stand before its number
     unit = sign if unit_of(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
     return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
-
-
-def _noun_behind(claim: Claim, offset: int) -> str | None:
-    """Return the first content word behind this offset."""
-    words = zip(claim.words, claim.offsets, strict=True)
-    return next((word.key for word, start in words if start > offset and word.is_content), None)
-
-
-def _is_other_name(written: str, folded: str, keys: Sequence[str]) -> bool:
-    return written[0].isupper() and not is_form_of_any(folded, keys)
 
 
 def _with_unit(text: str, offset: int) -> Span:
@@ -315,9 +325,12 @@ def _with_unit(text: str, offset: int) -> Span:
 
 
 def replacing_name(claim: Claim, position: int, facts: TextFacts) -> int | None:
-    """Return the position of another name beside the word that stands beside the claim's name at `position`; None without."""
+    """Return the position of another name beside the word that stands beside the claim's name at `position`.
+
+    It is None without such a name, and at the beginning of a sentence in languages that capitalise other words too.
+    """
     if not position and not claim.capitals_name:
-        return None  # a German sentence may begin with any word
+        return None
     keys, folded, articles = claim.keys, facts.folded, load_words("connectives", "articles")
     before, after = keys[max(0, position - 1) : position], keys[position + 1 : position + 2]
     beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
@@ -328,17 +341,18 @@ def replacing_name(claim: Claim, position: int, facts: TextFacts) -> int | None:
             for name, later in beside
             if facts.content[name]
             and later not in facts.sentence_starts
-            and _is_other_name(facts.words[name], folded[name], keys)
+            and facts.words[name][0].isupper()
+            and not is_form_of_any(folded[name], keys)
         ),
         None,
     )
 
 
-Replaced = tuple[list[str], list[str]]  # the content words of the claim, and those of the source in their place
+Replaced = tuple[list[str], list[str]]  # content words of the claim, and those of the source that they replace
 
 
 def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
-    """Return what a claim that copies a sentence has in the place of other words, as written; empty for one that is no copy."""
+    """Return the words, as written, that a claim replaces in the sentence that it copies; empty if it copies none."""
     mine, theirs = claim.facts.folded, sentence.folded
     if len(set(mine).difference(theirs)) > MAX_REPLACING_WORDS or mine == theirs:
         return []
@@ -360,7 +374,7 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
 
 
 def _is_other_word(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether both have words here, and none of `theirs` is in the claim's `words`."""
+    """Return whether both have words, and none of `theirs` is a form of one of the claim's `words`."""
     own, other = [word.casefold() for word in mine], [word.casefold() for word in theirs]
     return bool(own and other) and not any(is_form_of_any(word, words) or is_related(word, own) for word in other)
 
@@ -370,7 +384,7 @@ def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[Replaced]
 
 
 def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether, in a script without blanks, the claim copies the sentence but for a few replaced characters."""
+    """Return whether a claim in a script without blanks copies the sentence, with a few characters replaced."""
     mine, theirs = claim.text, sentence.text
     if not any(is_unspaced(word.key) for word in claim.words):
         return False

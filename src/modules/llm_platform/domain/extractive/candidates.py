@@ -1,4 +1,4 @@
-"""The sentences that may answer a question, with the terms, form and context of each."""
+"""Find the sentences that may answer a question, with the terms, form and context of each."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from modules.llm_platform.domain.text.sentences import ends_sentence, is_questio
 from modules.llm_platform.domain.text.tokens import fold, words
 
 LONG_WORDS = 55
-CUT_QUALITY = 0.6  # factors on the score
+# Factors on the score of a sentence, by its form.
+CUT_QUALITY = 0.6
 ITEM_QUALITY = 0.92  # a list item or the row of a table is seldom a sentence
-CODE_QUALITY = 1.15  # code below a sentence, when the question asks how
+CODE_QUALITY = 1.15  # the sentence stands above code, and the question asks how
 LONG_QUALITY = 0.8
-DEFINITION_QUALITY = 1.4  # a definition of a term, when the question asks what something is
-EXPLANATION_QUALITY = 1.8  # an entry of a definition list for a name of the question
+DEFINITION_QUALITY = 1.4  # the sentence defines a term, and the question asks what something is
+EXPLANATION_QUALITY = 1.8  # the sentence is the entry of a definition list for a name of the question
 DEFINES_WITHIN_CHARS = 80
 DEFINES_WITHIN_WORDS = 5
 LEAD_WORDS = 20  # a longer heading or introduction is not repeated before a sentence
@@ -45,7 +46,7 @@ _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # 
 
 
 def _quality(sentence: Sentence, shown: str, own: Sequence[str], met: Mapping[int, float], question: Question) -> float:
-    """Return the factor of the sentence's form: complete, of usual length, of the kind that the question asks for."""
+    """Return the factor on the score for the form of the sentence: whether it is complete, its length, and its kind."""
     quality = CUT_QUALITY if not sentence.is_complete else ITEM_QUALITY if sentence.item else 1.0
     if len(own) > LONG_WORDS:
         quality *= LONG_QUALITY
@@ -59,7 +60,7 @@ def _quality(sentence: Sentence, shown: str, own: Sequence[str], met: Mapping[in
 
 
 def explains(sentence: Sentence, question: Question) -> bool:
-    """Whether the sentence is the entry of a definition list for a name of the question, or for nothing but words of it."""
+    """Return whether the sentence defines, in a definition list, a name in the question or only words of the question."""
     if not sentence.term:
         return False
     named = {*words(sentence.term), *symbols(sentence.term)}
@@ -79,7 +80,10 @@ def _defines(shown: str, own: Sequence[str], met: Mapping[int, float], question:
 
 
 def _lead_in(sentence: Sentence, language: str) -> str:
-    """Return the text to repeat before a sentence: the term it explains, or the introduction or heading of a list item."""
+    """Return the text to repeat before a sentence; empty if there is none.
+
+    It is the term that the sentence explains, or the introduction or heading above a list item.
+    """
     if sentence.term:
         return "" if is_question(sentence.term) else sentence.term
     if not sentence.item or sentence.row or sentence.is_announcement or sentence.before:
@@ -95,15 +99,16 @@ def _lead_in(sentence: Sentence, language: str) -> str:
 
 
 def _short(above: str) -> str:
-    """Return the text without its colon; empty when it is too long to repeat, or a question."""
+    """Return the text without its colon; empty if it is a question or too long to repeat."""
     bare = above.rstrip(":： ")
     return "" if is_question(bare) or len(bare.split()) > LEAD_WORDS else bare
 
 
 def attached_blocks(sentence: Sentence, *, how: bool) -> tuple[Block, ...] | None:
-    """Return the code, list or table that a sentence ending in a colon announces; None when it announces something else.
+    """Return the code, list or table that a sentence ending in a colon announces.
 
-    With `how`, short code right below any sentence belongs to it.
+    The result is empty if the sentence announces nothing, and None if what it announces is missing or too long to show.
+    With `how`, short code right below any sentence belongs to the sentence.
     """
     first = sentence.after[0] if sentence.after else None
     if sentence.text[-1] not in ":：":
@@ -119,12 +124,12 @@ def attached_blocks(sentence: Sentence, *, how: bool) -> tuple[Block, ...] | Non
 
 
 def is_short(code: Block) -> bool:
-    """Return whether code can be shown in an answer."""
+    """Return whether code is short enough to show in an answer."""
     lines = code.text.count("\n") + 1
     return bool(code.text.strip()) and lines <= MAX_CODE_LINES and len(code.text) <= MAX_CODE_CHARS
 
 
-# --- sentences that cannot be quoted alone, or not at all: the patterns of all languages are in `quoting.json` ----------------
+# --- sentences that cannot be quoted alone, or not at all (quoting.json has the patterns of all languages) ------------------
 
 _FLAGS = re.IGNORECASE
 _PARENTHESES = re.compile(r"(?<=\S )\([^()]*\)")
@@ -134,7 +139,7 @@ _ENDS_ON_WORD = r"(?!\w)"
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "ko"})
 
 
-@cache  # compiled at the first sentence: compiling takes longer than all imports of a command together
+@cache  # Compiling takes longer than all imports of a command together, so it waits for the first sentence.
 def _compiled(name: str) -> re.Pattern[str]:
     return re.compile("|".join(load_data("quoting")[name]), _FLAGS)
 
@@ -157,19 +162,23 @@ def depends_on_context(sentence: str, language: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Boilerplate:
-    """What makes a sentence boilerplate: `found` unless a question has it, an address whatever is asked."""
+    """The parts of a sentence that make it boilerplate.
+
+    - `found` are its pointers, boilerplate and instructions, case-folded. Each counts unless the question contains it.
+    - `has_address` counts whatever the question is.
+    """
 
     found: tuple[str, ...]
     has_address: bool
 
     def is_unasked(self, question: str) -> bool:
-        """Return whether there is some that the question is not about."""
+        """Return whether the sentence has boilerplate that the question does not ask about."""
         asked = question.casefold()
         return self.has_address or any(text not in asked for text in self.found)
 
 
 def boilerplate_of(sentence: str) -> Boilerplate:
-    """Return the pointers, boilerplate, addresses and instructions to a program of a sentence, the first one of each.
+    """Return the first pointer, the first boilerplate and the first instruction to a program in a sentence.
 
     A pointer in parentheses does not count: `An array (see Section 6.7) of exit states` is a statement.
     """
@@ -180,35 +189,40 @@ def boilerplate_of(sentence: str) -> Boilerplate:
 
 
 def points_to_exhibit(sentence: str, question: str) -> bool:
-    """Whether it only says what a figure or table shows, which a quote does not contain, unless the question names that."""
+    """Return whether the sentence only says what a figure or table shows. A quote does not contain the figure.
+
+    A sentence about a figure that the question names does not count.
+    """
     found = _compiled("exhibits").search(sentence)
     return found is not None and found.group().strip().casefold() not in question.casefold()
 
 
 # --- the candidates --------------------------------------------------------------------------------------------------------
 
-TITLE_CREDIT = 0.6  # credit for a term in the title or heading above the sentence
-BEFORE_CREDIT = 0.35  # credit for a term in the sentence before
-CODE_CREDIT = 0.85  # credit for a term in the code that the sentence announces
-LONG_CREDIT = 0.35  # credit for long code or a whole table: one row of it is a better answer
+# The credit for a term of the question, by where it stands; 1 for the sentence itself.
+TITLE_CREDIT = 0.6  # the title or heading above the sentence
+BEFORE_CREDIT = 0.35  # the sentence before
+CODE_CREDIT = 0.85  # the code that the sentence announces
+LONG_CREDIT = 0.35  # long code or a whole table: one row of it is a better answer
 LONG_CODE_WORDS = 30
 CODE_TERMS = 2  # code with this many terms is an answer under any heading
 MIN_WORDS = 3
 MAX_WORDS = 110
-LANGUAGE_CHARS = 1500  # sample of a source for language detection
-PREFIX_CHARS = 4  # compared beginning of a term, for the relevance of paragraphs in long sources
+LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
+PREFIX_CHARS = 4  # the beginning of a term that is compared to rank the paragraphs of long sources
 
 
 @dataclass(slots=True, eq=False)
 class SentenceForm:
-    """A sentence with what no question changes.
+    """The properties of a sentence that are the same for every question.
 
-    - `lead` is repeated before it, and `shown` is both.
-    - `above` is the code right above that it refers to (`This command …`).
-    - `refers_back`: its first words refer to the sentence before.
-    - `is_alone`: it is the whole text of its source, a bare answer.
-    - `is_usable`: it is neither too short nor too long, and its beginning is there.
-    - `context`: its heading, defined term, introduction and column names.
+    - `lead` is the text to repeat before the sentence, and `shown` is both.
+    - `words` are the words of `shown` and of the column names.
+    - `above` is the code right above that the sentence refers to (`This command …`).
+    - `refers_back` is True if its first words refer to the sentence before.
+    - `is_alone` is True if it is the whole text of its source, a bare answer.
+    - `is_usable` is True if it is neither too short nor too long, and its beginning is not missing.
+    - `context` has its heading, defined term, introduction and column names.
     """
 
     sentence: Sentence
@@ -224,7 +238,7 @@ class SentenceForm:
 
     @property
     def boilerplate(self) -> Boilerplate:
-        """Evaluated on demand, once for all questions."""
+        """The boilerplate in the sentence, found at the first use and kept for all questions."""
         if self._boilerplate is None:
             self._boilerplate = boilerplate_of(self.sentence.text)
         return self._boilerplate
@@ -233,8 +247,8 @@ class SentenceForm:
 class SourceSentences:
     """The sentences of a source, to be compared with any number of questions.
 
-    `language` is that of the question; `relevance` says how many of its terms a paragraph has: of a long source the best
-    paragraphs are read.
+    - `language` is the language of the question, for a source whose own language cannot be detected.
+    - `relevance` returns how many terms of the question a paragraph has. Of a long source only the best paragraphs are read.
     """
 
     def __init__(
@@ -268,23 +282,25 @@ class SourceSentences:
         )
 
     def _is_usable(self, sentence: Sentence, own: Sequence[str], *, is_alone: bool) -> bool:
-        long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
-        if not long_enough or len(own) > MAX_WORDS:
+        is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
+        if not is_long_enough or len(own) > MAX_WORDS:
             return False
-        return (
-            sentence.item or not sentence.text[0].islower() or own[0] not in self.stop_words
-        )  # `of the …`: its beginning is missing
+        begins_in_middle = sentence.text[0].islower() and own[0] in self.stop_words  # `of the …`
+        return sentence.item or not begins_in_middle
 
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """A sentence, and how well it matches each term of the question (`met`, 0 to 1; `own_met` without what is around it).
+    """A sentence, and how well it matches a question.
 
+    - `rank` is the position of its source, from 0.
+    - `own_met` maps the number of each term that the sentence matches to its credit, 0 to 1.
+    - `met` also counts its title, its heading, the sentence before it and the code that it announces.
+    - `before` is the candidate right before it.
+    - `has_own_term` is True if the sentence with its lead has a term itself.
+    - `fit` is False if its form keeps the sentence out of any answer.
     - `attached` are the blocks that it announces.
-    - `has_own_term`: the sentence with its lead has a term itself; `met` also counts its heading, its source and the
-      sentence before it.
-    - `fit` is False for a sentence that cannot be part of an answer by its form.
-    - `passage` is how well its whole source matches (0 to 1).
+    - `passage` is how well its whole source matches, 0 to 1.
     """
 
     form: SentenceForm
@@ -322,17 +338,17 @@ class Candidate:
 
     @property
     def is_dependent(self) -> bool:
-        """Whether it refers to the sentence before, and nothing is repeated in place of that."""
+        """Whether the sentence can only be understood with the one before: no lead and no code stands in for that."""
         return self.form.refers_back and not self.form.lead and self.form.above is None
 
     @property
     def quality(self) -> float:
-        """The factor of its form: complete, of usual length, of the kind that the question asks for."""
+        """The factor on the score for the form of the sentence."""
         return _quality(self.sentence, self.form.shown, self.words, self.own_met, self.question)
 
     @property
     def is_quotable(self) -> bool:
-        """Whether it can be part of an answer. Evaluated on demand: most candidates are never considered."""
+        """Whether the sentence can be part of an answer. It is found at the first use: most candidates are never considered."""
         if self._is_quotable is None:
             text = self.sentence.text
             shows_nothing = not self.attached and points_to_exhibit(text, self.question.text)
@@ -346,7 +362,10 @@ class Candidate:
 
     @property
     def content(self) -> frozenset[str]:
-        """Its words beyond function words and the question's own; of an announcement, those of what it announces."""
+        """The words that the sentence adds to the question, without function words.
+
+        An announcement has the words of what it announces.
+        """
         if self._content is None:
             own = self.words if not self.lead else words(self.sentence.text)
             if self.sentence.is_announcement:
@@ -359,7 +378,7 @@ class Candidate:
 def find_candidates(
     question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]], matcher: TermMatcher
 ) -> list[Candidate]:
-    """Return the sentences of all sources in order; `texts` are the blocks of the sources."""
+    """Return the sentences of all sources in order. `texts` has the blocks of each source."""
     relevance = relevance_of([question])
     read = (
         SourceSentences(source, blocks, question.language, relevance)
@@ -369,7 +388,7 @@ def find_candidates(
 
 
 def relevance_of(questions: Sequence[Question]) -> Callable[[str], int]:
-    """Return a function that estimates by prefixes how many terms of the questions a paragraph has."""
+    """Return a function that estimates how many terms of the questions a paragraph has, by their first PREFIX_CHARS."""
     beginnings = {re.escape(term.word[:PREFIX_CHARS]) for question in questions for term in question.terms}
     pattern = re.compile("|".join(sorted(beginnings, key=len, reverse=True)) or r"(?!)")
     return lambda text: len(set(pattern.findall(fold(text))))
@@ -390,10 +409,11 @@ def candidates_of(
         coded = met_terms(code, matcher) if code else {}
         headings = above[form.context]
         before = candidates[-1] if candidates and candidates[-1].sentence is sentence.before else None
+        announces_short_code = attached and attached[0].kind == "code" and len(code) <= LONG_CODE_WORDS
         context = (
             (headings, TITLE_CREDIT),
             (before.met if before else {}, BEFORE_CREDIT),
-            (coded, _worth(attached, code)),
+            (coded, CODE_CREDIT if announces_short_code else LONG_CREDIT),
         )
         candidates.append(
             Candidate(
@@ -420,13 +440,6 @@ def _code_words(attached: Sequence[Block] | None) -> list[str]:
     return words(attached[0].text) if attached and attached[0].kind != "item" else []
 
 
-def _worth(attached: Sequence[Block] | None, code: Sequence[str]) -> float:
-    """Return the credit of a term in the announced code or table."""
-    if attached and attached[0].kind == "code" and len(code) <= LONG_CODE_WORDS:
-        return CODE_CREDIT
-    return LONG_CREDIT
-
-
 def _with_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int, float], float]]) -> dict[int, float]:
     met = dict(own)
     for around, worth in context:
@@ -437,7 +450,7 @@ def _with_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int,
 
 
 def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
-    """Return the terms that these words match, each with its credit (0 to 1)."""
+    """Return the numbers of the terms that the words match, each with its credit, 0 to 1."""
     met: dict[int, float] = {}
     for matched in matcher.matches_of(found):
         for number, credit in matched:
@@ -447,14 +460,14 @@ def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
 
 
 def is_in_same_table(one: Candidate, other: Candidate) -> bool:
-    """Return whether one is a row of the table that the other announces."""
+    """Return whether both belong to one table, and at least one of them announces the whole of it."""
     whole = bool(one.sentence.columns) and (one.sentence.is_announcement or other.sentence.is_announcement)
     mine, theirs = one.sentence, other.sentence
     return whole and one.rank == other.rank and (mine.heading, mine.columns) == (theirs.heading, theirs.columns)
 
 
 def overlap(one: Candidate, other: Candidate) -> float:
-    """Return the share of common words beyond the question's own, in the shorter sentence; 0 to 1."""
+    """Return the share of the shorter sentence's words that both have, 0 to 1. Words of the question do not count."""
     if one.sentence.is_announcement or other.sentence.is_announcement:
         return float(bool(one.attached) and one.attached[0].text == (other.attached[0].text if other.attached else ""))
     if one.words == other.words:

@@ -1,7 +1,7 @@
-"""Sanitise the inside of a line of untrusted Markdown: links, images, HTML, addresses and citation markers.
+"""Sanitise the text inside a line of untrusted Markdown: links, images, HTML, addresses and citation markers.
 
-The result contains no link, image or `[n]` except a source's, and no HTML, whatever precedes or follows it in the line: it
-leaves no bracket, backtick or tag open that a later part could close.
+The result contains no HTML, and no link, image or `[n]` except those of sources. This holds whatever precedes or follows the
+result in the line, because it leaves no bracket, backtick or tag open that a later part could close.
 """
 
 import html
@@ -16,9 +16,9 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.addresses import KnownAddresses, address_at, as_target
 from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
 
-PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # a backslash escapes these
+PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # the characters that a backslash escapes
 
-# `__new__` is a name, `__Note__` is emphasis.
+# An identifier such as `__new__`, in contrast to emphasis such as `__Note__`.
 _NAME = r"__(?:[a-z\d]+(?:_+[a-z\d]+)*|[A-Z\d]+(?:_+[A-Z\d]+)*)__(?!\w)"
 NAME = re.compile(_NAME)
 _SIGNS = (
@@ -26,7 +26,7 @@ _SIGNS = (
     rf"|\.(?=[A-Za-z:\d]{{2,30}}/\w)|(?<![\w\\`])(?={_NAME})"
 )
 SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
-MAX_PLAIN_SIGNS = 1000  # one match of `plain_text` takes memory for each sign; the next match begins at its end
+MAX_PLAIN_SIGNS = 1000  # in one match of `plain_text`, which takes memory for each sign
 _TICKS = re.compile(r"`+")
 _CODE = re.compile(r"(?<!`{32})(`+)[^`]+\1")  # the look-behind keeps a long run from being searched again and again
 _BRACKET = re.compile(r"[\\`\[\]]")
@@ -34,10 +34,9 @@ _BRACKET = re.compile(r"[\\`\[\]]")
 
 @lru_cache(maxsize=64)
 def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
-    """Return a pattern of text, simple code and well-formed markers of these numbers, which needs no sanitising: most
-    sentences.
+    """Return a pattern of what needs no sanitising: plain text, simple code and well-formed markers with these numbers.
 
-    A longer text is matched in turn, each match from the end of the one before.
+    It matches most sentences whole. A text with more than MAX_PLAIN_SIGNS signs takes several matches, one after the other.
     """
     known = "|".join(map(str, numbers)) or "(?!)"
     plain = r"[^\\`\[\]【［@!<&:/wW._]*"
@@ -48,7 +47,11 @@ def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class CodeSpan:
-    """A code span: where its code begins and ends, and where the closing backticks end (None without them)."""
+    """A code span, as offsets in its line.
+
+    - `inside` and `close` delimit the code.
+    - `end` is the end of the closing backticks; None if there are none.
+    """
 
     inside: int
     close: int
@@ -56,7 +59,7 @@ class CodeSpan:
 
 
 class CodeSpans:
-    """The runs of backticks in a line; the next run of the same length closes a run."""
+    """The code spans of a line. A run of backticks is closed by the next run of the same length."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -66,7 +69,7 @@ class CodeSpans:
                 self._runs.setdefault(run.end() - run.start(), []).append(run.start())
 
     def opened_at(self, at: int) -> CodeSpan:
-        inside = _TICKS.match(self._text, at).end()  # type: ignore[union-attr]  # a backtick stands there
+        inside = _TICKS.match(self._text, at).end()  # type: ignore[union-attr]  # the caller found a backtick at `at`
         length = inside - at
         starts = self._runs.get(length, [])
         position = bisect_left(starts, inside)
@@ -76,7 +79,7 @@ class CodeSpans:
 
 
 def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
-    """Return each `[` with its `]`, except in code and where escaped."""
+    """Return the offset of each `[` with that of its `]`, without escaped brackets and brackets in code."""
     pairs: dict[int, int] = {}
     open_: list[int] = []
     at = 0
@@ -94,7 +97,7 @@ def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
     return pairs
 
 
-MAX_PASSES = 4  # a removal joins text, which is sanitised again; text that still changes then is an attack
+MAX_PASSES = 4  # A removal joins text, so it is sanitised again. Text that changes more often is an attack.
 
 _TARGET = re.compile(
     r"""\([ \t]*(<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)(?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*\)"""
@@ -102,7 +105,7 @@ _TARGET = re.compile(
 _REFERENCE = re.compile(r"\[[^\[\]\n]{0,200}\]")
 _ANGLE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>`]*|[^\s<>`@]+@[^\s<>`@]+)>")
 _ENTITY = re.compile(r"&(?:#\d{1,8}|#[xX][0-9a-fA-F]{1,7}|[A-Za-z][A-Za-z0-9]{1,31});")
-_HARMLESS_ENTITIES = frozenset("<>&\"'")  # written as entities they are text for every renderer
+_HARMLESS_ENTITIES = frozenset("<>&\"'")  # every renderer shows their entities as text
 _ONLY_MARKERS = re.compile(r"[ \t>*+\-0-9.)#]*\Z")
 _GAP = re.compile(r"""(?=[.,;:!?)\]"'’”»*_~|…，。、；：？！）」』]*(?:\s|\Z))|(?=[^\x00-\x7f])""")
 _STRAIGHT = str.maketrans(
@@ -112,14 +115,18 @@ _STRAIGHT = str.maketrans(
 
 @dataclass(slots=True)
 class _LineState:
-    """State that the parts of a line pass on."""
+    """The state that one part of a line passes on to the next.
 
-    label_open: bool = True  # the next `]` could end the label of a link definition
-    has_split_code: bool = False  # a code span with a bar was read: in a table later backticks pair differently
+    - `may_end_label` is True while the next `]` could end the label of a link definition.
+    - `has_split_code` is True after a code span with a bar. In a table, later backticks pair differently.
+    """
+
+    may_end_label: bool = True
+    has_split_code: bool = False
 
 
 def _matches_in_turn(pattern: re.Pattern[str], text: str) -> bool:
-    """Return whether matches, each from the end of the one before, take the whole text."""
+    """Return whether the pattern matches the whole text, by one or several matches without a gap."""
     at, end = -1, 0
     while at < end < len(text):
         at = end
@@ -129,7 +136,7 @@ def _matches_in_turn(pattern: re.Pattern[str], text: str) -> bool:
 
 
 class InlineCleaner:
-    """Sanitises parts of lines in order, with the state of the current line."""
+    """Sanitises the parts of lines, in order."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         sources = tuple(sources)
@@ -137,14 +144,14 @@ class InlineCleaner:
         self._addresses = KnownAddresses(source.url for source in sources)
         self._line = _LineState()
         self._plain = plain_text(self._numbers)
-        self.in_table = False  # a bar inside a code span ends the cell there
+        self.in_table = False  # in a table, a bar inside a code span ends the cell
 
     def clean(self, text: str, *, begins_line: bool) -> str:
-        """Return the sanitised part of a line. Parts end before a blank or at a sentence end of an unspaced script."""
+        """Return a part of a line sanitised. Parts end before a blank, or after a sentence of a script without blanks."""
         if begins_line:
             self._line = _LineState()
         if not self._line.has_split_code and _matches_in_turn(self._plain, text):
-            self._line.label_open = self._line.label_open and "[" not in text
+            self._line.may_end_label = self._line.may_end_label and "[" not in text
             return text
         for _ in range(MAX_PASSES):
             current = _Pass(text, begins_line, self._numbers, self._addresses, replace(self._line), self.in_table)
@@ -157,7 +164,11 @@ class InlineCleaner:
 
 
 class _Pass:
-    """One pass over one part of a line."""
+    """One pass over one part of a line.
+
+    - `line` is the state of the line, which the pass changes.
+    - `has_removed` is True if something was removed, so that the text around it is adjacent now.
+    """
 
     def __init__(
         self,
@@ -175,13 +186,14 @@ class _Pass:
         self.line = line
         self._bars_cut_code = in_table or ("|" in text and "|" in _CODE.sub("", text))
         self._out: list[str] = []
-        self._done = 0  # end of the text that was handled
-        self._depth = 0  # open literal brackets
-        self._closings: dict[int, tuple[int, str, int]] = {}  # `]` of a link: where to continue, what to write, its `[`
-        self._last_link = -1  # index in `_out`
+        self._done = 0  # the text before this offset is handled
+        self._depth = 0  # the number of literal brackets that are open
+        # The `]` of each link, with the offset at which to continue, the text to write, and the index of its `[` in `_out`.
+        self._closings: dict[int, tuple[int, str, int]] = {}
+        self._last_link = -1  # the length of `_out` after the last link
         self._code = CodeSpans(text)
         self._pairs = pair_brackets(text, self._code) if "](" in text or "][" in text else {}
-        self.has_removed = False  # the text around a removed part is adjacent now
+        self.has_removed = False
 
     def run(self) -> str:
         text, at = self._text, 0
@@ -226,13 +238,13 @@ class _Pass:
         span = self._code.opened_at(at)
         may_be_split = self._bars_cut_code and (self.line.has_split_code or "|" in text[span.inside : span.close])
         if span.end is None or (may_be_split and SPECIAL.search(text, span.inside, span.close)):
-            self._replace(at, "'" * (span.inside - at), span.inside)  # split over two cells it would not be text
+            self._replace(at, "'" * (span.inside - at), span.inside)  # code split over two cells would not be code
             return
         self.line.has_split_code = may_be_split
         self._replace(at, text[at : span.end], span.end)
 
     def _as_code(self, address: str, at: int, end: int) -> None:
-        """Write an address without a link, or a name, as code."""
+        """Write an address or an identifier as code, so that it is neither a link nor emphasis."""
         self._copy(at)
         if self.line.has_split_code:
             self._remove(end)
@@ -252,7 +264,7 @@ class _Pass:
         if self._text[at] == "[" and close is not None and self._link(at, close, at + 1):
             return
         self._copy(at)
-        self.line.label_open = self.line.label_open and self._is_line_start
+        self.line.may_end_label = self.line.may_end_label and self._is_line_start
         self._depth += 1
         self._copy(at + 1)
 
@@ -261,10 +273,11 @@ class _Pass:
             self._end_link(at)
             return
         self._copy(at + 1)
-        self._colon_defines, self.line.label_open = self.line.label_open, False
+        self._colon_defines, self.line.may_end_label = self.line.may_end_label, False
         self._depth -= self._depth > 0
 
-    _colon_defines = False  # a colon right after the `]` just written would make it a link definition
+    # True if a colon right after the last `]` would make a link definition of it.
+    _colon_defines = False
 
     def _mark(self, at: int, marker: re.Match[str]) -> bool:
         numbers = cited_numbers(marker[1], self._numbers)
@@ -274,18 +287,18 @@ class _Pass:
         end = target.end() if target else marker.end()
         self._copy(at)
         if numbers:
-            self._colon_defines, self.line.label_open = self.line.label_open and self._is_line_start, False
+            self._colon_defines, self.line.may_end_label = self.line.may_end_label and self._is_line_start, False
             self._replace(at, "".join(f"[{number}]" for number in numbers), end)
         else:
             self._remove(end)
         return True
 
     def _remove(self, end: int) -> None:
-        """Remove the text up to `end`, and a blank before it that is no longer needed."""
+        """Remove the text up to `end`, and the blank before it if a blank or punctuation follows."""
         self.has_removed = True
         text = self._text
         if self._depth:
-            self._out.append("…")  # otherwise digits around it could become a marker
+            self._out.append("…")  # keeps digits on both sides from becoming a marker
         elif self._is_line_start:
             while text[end : end + 1] in (" ", "\t"):
                 end += 1
@@ -335,7 +348,7 @@ class _Pass:
         self._copy(at)
         if ending and self._out[opened : opened + 1] == ["["]:
             if self._last_link > opened:
-                self._out[opened] = ""  # the outer of two nested links is no link
+                self._out[opened] = ""  # of two nested links, only the inner one is a link
             else:
                 self._out.append(ending)
                 self._last_link = len(self._out)
