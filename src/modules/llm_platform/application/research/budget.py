@@ -1,4 +1,4 @@
-"""The budget of one report: calls, dollars and seconds, shared among its stages so that an answer is always written."""
+"""Share the model calls, dollars and seconds of a report among its stages, so that an answer is always written."""
 
 import asyncio
 import logging
@@ -16,17 +16,17 @@ from modules.llm_platform.domain.exceptions import LLMBudgetError, PriceUnknownE
 log = logging.getLogger(__name__)
 
 Phase = LLMStage | Literal["search", "read", "collect_summaries", "rank_summaries"]
-Price = Callable[[int, int], float]  # US dollars for tokens of a prompt and of its answer
+Price = Callable[[int, int], float]  # returns US dollars for the tokens of a prompt and of its answer
 
 PRIORITY: Final[tuple[LLMStage, ...]] = ("write", "output", "plan", "rank", "queries", "summarize", "judge")  # highest first
-# Used until the pipeline reports its own counts.
+# The calls that each stage needs, until the pipeline reports its own counts.
 DEFAULT_EXPECTED_CALLS: Final[Mapping[LLMStage, int]] = {"write": 1, "rank": 1}
-MAX_EXTRA_TRIES: Final = 2  # retries and failovers of one call
-MAX_RESERVED_SHARE: Final = 0.6  # share of the dollars that one stage may reserve: an expensive text still needs input
-ANSWER_SHARE: Final = 0.5  # share of a call's dollars that pays for its answer, where the answer must be shortened
+MAX_EXTRA_TRIES: Final = 2  # for retries and failovers of one call
+MAX_RESERVED_SHARE: Final = 0.6  # of the dollars, for one stage: even an expensive text needs the other stages
+ANSWER_SHARE: Final = 0.5  # of the dollars of a call whose answer must be shortened; the rest pays for its prompt
 PRICED_TOKENS: Final = 1_000_000
 
-# Tokens of the prompt and of the longest answer of one call, until the pipeline reports its own.
+# The tokens of the prompt and of the longest answer of one call, until the pipeline reports its own.
 DEFAULT_CALL_TOKENS: Final[Mapping[LLMStage, tuple[int, int]]] = {
     "plan": (300, 1024),
     "queries": (300, 1024),
@@ -37,16 +37,18 @@ DEFAULT_CALL_TOKENS: Final[Mapping[LLMStage, tuple[int, int]]] = {
     "output": (6000, 4096),
 }
 
-WRITING_SHARE: Final = 0.2  # share of the time
+# The shares of the time that are kept for the writing, and for the extractive text if the model is late.
+WRITING_SHARE: Final = 0.2
 WRITING_MAX_S: Final = 180.0
-FALLBACK_SHARE: Final = 0.1  # share of the time that is kept for the extractive text if the model is late
+FALLBACK_SHARE: Final = 0.1
 FALLBACK_MAX_S: Final = 3.0
-PHASE_ENDS: Final[Mapping[Phase, float]] = {  # shares of the time before the writing
+# The ends of the phases, as shares of the time before the writing.
+PHASE_ENDS: Final[Mapping[Phase, float]] = {
     "plan": 0.2,
     "queries": 0.35,
     "search": 0.5,
-    "rank": 0.625,  # 50 % of the total time
-    "read": 0.8125,  # 65 % of the total time
+    "rank": 0.625,  # half of the whole time
+    "read": 0.8125,  # 65 % of the whole time
     "collect_summaries": 0.9,
     "summarize": 1.0,
     "rank_summaries": 1.0,
@@ -58,9 +60,10 @@ OUT_OF_MONEY = "max_cost_usd of {limit:g} does not reach for {stage}: raise it f
 
 
 def phase_end(phase: Phase, began: float, deadline: float) -> float:
-    """Return the time by which a phase must end, on the clock of `began` and `deadline`.
+    """Return the time by which a phase must end, on the clock of `began` and `deadline`, in seconds.
 
-    Writing and judging end early enough for the fallback writer to answer before the deadline; nothing follows the output.
+    Writing and judging end early enough for the fallback writer to answer before the deadline. The output is the last phase,
+    and may take all of the time.
     """
     allowed = max(0.0, deadline - began)
     if phase == "output":
@@ -72,7 +75,7 @@ def phase_end(phase: Phase, began: float, deadline: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reservation:
-    """A call that may be made: the maximum number of its tries, and the dollars reserved for all of them."""
+    """A call that may be made. `tries` is the maximum number of its tries, and `usd` the dollars reserved for all of them."""
 
     stage: LLMStage
     tries: int
@@ -80,10 +83,10 @@ class Reservation:
 
 
 class Budget:
-    """Calls, dollars and seconds of one report.
+    """The calls, dollars and seconds of one report.
 
-    A call reserves its maximum before it starts and settles what it used, so that concurrent calls never exceed a limit
-    together. Near a limit a stage gets only what the stages of higher priority do not need.
+    A call reserves its maximum before it starts, and afterwards settles what it used, so that concurrent calls never exceed a
+    limit together. A stage only gets what the stages of higher priority do not need.
     """
 
     def __init__(
@@ -95,7 +98,11 @@ class Budget:
         price: Price | None,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`deadline` is event loop time; `price` is that of the most expensive model that may serve.
+        """Create the budget of a report that begins now.
+
+        - `max_llm_calls` and `max_cost_usd` are its limits; None is no limit.
+        - `deadline` is event loop time, or the time of `clock`.
+        - `price` is that of the most expensive model that may serve.
 
         Raises PriceUnknownError for a limit in dollars without a price.
         """
@@ -108,48 +115,48 @@ class Budget:
         self._clock = clock or asyncio.get_running_loop().time
         self._began = self._clock()
         self._deadline = deadline
-        self._spent_usd = 0.0  # counts an interrupted call with its whole reservation
+        self._spent_usd = 0.0  # more than in `spent` after an interrupted call, which counts with its whole reservation
         self._reservations: set[Reservation] = set()
         self._expected_calls: dict[LLMStage, int] = dict(DEFAULT_EXPECTED_CALLS)
         self._call_tokens: dict[LLMStage, tuple[int, int]] = dict(DEFAULT_CALL_TOKENS)
-        self._set_aside: dict[LLMStage, float] = {}  # dollars for the next call of a stage
+        self._set_aside: dict[LLMStage, float] = {}  # the dollars for the next call of each stage
         self._refused_calls: Counter[LLMStage] = Counter()
         self._settled = asyncio.Event()
 
     @property
     def refused_calls(self) -> Mapping[LLMStage, int]:
-        """The number of refused calls by stage."""
+        """The number of refused calls of each stage."""
         return dict(self._refused_calls)
 
     @property
     def is_limited(self) -> bool:
-        """Whether calls or dollars are limited, so that the tries of a call are counted too."""
+        """Whether calls or dollars are limited. If they are, the tries of each call are counted too."""
         return self._max_calls < math.inf or self.is_priced
 
     @property
     def is_priced(self) -> bool:
-        """Whether dollars are limited, so that a call must bound its tokens."""
+        """Whether dollars are limited. If they are, each call must limit its tokens."""
         return self._max_usd < math.inf
 
     def phase_end(self, phase: Phase) -> float:
-        """Event loop time by which a phase must end."""
+        """Return the event loop time by which a phase must end."""
         return phase_end(phase, self._began, self._deadline)
 
     def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """US dollars at the highest price; None without a price."""
+        """Return the cost of a call in US dollars at the highest price; None without a price."""
         return self._price(prompt_tokens, completion_tokens) if self._price else None
 
     def expect_calls(self, stage: LLMStage, calls: int, tokens: tuple[int, int] | None = None) -> None:
-        """Reserve for `stage` what this many further calls need, before the stages of lower priority.
+        """Keep what this many further calls of `stage` need from the stages of lower priority.
 
-        `tokens` are those of the prompt and of the longest answer of one call; None leaves the estimate as it is.
+        `tokens` are those of the prompt and of the longest answer of one call; None keeps the last estimate.
         """
         self._expected_calls[stage] = calls
         if tokens is not None:
             self._call_tokens[stage] = tokens
 
     def max_answer_tokens(self, stage: LLMStage, max_tokens: int) -> int:
-        """`max_tokens`, or fewer so that the next answer of `stage` costs at most half of the dollars left for it."""
+        """Return `max_tokens`, or fewer so that the next answer of `stage` costs at most ANSWER_SHARE of its dollars."""
         if not self.is_priced:
             return max_tokens
         usd_per_token = self._usd(0, PRICED_TOKENS) / PRICED_TOKENS
@@ -157,9 +164,9 @@ class Budget:
         return max(1, min(max_tokens, int(affordable)))
 
     def set_aside_prompt_tokens(self, stage: LLMStage, max_tokens: int) -> int | None:
-        """Set all dollars that are left for `stage` aside for its next call, and return the tokens its prompt may have.
+        """Set all dollars that are left for `stage` aside for its next call, and return the tokens that its prompt may have.
 
-        `max_tokens` bounds the answer. None: no limit.
+        `max_tokens` limits the answer of that call. The result is None if the prompt has no limit.
         """
         if not self.is_priced:
             return None
@@ -171,11 +178,11 @@ class Budget:
         return int(left / usd_per_token) if usd_per_token > 0 else None
 
     def usd_left(self, stage: LLMStage) -> float:
-        """Dollars for `stage` after what the stages of higher priority need."""
+        """Return the US dollars for `stage` that the stages of higher priority do not need."""
         return self._usd_left() - sum(map(self._reserved_usd, _higher_priority(stage)))
 
     def has_room(self, stage: LLMStage, prompt_tokens: int, max_tokens: int) -> bool:
-        """Return whether a call of the stage fits beside what the stages of higher priority need, now or later."""
+        """Return whether a call of `stage` is possible, now or later, without what the stages of higher priority need."""
         usd = self._usd(prompt_tokens, max_tokens)
         fits = self._calls_left(stage) >= 1 and self.usd_left(stage) >= usd
         return fits or self._may_fit_later(stage, usd)
@@ -183,9 +190,9 @@ class Budget:
     async def reserve(
         self, stage: LLMStage, prompt_tokens: int = 0, max_tokens: int = 0, phase: Phase | None = None
     ) -> Reservation:
-        """Reserve the maximum of a call that must end with `phase` (default: the phase of its stage).
+        """Reserve the maximum of a call that must end with `phase`, by default the phase of its stage.
 
-        Waits while open calls may return enough. Raises LLMBudgetError, which names the limit.
+        Waits as long as calls in progress may release enough. Raises LLMBudgetError, whose message names the limit.
         """
         phase = phase or stage
         usd = self._usd(prompt_tokens, max_tokens)
@@ -194,16 +201,15 @@ class Budget:
                 return reservation
             if not self._may_fit_later(stage, usd):
                 break
-            # Wait for the next settlement, at most until the phase ends.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._time_left(phase)):
                     await self._settled.wait()
         raise self._refusal(stage, phase)
 
     def try_reserve(self, stage: LLMStage, usd: float) -> Reservation | None:
-        """Reserve a call of `usd` dollars a try; None if it exceeds a limit now.
+        """Reserve a call of `usd` dollars a try; return None if it exceeds a limit now.
 
-        Extra tries are granted from what no expected call needs.
+        Extra tries only take what no expected call needs.
         """
         if self._calls_left(stage) < 1 or self.usd_left(stage) < usd:
             return None
@@ -215,7 +221,7 @@ class Budget:
         return reservation
 
     def settle(self, reservation: Reservation, spent: Spending, *, interrupted: bool = False) -> None:
-        """Release what the call did not use. The cost of an interrupted call is unknown: all its dollars count as spent."""
+        """Release what a call did not use. The cost of an interrupted call is unknown, so its whole reservation counts."""
         self._reservations.remove(reservation)
         before = self._spent_usd
         self.add_spending(spent)
@@ -225,17 +231,17 @@ class Budget:
         self._settled = asyncio.Event()
 
     def add_spending(self, spent: Spending) -> None:
-        """Count tokens and calls; an unknown cost is counted at the highest price."""
+        """Count the tokens, calls and dollars of a call. An unknown cost counts at the highest price."""
         self.spent = self.spent + spent
         known = spent.cost_usd
         self._spent_usd += self._usd(spent.prompt_tokens, spent.completion_tokens) if known is None else known
 
     def _usd(self, prompt_tokens: int, max_tokens: int) -> float:
-        """Return the maximum cost of one try; 0 if dollars are not limited."""
+        """Return the maximum cost of one try, in US dollars; 0 if dollars are not limited."""
         return self._price(prompt_tokens, max_tokens) if self._price and self.is_priced else 0.0
 
     def _calls_left(self, stage: LLMStage | None = None) -> float:
-        """Calls that are neither made nor reserved; with `stage` without those that higher priorities expect."""
+        """Return the calls that are neither made nor reserved; for a `stage`, less those that higher priorities expect."""
         left = self._max_calls - self.spent.calls - sum(reservation.tries for reservation in self._reservations)
         return left - sum(self._expected_calls.get(other, 0) for other in _higher_priority(stage)) if stage else left
 
@@ -243,18 +249,16 @@ class Budget:
         return self._max_usd - self._spent_usd - sum(reservation.usd for reservation in self._reservations)
 
     def _reserved_usd(self, stage: LLMStage) -> float:
-        """Dollars that stages of lower priority leave to this one."""
+        """Return the US dollars that the stages of lower priority leave to this stage."""
         if stage in self._set_aside:
             return self._set_aside[stage]
         calls = self._expected_calls.get(stage, 0)
         return min(calls * self._usd(*self._call_tokens[stage]), MAX_RESERVED_SHARE * self._max_usd) if calls else 0.0
 
     def _may_fit_later(self, stage: LLMStage, usd: float) -> bool:
-        """Return whether the call fits if each open call takes one try and costs nothing."""
-        tries, dollars = (
-            sum(reservation.tries - 1 for reservation in self._reservations),
-            sum(reservation.usd for reservation in self._reservations),
-        )
+        """Return whether the call fits if each call in progress takes one try and costs nothing."""
+        tries = sum(reservation.tries - 1 for reservation in self._reservations)
+        dollars = sum(reservation.usd for reservation in self._reservations)
         fits = self._calls_left(stage) + tries >= 1 and self.usd_left(stage) + dollars >= usd
         return bool(self._reservations) and fits
 
@@ -282,7 +286,10 @@ def _higher_priority(stage: LLMStage) -> tuple[LLMStage, ...]:
 
 
 class ExpectedCalls:
-    """Reports to the budget the calls that an exploration will make: questions without queries, batches without ranks."""
+    """Tells a budget how many calls an exploration will still make.
+
+    A batch of results without ranks needs one call. A question without queries needs one, and one for each query's results.
+    """
 
     def __init__(self, budget: Budget, queries_per_question: int) -> None:
         self._budget = budget
@@ -301,7 +308,7 @@ class ExpectedCalls:
         self._report()
 
     def clear(self) -> None:
-        """Expect no further call."""
+        """Tell the budget to expect no further calls."""
         self._questions = self._batches = 0
         self._report()
 

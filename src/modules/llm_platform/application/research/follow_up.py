@@ -1,8 +1,8 @@
-"""Questions that do not stand by themselves: follow-up questions (docs/howto/ask-follow-up-questions.md) and those that were
-taken from a longer message.
+"""Rewrite follow-up questions, and questions taken from a longer message, so that they stand alone.
 
-A model rewrites the question so that it stands by itself; for a deep one the same call plans the searches. Rules replace a
-model that is missing, late or refused. Turns and message are untrusted text: an earlier answer quotes pages.
+A model rewrites the question; for a deep run, the same call plans the searches. Rules replace a model that is missing, late
+or refused. Earlier turns and the message are untrusted text: an earlier answer quotes pages. See
+docs/howto/ask-follow-up-questions.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,13 +36,12 @@ from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, 
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
-# A finished research run can be followed up for this long, a background run while it is stored.
-FOLLOW_UP_TTL_S: Final = 3600.0
+FOLLOW_UP_TTL_S: Final = 3600.0  # for foreground runs; a background run can be followed up as long as it is stored
 UNDERSTAND_TIMEOUT_S: Final = 20.0
-UNDERSTAND_MAX_TOKENS: Final = 1024  # leaves room for reasoning before the line
-MIN_CALLS: Final = 2  # this call and one for the text must fit into the limit
+UNDERSTAND_MAX_TOKENS: Final = 1024  # leaves room for reasoning before the question
+MIN_CALLS: Final = 2  # one call for the question and one for the text
 MAX_LINE_CHARS: Final = 2000
-MAX_READ_CHARS: Final = 6000  # beginning and end of a message; small models read 50 tokens a second
+MAX_READ_CHARS: Final = 6000  # a longer message is cut in its middle, because small models read 50 tokens a second
 COMPONENT: Final = "follow_up"
 LATE: Final = "timeout: the model did not read the question in context in time; rules did"
 UNUSABLE: Final = "llm_provider: its answer contained no usable question; rules read the question in context"
@@ -76,10 +75,11 @@ NO_TURNS: Final = dtos.StoredTurns(turns=())
 
 
 class FollowUps:
-    """Understands questions in the context of earlier turns or of a longer message, and stores the turn that an answer ends.
+    """Understands questions in the context of earlier turns or a longer message, and stores the turns of answers.
 
-    `jobs` has the background runs. `price` is that of a model call by its prompt and completion tokens, in US dollars;
-    None: unknown.
+    - `jobs` has the background runs.
+    - `price` returns the price of a call in US dollars for its prompt and completion tokens; None if prices are unknown.
+    - `timeout_s` limits the model call, in seconds.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class FollowUps:
     async def store(
         self, owner: str, request: dtos.ResearchRequest, earlier: Sequence[dtos.Turn], response: dtos.ResearchResponse
     ) -> None:
-        """Store the turn that this answer ends, after those before it."""
+        """Store the earlier turns and the turn of this question and answer."""
         turns = _stored_turns(request, earlier, response)
         await self._turns.set(owner_key(owner, response.metadata.request_id), turns, FOLLOW_UP_TTL_S)
 
@@ -108,9 +108,9 @@ class FollowUps:
         await self._turns.set(owner_key(owner, request_id), dtos.StoredTurns(turns=()), 0.0)
 
     async def turns_before(self, request: dtos.ResearchRequest, owner: str) -> dtos.StoredTurns | None:
-        """Return the conversation of the request; None if it has none.
+        """Return the conversation that the request continues; None if there is none.
 
-        Raises PreviousResearchNotFoundError if the earlier research is not stored for this owner, and there is no history.
+        Raises PreviousResearchNotFoundError if the earlier run is not stored for this owner, and there is no history.
         """
         found = await self._find(owner, request.previous_id) if request.previous_id is not None else None
         if found is not None or not request.history:
@@ -123,7 +123,10 @@ class FollowUps:
         )
 
     async def stored_answer(self, owner: str, request_id: str) -> str:
-        """The beginning of an answer; empty where it said only what can be asked. Raises PreviousResearchNotFoundError."""
+        """Return the beginning of an earlier answer; empty for the answer to a ShortMessage.
+
+        Raises PreviousResearchNotFoundError.
+        """
         found = await self._find(owner, request_id)
         if found is None:
             raise PreviousResearchNotFoundError
@@ -136,9 +139,10 @@ class FollowUps:
         before: dtos.StoredTurns = NO_TURNS,
         sources: dtos.StoredSources | None = None,
     ) -> FollowUp:
-        """The question as it stands by itself. `sources` are those of the earlier research, None if they are not stored.
+        """Return the question rewritten to stand alone.
 
-        Never raises for a model that fails: rules replace it, and `degraded` says why.
+        `sources` are those of the earlier run; None if they are no longer stored. A model that fails does not raise: rules
+        replace it, and `degraded` of the result says why.
         """
         language = request_language(request) or before.language
         understood = await self._read(request, before.turns, language or DEFAULT_LANGUAGE)
@@ -189,7 +193,7 @@ class FollowUps:
         )
 
     def _is_affordable(self, request: dtos.ResearchRequest, prompt: LLMRequest) -> bool:
-        """Return whether the limits of a report leave this call and one for its text."""
+        """Return whether the limits of a report leave room for this call and for one that writes the text."""
         if request.max_llm_calls is not None and request.max_llm_calls < MIN_CALLS:
             return False
         if request.max_cost_usd is None:
@@ -199,12 +203,12 @@ class FollowUps:
 
 
 def owner_key(owner: str, request_id: str) -> str:
-    """Return the cache key of what is stored of a research run: another owner never finds it."""
-    return f"{owner} {request_id}"  # an owner contains no space
+    """Return the cache key for what is stored of a run. Keys of different owners differ: an owner contains no space."""
+    return f"{owner} {request_id}"
 
 
 def is_part_of_context(request: dtos.ResearchRequest) -> bool:
-    """Return whether the question belongs to the text sent with it: it was taken from there, or names nothing itself."""
+    """Return whether the question needs the text sent with it: it was taken from there, or does not name its subject."""
     if not request.context:
         return False
     language = request_language(request) or DEFAULT_LANGUAGE
@@ -212,7 +216,7 @@ def is_part_of_context(request: dtos.ResearchRequest) -> bool:
 
 
 def within_limits(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.ResearchRequest:
-    """Return the request as its question was understood, with what is left of its limits."""
+    """Return the request with the understood question, and with its limits less what understanding it took."""
     changes: dict[str, object] = {"query": follow_up.query, "previous_id": None, "history": ()}
     if request.max_llm_calls is not None:
         changes["max_llm_calls"] = max(0, request.max_llm_calls - follow_up.spent.calls)
@@ -222,7 +226,7 @@ def within_limits(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.Re
 
 
 def describing(follow_up: FollowUp, emit: EmitEvent, egress_log: EgressLog) -> EmitEvent:
-    """Return an `emit` that adds to the events how the question was understood and what that cost."""
+    """Return an `emit` that adds to events how the question was understood, and what that cost."""
 
     def described(event: ResearchEvent) -> None:
         if isinstance(event, Planned):
@@ -235,7 +239,7 @@ def describing(follow_up: FollowUp, emit: EmitEvent, egress_log: EgressLog) -> E
 
 
 def planned(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
-    """Return the plan of the understood question, as that of the question that was asked."""
+    """Return the plan with the question as it was asked, and with what understanding it cost."""
     return plan.model_copy(
         update={
             "query": follow_up.asked,
@@ -248,7 +252,7 @@ def planned(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
 
 def _described(response: dtos.ResearchResponse, follow_up: FollowUp, egress_log: EgressLog) -> dtos.ResearchResponse:
     meta = response.metadata
-    sent = () if meta.sent_to else egress_log.sent()  # a report from the store sent nothing itself
+    sent = () if meta.sent_to else egress_log.sent()  # a report from the store has sent nothing, but this call has
     metadata = add_spending(meta, follow_up.spent, sent)
     return response.model_copy(
         update={
@@ -260,12 +264,15 @@ def _described(response: dtos.ResearchResponse, follow_up: FollowUp, egress_log:
 
 
 def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> LLMRequest:
-    """The prompt for the standalone question of a conversation or a message; for a deep research run also for its searches."""
+    """Return the prompt for the standalone question, which for a deep run also asks for its searches."""
     said = "\n\n".join(
         f"Question: {_as_data(turn.question)}\nAnswer: {_as_data(turn.answer[:dtos.MAX_STORED_ANSWER_CHARS])}"
         for turn in turns
     )
-    message = _excerpt(request.context) if request.context else ""
+    message = request.context or ""
+    if len(message) > MAX_READ_CHARS:  # a message says at its beginning or its end what it wants
+        message = f"{message[:MAX_READ_CHARS // 2]}{MIDDLE_CUT}{message[-MAX_READ_CHARS // 2:]}"
+    message = neutralised(message)
     fence = fence_line(request.query, said, *filter(None, [message]))
     rules = (_MESSAGE_RULES if message else _RULES).format(fence=fence, language=language_name(language))
     asked = f"{fence}\n{message}\n{fence}\n\nIts question, as a program found it" if message else "Last question"
@@ -281,20 +288,13 @@ def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], 
     )
 
 
-def _excerpt(message: str) -> str:
-    """Return the beginning and the end of a message, where it says what it wants."""
-    if len(message) > MAX_READ_CHARS:
-        message = f"{message[:MAX_READ_CHARS // 2]}{MIDDLE_CUT}{message[-MAX_READ_CHARS // 2:]}"
-    return neutralised(message)
-
-
 def parse_standalone(
     text: str, question: str, turns: Sequence[dtos.Turn], language: str, message: str = ""
 ) -> str | None:
-    """Return the standalone question in a model's answer; None if there is none that can be used.
+    """Return the standalone question in a model's answer; None if it has no usable one.
 
-    It must not refer to what was said before, must share a word with the question or the turns, and must be a query: an
-    earlier answer may contain orders.
+    The question must not refer to earlier turns, and must share a word with the question, the turns or the message. It must
+    also be a query, because an earlier answer may contain orders.
     """
     query = next((query for line in strip_reasoning(text).splitlines() if (query := _marked(line))), "")
     written = [question, *(turn.question for turn in turns)]
@@ -308,7 +308,7 @@ def parse_standalone(
 
 
 def _marked(line: str) -> str:
-    """Return the question behind the mark; empty without the mark."""
+    """Return the question behind the mark `Standalone:`; empty for a line without the mark."""
     head, _, rest = line[:MAX_LINE_CHARS].replace("：", ":", 1).partition(":")
     return one_line(rest).strip(_AROUND) if head.strip(_AROUND).casefold().startswith(_MARK) else ""
 
@@ -335,7 +335,7 @@ def _stored_turns(
 
 
 def _kept(turns: Sequence[dtos.Turn]) -> tuple[dtos.Turn, ...]:
-    """Return the first turn, which opens the topic, and the last ones: MAX_STORED_TURNS of them."""
+    """Return at most MAX_STORED_TURNS turns: the first one, which opens the topic, and the last ones."""
     return tuple(turns) if len(turns) <= dtos.MAX_STORED_TURNS else (turns[0], *turns[1 - dtos.MAX_STORED_TURNS :])
 
 
@@ -344,7 +344,8 @@ def _shortened(turn: dtos.Turn) -> dtos.Turn:
 
 
 def _scope(request: dtos.ResearchRequest) -> str:
-    """Return the scope of a request: a reader of documents must not get pages of the web, nor a reader of this week older
-    ones.
+    """Return where a request searches. Sources of an earlier run are only reused in an equal scope.
+
+    A question about documents must not get pages of the web, and a question about this week no older pages.
     """
     return f"{request.sources} {request.domains} {request.time_range} {request.freshness} {request.urls}"

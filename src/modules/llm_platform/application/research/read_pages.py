@@ -1,8 +1,8 @@
-"""Read the best pages of a search for a quick or deep answer, so that it cites what was read.
+"""Read the best pages of a search, so that a shallow or deep answer cites pages and not excerpts.
 
-Reading begins with the first results, is waited for in a bounded time, and never fails an answer. While the answer is written,
-late pages go on being read, and those of further sources begin to be when the text cites them: the text is checked against what
-is there when it ends. What was not read by then stays the excerpt of the search engine.
+Reading begins with the first results, has a limited time before the writing, and never fails an answer. While the answer is
+written, late pages are still read, and so are the pages of further sources once the text cites them. The text is checked
+against what was read when it ends. A source whose page was not read by then keeps the excerpt of the search engine.
 """
 
 from __future__ import annotations
@@ -27,35 +27,36 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
 from shared.exceptions import AppException
 
-READ_SHARE = 0.1  # largest share of the time of a research run
+READ_SHARE = 0.1  # the largest share of a run's time that is spent waiting for pages
 PAGES = {"shallow": 3, "deep": 4}
 READ_S = {"shallow": 1.2, "deep": 2.5}
-FURTHER_PAGES = 2  # pages read while the answer is written, for each page read before
-LATE_SHARE = 0.5  # share of each wait that is kept for pages cited at the end of the text
-MAX_STORED_TOKENS = 5000  # about twenty thousand characters of a page are stored, sent in raw_results and compared
-PROMPT_GROWTH = 0.5  # a prompt with pages is at most longer by this share than one with the search engine's excerpts
-EXCERPT_CHARS = 500  # beginning of a linked page, in place of the excerpt of a search engine
+FURTHER_PAGES = 2  # read while the answer is written, for each page read before
+LATE_SHARE = 0.5  # the share of each wait that is kept for pages cited at the end of the text
+MAX_STORED_TOKENS = 5000  # about 20,000 characters of a page are stored, sent in raw_results and compared
+PROMPT_GROWTH = 0.5  # pages make a prompt at most this share longer than the excerpts of the search engine
+EXCERPT_CHARS = 500  # the beginning of a linked page, which has no excerpt of a search engine
 MAX_TITLE_CHARS = 300
-OTHER_TOKENS = 300  # tokens of a prompt beside its sources
-LINKED_PAGES = 2  # pages of a deep run whose links are kept, the first ones: those of a page cost as much as its parsing
-INLINE_CHARS = 30_000  # passages of a longer page are selected in a thread
+OTHER_TOKENS = 300  # the parts of a prompt that are not sources
+LINKED_PAGES = 2  # the first pages of a deep run keep their links; finding those costs as much as parsing the page
+INLINE_CHARS = 30_000  # the passages of a longer page are selected in a thread
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Settings: pages and seconds; None for the default of each depth."""
+    """Settings of the reading: how many pages, and how many seconds to wait for them. None is the default of each depth."""
 
     pages: int | None = None
     seconds: float | None = None
 
     def page_limit(self, context: ResearchContext) -> int:
-        """Return how many pages this research run may read."""
-        for wish in (context.request.pages, self.pages):
-            if wish is not None:
-                return wish
+        """Return how many pages a run reads before the writing."""
+        for limit in (context.request.pages, self.pages):
+            if limit is not None:
+                return limit
         return PAGES.get(context.request.depth, 0)
 
     def seconds_for(self, context: ResearchContext, timeout_s: float) -> float:
+        """Return how long a run of at most `timeout_s` seconds waits for pages, in seconds."""
         seconds = READ_S.get(context.request.depth, 0.0) if self.seconds is None else self.seconds
         return min(seconds, timeout_s * READ_SHARE)
 
@@ -65,7 +66,7 @@ DEFAULT_READING = ReadOptions()
 
 @dataclass(frozen=True, slots=True)
 class ReadCounts:
-    """How many pages were read, could not be read, and were not read in time."""
+    """The numbers of pages that were read, that could not be read, and that were not read in time."""
 
     read: int = 0
     failed: int = 0
@@ -77,17 +78,17 @@ NOTHING_READ = ReadCounts()
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page, cut to what is stored. `passages` are for the prompt; None where it was begun too late for one."""
+    """A page, cut to what is stored. `passages` are for the prompt; None for a page that is read during the writing."""
 
     page: Page
     passages: RankedPassages | None = None
 
 
 class PageReads:
-    """The reads of one research run. A context manager: what is still being read at its end is cancelled.
+    """The pages that one run reads. At the end of the context manager, unfinished reads are cancelled.
 
-    `limit` pages are read before the writing, which waits for them at most `seconds`. No wait goes on after the deadline of
-    the research run.
+    `limit` pages are read before the writing, which waits for them at most `seconds`, and not longer than the deadline of the
+    run.
     """
 
     def __init__(self, reader: IPageReader | None, context: ResearchContext, limit: int, seconds: float) -> None:
@@ -97,32 +98,33 @@ class PageReads:
         self._seconds = self._left = seconds
         self._preparing: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
-        self._began: dict[str, float] = {}  # event loop time
+        self._began: dict[str, float] = {}  # the start of each read, in event loop time
         self._failed = 0
         follows_links = context.request.depth == "deep" and context.request.rounds != 0
         self._keep_links_of = LINKED_PAGES if follows_links else 0
 
     async def __aenter__(self) -> PageReads:
         if self._reader is not None and self.limit:
-            self._preparing = asyncio.create_task(self._reader.prepare())  # runs while the search does
+            self._preparing = asyncio.create_task(self._reader.prepare())  # while the search waits for its providers
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await cancel_and_wait(*self._tasks.values(), *([self._preparing] if self._preparing else []))
 
     def start(self, urls: Iterable[str], count: int) -> None:
-        """Begin to read the first `count` of these addresses, as far as the limit of the research allows."""
+        """Begin to read the first `count` of these addresses, up to the limit of the run."""
         self._start([url for url in urls if is_web_url(url)][: max(0, count)], self.limit)
 
     def allow(self, pages: int) -> None:
-        """Allow this many further pages, and wait for them for LATE_SHARE of the time."""
+        """Raise the limit by this many pages, and the time left to wait for them to LATE_SHARE of `seconds`."""
         if self.limit:
             self.limit += pages
             self._left = max(self._left, self._seconds * LATE_SHARE)
 
     async def collect(self, urls: Sequence[str]) -> Mapping[str, ReadPage]:
-        """Return the pages that are read in time, by canonical address. The next best replaces one that cannot be read; a
-        late one is read on.
+        """Return the pages that are read in time, by canonical address.
+
+        If a page cannot be read, the next address takes its place. A late page is still read after the return.
         """
         until = self._now() + self._left
         while self.limit:
@@ -133,7 +135,10 @@ class PageReads:
         return {address: page for address, page in self.read().items() if address in wanted}
 
     async def follow(self, links: Sequence[PageLink], admits: Callable[[Page], bool]) -> list[WebSearchResultItem]:
-        """Read these pages, and return them as results: those that are read in time and admitted after redirects."""
+        """Read linked pages, and return as results those that are read in time and that `admits` accepts.
+
+        `admits` gets the page with its address after redirects.
+        """
         found = await self.collect([link.url for link in links]) if links else {}
         read = [(link, found[address].page) for link in links if (address := canonical_url(link.url)) in found]
         return [
@@ -146,16 +151,18 @@ class PageReads:
         ]
 
     async def read_sources(self, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-        """Return the sources with the pages that are read in time, and what a writer reads of them."""
+        """Return the sources with the pages that are read in time, and the parts of them that a writer reads."""
         return with_pages(sources, await self.collect([source.url for source in sources if source.text_kind == "snippet"]))
 
     def go_on(self, urls: Iterable[str]) -> None:
-        """Begin to read further pages of these, FURTHER_PAGES for each of the limit. Nobody waits for them."""
+        """Begin to read these pages, up to FURTHER_PAGES more for each page of the limit, without waiting for them."""
         self._start(urls, self.limit * (1 + FURTHER_PAGES), in_prompt=False)
 
     async def wait_for(self, urls: Sequence[str]) -> None:
-        """Read these, too, and wait for them in what is left of the time, or for LATE_SHARE of it: what a text cites at its end
-        has only begun to be read. None is waited for that had its time already.
+        """Read these pages too, and wait for them.
+
+        The wait takes the time that is left, or LATE_SHARE of `seconds` if that is more, because reading a page that the end
+        of a text cites has only just begun. It ends when each page has had `seconds`.
         """
         self.go_on(urls)
         wanted = set(map(canonical_url, urls))
@@ -170,12 +177,12 @@ class PageReads:
         return [address for address, task in self._tasks.items() if not task.done()]
 
     def read(self) -> Mapping[str, ReadPage]:
-        """Return the pages that are read by now, by canonical address."""
+        """Return the pages read so far, by canonical address."""
         done = ((address, task.result()) for address, task in self._tasks.items() if task.done())
         return {address: page for address, page in done if page is not None}
 
     def end(self) -> ReadCounts:
-        """Cancel the reads that are not done, and count all."""
+        """Cancel the unfinished reads, and return the counts of all."""
         late = [task for task in self._tasks.values() if not task.done()]
         for task in late:
             self._emit(task.get_name(), ResearchTimeoutError.code)
@@ -183,7 +190,7 @@ class PageReads:
         return ReadCounts(len(self._tasks) - len(late) - self._failed, self._failed, len(late))
 
     async def _wait(self, tasks: Iterable[asyncio.Task[ReadPage | None]], until: float) -> bool:
-        """Wait for the next of these; False when all are done or the time is over."""
+        """Wait until one of the tasks ends; return False if all have ended or the time is over."""
         running, began = [task for task in tasks if not task.done()], self._now()
         end, early_finish = min(until, self._context.deadline), self._context.early_finish
         if not running or end <= began or early_finish.is_due:
@@ -229,8 +236,9 @@ class PageReads:
 
 
 class SourcesBeingRead:
-    """The numbered sources of an answer, of which some are excerpts while their pages are being read. `store` gets them again
-    with the pages.
+    """The numbered sources of an answer whose pages may still be being read.
+
+    `store` is called with the sources again when further pages were read.
     """
 
     def __init__(
@@ -239,20 +247,20 @@ class SourcesBeingRead:
         self._sources = self._stored = sources
         self._reads = reads
         self._store = store
-        self._taken = 0  # pages
+        self._pages_taken = 0
 
     def read_cited(self, cited: Collection[int]) -> None:
-        """Begin to read the pages of cited sources of which only the excerpt of a search engine is known."""
+        """Begin to read the pages of those cited sources that have only the excerpt of a search engine."""
         self._reads.go_on(self._unread(cited))
 
     def being_read(self) -> frozenset[int]:
-        """Return the sources of which only the excerpt is known, while their pages are being read."""
+        """Return the numbers of the sources that have only an excerpt and whose pages are being read."""
         addresses = self._reads.being_read()
         snippets = (source for source in self._sources if addresses and source.text_kind == "snippet")
         return frozenset(source.index for source in snippets if canonical_url(source.url) in addresses)
 
     async def finish(self, cited: Collection[int]) -> None:
-        """Wait, as long as there is time, for the pages of these sources, and store what quotes point into."""
+        """Wait for the pages of these sources as long as there is time, and store the texts that quotes point into."""
         await self._reads.wait_for(self._unread(cited))
         if self.take_pages() != self._stored:
             await self._store(self._sources)
@@ -261,17 +269,18 @@ class SourcesBeingRead:
         return [source.url for source in self._sources if source.index in cited and source.text_kind == "snippet"]
 
     def take_pages(self) -> tuple[Source, ...]:
-        """Return the sources with the pages that are read by now: the same tuple while there is no new one."""
+        """Return the sources with the pages read so far. Without a new page, the result is the same tuple as before."""
         pages = self._reads.read()
-        if len(pages) > self._taken:
-            self._taken = len(pages)
+        if len(pages) > self._pages_taken:
+            self._pages_taken = len(pages)
             self._sources = tuple(with_page(source, pages.get(canonical_url(source.url))) for source in self._sources)
         return self._sources
 
 
 def _ranked(page: Page, question: str, language: str, in_prompt: bool) -> ReadPage:
-    """Return the page with the passages that fit the question, where it is long. Made as pages arrive, so that the prompt
-    need not wait for all of them.
+    """Return a page cut to MAX_STORED_TOKENS, with its passages ranked for the prompt.
+
+    Passages are ranked as each page arrives, so that the prompt does not wait for the ranking of all pages.
     """
     size = count_tokens(page.text)
     if size > MAX_STORED_TOKENS:
@@ -282,7 +291,7 @@ def _ranked(page: Page, question: str, language: str, in_prompt: bool) -> ReadPa
 
 
 def with_page(source: Source, read: ReadPage | None) -> Source:
-    """Return the source with the text of its page, unless it has one already."""
+    """Return the source with the text of its page, unless it has that already."""
     if read is None or source.text_kind != "snippet":
         return source
     published = source.published or read.page.published
@@ -294,7 +303,10 @@ def with_page(source: Source, read: ReadPage | None) -> Source:
 def with_pages(
     sources: tuple[Source, ...], pages: Mapping[str, ReadPage]
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-    """Return the sources with the texts of their pages, those first, and what a writer reads of them. Numbered anew."""
+    """Return the sources with the texts of their pages, and the parts of them that a writer reads.
+
+    Sources with pages come first, and all are numbered from 1 again.
+    """
     if not pages:
         return sources, sources
     page_of = {source.index: pages.get(canonical_url(source.url)) for source in sources}

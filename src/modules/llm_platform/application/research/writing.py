@@ -1,6 +1,6 @@
-"""The writing stage: a writer makes the text, the sanitiser filters it, and each statement gets its source.
+"""Writing stage: write the text of an answer, sanitise it, and check its citations.
 
-The completer adds the markers that a model left out, the checker verifies all citations.
+If a model leaves out markers, the platform adds them before the citations are checked.
 """
 
 from __future__ import annotations
@@ -48,25 +48,30 @@ EMPTY_TEXT = "its text contained nothing that can be shown"
 NOTHING_CITED = "uncited: the model cited nothing: {found} of its sentences match a source, {count} were not checked"
 UNCITED = "uncited: {count} sentences cite no source and were not checked"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
-CUT = "timeout"  # finish_reason of a text whose writer was stopped
-REPETITION = "repetition"  # reported for a text whose model repeated itself
-UNFINISHED = frozenset({CUT, REPETITION})  # no text to keep for the next request
+# Values of `finish_reason`: the writer was stopped, or its model repeated itself.
+CUT = "timeout"
+REPETITION = "repetition"
+UNFINISHED = frozenset({CUT, REPETITION})  # texts that are not reused for the next request
 
 
 @dataclass(frozen=True, slots=True)
 class WritingRequest:
-    """What to write and with which writers. At `deadline` (event loop time) a writer is stopped: the finished sentences of its
-    text stay, the fallback replaces a text without any.
+    """A text to write, and its writers.
 
-    - `by_model`: the writer calls a language model, so a late one has cost a call.
+    - `sources` are the texts that citations are checked against.
+    - `language` is the BCP 47 tag of the text, and `max_tokens` its longest length.
+    - `writer` writes the text, and `fallback` replaces it if it fails or writes nothing.
+    - `deadline` (event loop time) is when the writer is stopped. The finished sentences of its text stay; if there are none,
+      the fallback writes.
+    - `offer_deep` is True if an answer without citations suggests a deep run.
+    - `by_model` is True if the writer calls a language model, so that a late text has cost a call.
     - `questions` are the sub-questions of a report.
-    - `offer_deep`: an answer without citations suggests a deep research run.
+    - `instructions` are wishes of the caller for the text, and `context` is text of the caller beyond the question.
     - `verification` judges the citations after the comparison of words; None skips it.
-    - `evidence`: the rows of the ledger whose answer takes sentences of several sources.
-    - `excerpts` is what the writer reads of the sources, where that is less than what its citations are checked
-      against.
-    - `stop_note` says why the search ended, below a text that does not answer.
-    - `reading` has the sources whose pages are read while the text is written.
+    - `excerpts` are the parts of the sources that the writer reads; None if it reads them whole.
+    - `reading` has the sources whose pages are still being read while the text is written.
+    - `evidence` are the rows of the ledger whose answer takes sentences of several sources.
+    - `stop_note` says why the search ended. It is shown below a text that does not answer.
     """
 
     question: str
@@ -103,9 +108,12 @@ class WritingRequest:
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """The text as shown, the writer's synthesis, and the checked citations. `spent` counts writers and judge.
+    """A written and checked answer.
 
-    `sources` have the texts that the citations were checked against.
+    - `text` is the text as shown, and `synthesis` the text of the writer.
+    - `checked` has the citations with their verdicts.
+    - `spent` counts the writers and the judge.
+    - `sources` have the texts that the citations were checked against.
     """
 
     text: str
@@ -117,7 +125,7 @@ class WrittenAnswer:
 
 
 def _ignore(citations: tuple[Citation, ...], pending: int) -> None:
-    """Drop the text, for readers who wait for the whole answer."""
+    """Ignore the citations, for callers that wait for the whole answer."""
 
 
 async def write(
@@ -127,14 +135,17 @@ async def write(
     on_reset: Callable[[str], None],
     on_checked: OnChecked = _ignore,
 ) -> WrittenAnswer:
-    """Write, show and check the answer. With `streamed` the text is shown as it is written, else at once.
+    """Write and check an answer.
 
-    `on_checked` gets the verdicts of the words before a judge is asked, and its verdicts after it.
+    - `streamed` is True if `on_text` gets the text as it is written; otherwise it gets the whole text at once.
+    - `on_text` is called with each piece of the text, and `on_reset` with the reason why the text so far is discarded.
+    - `on_checked` is called with the verdicts of the comparison of words before a judge is asked, and with those of the
+      judge after it.
     """
     verification = request.verification
     early: EarlyVerification | None = None
     if verification is not None and verification.max_wait_share is not None and request.writer is not request.fallback:
-        # The reader does not wait for the judge, which is asked while the model writes.
+        # The judge is asked while the model writes, because the reader does not wait for it afterwards.
         early = EarlyVerification(verification, request.question, request.sources)
     output = Draft(request.sources, request.language, streamed, on_text, on_reset, request.reading, early)
     try:
@@ -146,7 +157,7 @@ async def write(
 
 
 async def write_events(context: ResearchContext, request: WritingRequest) -> WrittenAnswer:
-    """Write and check as `write`; the text and the verdicts are events of the research run."""
+    """Write and check an answer, and emit the text and the verdicts as events of the research run."""
     emit, request_id = context.emit, context.request_id
     return await write(
         request,
@@ -167,15 +178,15 @@ async def _check(
     degraded: tuple[Degraded, ...],
     on_checked: OnChecked,
 ) -> WrittenAnswer:
-    """Check the citations of the written text, and say below it what it lacks."""
+    """Check the citations of the written text, and add below the text what it lacks."""
     text = output.text
     checked = await output.check()
-    if not synthesis.answered:  # one sentence, or none, says so: it needs no source
+    if not synthesis.answered:  # the first uncited sentence says so, and needs no source
         checked = replace(checked, uncited=checked.uncited[1:])
     if not synthesis.answered and not render_markers(text):
         closest = await asyncio.to_thread(_closest_passages, request)
         output.add(closest and f"\n\n{closest}")
-        # They state nothing, so nothing is checked; their sources are listed.
+        # The passages are quotes, so there is nothing to check, but their sources are listed.
         named = {number for _, _, number in render_markers(closest)}
         checked = replace(checked, cited=frozenset(named.intersection(source.index for source in request.sources)))
     is_fallback = request.writer is not request.fallback and synthesis.synthesizer == request.fallback.name
@@ -199,9 +210,9 @@ async def _verified(
     *,
     is_fallback: bool,
 ) -> Verified:
-    """Return the verdicts of the judge. A reader of a stream has the whole text by now: only verdicts are waited for.
+    """Return the answer with the verdicts of the judge, for which alone the reader of a stream still waits.
 
-    The fallback's text is not judged; what was asked about the writer's before it is paid for.
+    A text of the fallback is not judged. Calls that were made about the writer's text before it are still paid for.
     """
     if request.verification is None:
         return Verified(checked)
@@ -219,18 +230,16 @@ async def _verified(
 
 
 def _why_quotes(request: WritingRequest, noted: Iterable[Degraded]) -> str:
-    """Return why the fallback wrote the text. `noted` may come from the writer's own fallback."""
+    """Return the message that says why the fallback wrote the text. `noted` may come from the writer's own fallback."""
     messages = messages_for(request.language)
-    is_unpaid = any(
-        degradation.component == DailyBudgetError.component for degradation in noted
-    )  # the model was not called
-    return messages.quotes_only if is_unpaid else messages.model_failed
+    was_model_refused = any(degradation.component == DailyBudgetError.component for degradation in noted)
+    return messages.quotes_only if was_model_refused else messages.model_failed
 
 
 def _messages_below(
     request: WritingRequest, synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool
 ) -> Iterator[str]:
-    """What the text lacks, for the reader."""
+    """Yield the messages that tell the reader what the text lacks."""
     messages = messages_for(request.language)
     if by_model and checked.uncited_sentences and not checked.is_cited_by_author:
         yield messages.cited_nothing
@@ -243,7 +252,7 @@ def _messages_below(
 
 
 def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:
-    """Return the notes for `degraded`."""
+    """Yield the entries of `degraded` about sentences without citations and texts that end early."""
     count, found = checked.uncited_sentences, len({citation.start for citation in checked.citations})
     reasons = {"length": CUT_OFF, REPETITION: REPEATED}
     if by_model and checked.is_cited_by_author and count:
@@ -255,7 +264,7 @@ def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> I
 
 
 def _closest_passages(request: WritingRequest) -> str:
-    """Quotes below an answer that the sources do not answer; they need not answer it either."""
+    """Return quotes for a question that the sources do not answer. The quotes are close to it, and may not answer it."""
     question = read_question(request.question, detect(request.question) or request.language)
     closest = render_closest(select_quotes(question, request.sources), messages_for(request.language))
     return sanitize(closest, request.sources)
@@ -263,7 +272,10 @@ def _closest_passages(request: WritingRequest) -> str:
 
 @stage("write")
 async def _synthesize(request: WritingRequest, output: Draft) -> tuple[Synthesis, tuple[Degraded, ...]]:
-    """The writer's text, or what it wrote until its time was over; the fallback's if the writer fails or wrote nothing."""
+    """Return the text of the writer, or what it wrote until the deadline, and what failed.
+
+    If the writer fails or wrote nothing, the text is that of the fallback.
+    """
     name = request.writer.name
     try:
         async with deadline_at(request.deadline):
@@ -287,7 +299,7 @@ async def _synthesize(request: WritingRequest, output: Draft) -> tuple[Synthesis
 
 
 async def _cut(request: WritingRequest, output: Draft, spent: Spending) -> Synthesis | None:
-    """Return the synthesis of a writer that was stopped; None if its text has no finished sentence."""
+    """Return the text of a writer that was stopped; None if it has no finished sentence."""
     if request.writer is request.fallback:
         return None
     await output.finish()
@@ -298,7 +310,7 @@ async def _cut(request: WritingRequest, output: Draft, spent: Spending) -> Synth
 
 async def _stream(request: WritingRequest, writer: ISynthesizer, output: Draft) -> Synthesis:
     synthesis: Synthesis | None = None
-    output.lacks_markers = writer is not request.fallback or request.by_model  # quotes have theirs
+    output.lacks_markers = writer is not request.fallback or request.by_model  # texts of quotes have all their markers
     parts = request.synthesis.stream_with(writer)
     async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
         async for part in stream:
@@ -315,7 +327,7 @@ async def _stream(request: WritingRequest, writer: ISynthesizer, output: Draft) 
 
 
 async def _fall_back(request: WritingRequest, output: Draft, reason: str, spent: Spending) -> Synthesis:
-    """Return the fallback's text; `spent` is the cost of the writer before it."""
+    """Return the text of the fallback. `spent` is the cost of the writer before it."""
     output.reset(reason)
     synthesis = await _stream(request, request.fallback, output)
     return synthesis.model_copy(update={"spent": spent + synthesis.spent})

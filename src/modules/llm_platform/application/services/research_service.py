@@ -1,8 +1,8 @@
-"""The research service: a question in, a cited answer out (docs/reference/http.md)."""
+"""Answer questions with cited answers, as events or as one answer (docs/reference/http.md)."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ SOURCES_TTL_S = 3600.0
 
 
 class ResearchService:
-    """Researches a question: `stream` yields the events as they happen, `research` returns the answer of the same stream."""
+    """Researches questions. `stream` returns the events as they happen, and `research` only the answer."""
 
     def __init__(
         self,
@@ -59,33 +59,40 @@ class ResearchService:
         variants: ResearchVariants | None = None,
         open_files: OpenFiles | None = None,
     ) -> None:
-        """Create the service with the `parts` of requests that choose nothing, and the `variants` of the others."""
+        """Create the service.
+
+        - `parts` serve requests that choose neither a model nor files, and `variants` serve the others.
+        - `sources` stores the texts of the sources.
+        - `jobs` has the background runs.
+        """
         self._parts = parts
         self._sources = sources
         self._metrics = metrics
         self._jobs = jobs
-        self._follow_ups = parts.follow_ups  # stores the turns of all runs
+        self._follow_ups = parts.follow_ups  # one object for all models, so that it finds the turns of every run
         self._variants = variants or ResearchVariants((), lambda model, is_unstored: parts)
         self._open_files = open_files
 
     def check(self, request: dtos.ResearchRequest) -> None:
-        """Raise the error of a request that cannot be answered with these settings."""
+        """Raise the error of a request that is not possible with these settings."""
         parts = self._parts_of(request)
         if request.output_schema is not None and parts.output is None:
             raise OutputSchemaError
         parts.reporter.check(request)
 
     def _parts_of(self, request: dtos.ResearchRequest) -> ResearchParts:
-        """Return the parts for the model that the request names, else for all. Raises LLMRequestError for another model."""
+        """Return the parts for the model and the files of the request. Raises LLMRequestError for an unknown model."""
         if request.model is None and not request.files:
             return self._parts
         if request.model is not None and request.model not in self._variants.models:
-            raise LLMRequestError(_not_configured(self._variants.models), field="model")
+            names = ", ".join(self._variants.models)
+            remedy = f"choose one of {names}" if names else "leave model out, or set LLM_API_KEY with LLM_MODEL"
+            raise LLMRequestError(f"model is not configured: {remedy}", field="model")
         return self._variants.make(request.model, bool(request.files))
 
     @asynccontextmanager
     async def _opened(self, request: dtos.ResearchRequest) -> AsyncIterator[tuple[ResearchParts, dtos.ResearchRequest]]:
-        """The parts for the request, and the request with its files as sources. Raises UploadedFileError."""
+        """Yield the parts for the request, and the request with its files as sources. Raises UploadedFileError."""
         parts = self._parts_of(request)
         if not request.files:
             yield parts, request
@@ -109,15 +116,17 @@ class ResearchService:
         on_event: Callable[[research_events.ResearchEvent], None] | None = None,
         is_stored: bool = False,
     ) -> dtos.ResearchResponse:
-        """Return the answer. Raises the AppException after which nothing was left to answer from.
+        """Return the answer to a request.
 
-        `on_event` is called with each event before the last. `owner`: who may request the stored sources; `source` finds
-        them for the same owner only. `is_stored`: the caller stores the answer; else the sources of a run over files of the
-        request are not held.
+        - `owner` is the caller that may request the stored sources; for any other caller `source` does not find them.
+        - `on_event` is called with each event before the last.
+        - `is_stored` is True if the caller stores the answer. Otherwise the sources of a request with files are not stored.
+
+        A stage that fails is reported in `degraded`. Raises the AppException after which there was nothing to answer from.
         """
         request_id = request_id or new_request_id()
-        hold = _Holding(None, holds=is_stored or not request.files)
-        async with aclosing(self._events(request, request_id, owner, hold, streamed=False)) as events:
+        storage = _SourceStorage(None, keeps_sources=is_stored or not request.files)
+        async with aclosing(self._events(request, request_id, owner, storage, streamed=False)) as events:
             async for event in events:
                 if isinstance(event, research_events.Done):
                     return event.response
@@ -135,20 +144,23 @@ class ResearchService:
         is_stored: bool = False,
         early_finish: EarlyFinish | None = None,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
-        """Return the events: Started first, Done or Failed last. Closing the iterator stops the research.
+        """Return the events of a run: Started first, Done or Failed last. Closing the iterator stops the run.
 
-        An error of the request itself is raised before the first event. `store_sources` also gets the texts of the sources.
-        `is_stored`: as of `research`. `early_finish.ask()` ends the search: the answer is written from what it has found.
+        - `owner` and `is_stored` are those of `research`.
+        - `store_sources` is called with the sources and their texts.
+        - `early_finish.ask()` ends the search, and the answer is written from what was found.
+
+        An error in the request itself is raised before the first event.
         """
         request_id = request_id or new_request_id()
-        hold = _Holding(store_sources, holds=is_stored or not request.files)
-        events = self._events(request, request_id, owner, hold, streamed=True, early_finish=early_finish)
+        storage = _SourceStorage(store_sources, keeps_sources=is_stored or not request.files)
+        events = self._events(request, request_id, owner, storage, streamed=True, early_finish=early_finish)
         return ending_with_failed(events, request_id, instance=f"/research/{request_id}")
 
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
-        """Return the sub-questions of a report, for review; the edited ones go into `plan` of a request.
+        """Return the sub-questions of a report for review. Send the reviewed ones as `plan` of a request.
 
-        Raises PreviousResearchNotFoundError, LLMRequestError for a model that is not configured.
+        Raises PreviousResearchNotFoundError, and LLMRequestError for a model that is not configured.
         """
         asked = dtos.ResearchRequest(
             query=request.query,
@@ -176,7 +188,7 @@ class ResearchService:
         return await self._parts.reporter.planner.accepted(request)
 
     async def source(self, request_id: str, index: int, *, owner: str = "") -> dtos.HeldSource:
-        """Return the stored text of one source of a finished research.
+        """Return the stored text of one source of a finished run.
 
         Raises SourceNotHeldError if it is no longer stored, or belongs to another owner.
         """
@@ -187,39 +199,44 @@ class ResearchService:
         return source
 
     async def evidence(self, request_id: str, *, owner: str = "") -> tuple[EvidenceLine, ...]:
-        """Return the ledger of a finished research as one line for each quote; a shallow one has none.
+        """Return the evidence of a finished run, one line for each quote. A shallow run has none.
 
-        Raises SourceNotHeldError if it is no longer stored, has not ended, or belongs to another owner.
+        Raises SourceNotHeldError if the run is no longer stored, has not ended, or belongs to another owner.
         """
-        held = await self._stored_sources(owner, request_id)
-        if held is None:
+        stored = await self._stored_sources(owner, request_id)
+        if stored is None:
             raise SourceNotHeldError
-        rows = held.evidence
+        rows = stored.evidence
         if not rows and self._jobs is not None and (research := await self._jobs.get(owner, request_id)):
             if research.response is None:
                 raise SourceNotHeldError
             rows = research.response.evidence
-        return evidence_lines(rows, held.sources)
+        return evidence_lines(rows, stored.sources)
 
     async def stored_sources(self, request_id: str, *, owner: str = "") -> dtos.StoredSources | None:
-        """Return the stored texts of a research run of this process; None if they are no longer stored."""
+        """Return the stored sources of a run of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
 
     async def forget(self, request_id: str, *, owner: str = "") -> None:
-        """Remove what the caches hold of a research run: it was deleted, or it is in the store of background runs, where
-        another server may delete it.
+        """Remove a run from the caches.
+
+        Call this for a run that was deleted, and for one that the store of background runs has: another server may delete it
+        there.
         """
         await self._sources.set(owner_key(owner, request_id), dtos.StoredSources(sources=()), 0.0)
         await self._follow_ups.forget(owner, request_id)
 
     async def turns_before(self, request: dtos.ResearchRequest, *, owner: str = "") -> dtos.StoredTurns | None:
-        """The conversation that the request continues, None if it continues none. Raises PreviousResearchNotFoundError."""
+        """Return the conversation that the request continues; None if there is none.
+
+        Raises PreviousResearchNotFoundError.
+        """
         if request.previous_id is None and not request.history:
             return None
         return await self._follow_ups.turns_before(request, owner)
 
     async def stored_answer(self, request_id: str, *, owner: str = "") -> str:
-        """Return what is kept of an answer for questions that follow it. Raises PreviousResearchNotFoundError."""
+        """Return the beginning of an answer that is stored for follow-up questions. Raises PreviousResearchNotFoundError."""
         return await self._follow_ups.stored_answer(owner, request_id)
 
     async def _stored_sources(self, owner: str, request_id: str) -> dtos.StoredSources | None:
@@ -235,22 +252,22 @@ class ResearchService:
         request: dtos.ResearchRequest,
         request_id: str,
         owner: str,
-        hold: "_Holding",
+        storage: "_SourceStorage",
         *,
         streamed: bool,
         early_finish: EarlyFinish | None = None,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
-        held: tuple[dtos.Source, ...] = ()
+        last_sources: tuple[dtos.Source, ...] = ()
 
         async def store_sources(sources: tuple[dtos.Source, ...]) -> None:
-            nonlocal held
-            held = sources
-            if hold.holds:
+            nonlocal last_sources
+            last_sources = sources
+            if storage.keeps_sources:
                 await self._sources.set(
                     owner_key(owner, request_id), dtos.StoredSources(sources=sources), SOURCES_TTL_S
                 )
-            if hold.store is not None:
-                await hold.store(sources)
+            if storage.store is not None:
+                await storage.store(sources)
 
         before = await self.turns_before(request, owner=owner)
 
@@ -261,8 +278,8 @@ class ResearchService:
         async with aclosing(emitted_events(run)) as events:
             async for event in events:
                 if isinstance(event, research_events.Done):
-                    if hold.holds and event.response.evidence:
-                        stored = dtos.StoredSources(sources=held, evidence=event.response.evidence)
+                    if storage.keeps_sources and event.response.evidence:
+                        stored = dtos.StoredSources(sources=last_sources, evidence=event.response.evidence)
                         await self._sources.set(owner_key(owner, request_id), stored, SOURCES_TTL_S)
                     if request.files:
                         event = _naming_files(event, request)
@@ -322,21 +339,21 @@ class ResearchService:
                     stage_times.emit(await with_output(parts, final.done, asked, context, has_sources=final.has_sources))
 
 
-class _Holding(NamedTuple):
-    """Decides where the texts of the sources go: to a caller's `store`, and to the texts that `source` returns."""
+class _SourceStorage(NamedTuple):
+    """Where the sources of a run are stored.
+
+    - `store` is a callback of the caller.
+    - `keeps_sources` is True if the service stores them too, so that `source` returns them.
+    """
 
     store: StoreSources | None
-    holds: bool
+    keeps_sources: bool
 
 
 def _naming_files(done: research_events.Done, request: dtos.ResearchRequest) -> research_events.Done:
-    """Return the answer with the names of the files, and without a topic: nothing of such a run is stored by topic."""
+    """Return the answer with the names of the files, and without a topic: a run over files is not stored by topic."""
     files = tuple(file.name for file in request.files)
     metadata = done.response.metadata.model_copy(update={"files": files, "topic": None})
     return done.model_copy(update={"response": done.response.model_copy(update={"metadata": metadata})})
 
 
-def _not_configured(models: Iterable[str]) -> str:
-    names = ", ".join(models)
-    remedy = f"choose one of {names}" if names else "leave model out, or set LLM_API_KEY with LLM_MODEL"
-    return f"model is not configured: {remedy}"

@@ -1,4 +1,7 @@
-"""Index the sentences of a source, and find the passage that shares most with a sentence of the answer."""
+"""Index the sentences of a source, and find the passage that shares most words with a sentence of the answer.
+
+Sets of sentences, and sets of words of a claim, are integers whose bit i stands for number i.
+"""
 
 import html
 import re
@@ -21,13 +24,13 @@ MAX_QUOTE_SENTENCES = 3
 MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
 LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
 MAX_TEXT_CHARS = 200_000  # the rest of a longer source is not searched
-SEEDS = 3  # the sentences around which passages are tried
-RANKED_SENTENCES = 16  # the best ones, among which a fact of the claim is looked for
-GOOD_SHARE = 0.35  # a further sentence is compared if it holds this share of the claim
+SEEDS = 3  # the best sentences around which passages are tried
+RANKED_SENTENCES = 16  # the best sentences, in which the facts of a claim are looked for
+GOOD_SHARE = 0.35  # a further sentence needs this share of the claim to be compared
 NEARLY_BEST = 0.8  # a further sentence needs this share of the best sentence's match
-SENTENCE_COST = 0.03  # share of the claim that a further sentence must add to the quote
+SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to the quote
 MAX_INITIALS = 6
-MAX_LANGUAGE_CHARS = 500  # sample of a source that shows its language
+MAX_LANGUAGE_CHARS = 500  # the beginning of a source from which its language is detected
 MEMOIZED_RUNS = 1 << 13  # runs of characters between blanks; pages on one subject share most of them
 
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # the target of a link
@@ -37,18 +40,26 @@ _LINE_CUT = re.compile(r"\s*\n\s*")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One to three adjacent sentences of a source, and which words of the claim they hold."""
+    """One to three adjacent sentences of a source that fit a claim best.
+
+    - `span` delimits them in the source.
+    - `sentences` are the best sentence, then others of the source that are nearly as good.
+    - `matched` are the words of the claim that the passage has, as bits.
+    - `known` is the share of the weight of the claim's words that the whole source has, 0 to 1.
+    - `masks` maps each sentence of the source to the words of the claim that it has, as bits.
+    - `ranked` are the sentences that share most with the claim, best first.
+    """
 
     span: Span
-    sentences: tuple[int, ...]  # its best sentence, then others of the source that are nearly as good
-    matched: int  # bit i: the passage has the claim's word i
-    known: float  # share of the weight of the claim's words that the whole source has, 0..1
-    masks: Mapping[int, int]  # the words of the claim that a sentence has, encoded as `matched`
-    ranked: tuple[int, ...]  # the sentences that share most, best first
+    sentences: tuple[int, ...]
+    matched: int
+    known: float
+    masks: Mapping[int, int]
+    ranked: tuple[int, ...]
 
 
 class SourceText:
-    """The text of one source: its sentences, and in which of them each word stands."""
+    """The text of one source, with an index from words to the sentences that have them."""
 
     def __init__(self, text: str, spans: list[Span], title: str, stop_words: frozenset[str]) -> None:
         self.text = text
@@ -64,7 +75,7 @@ class SourceText:
         return detect(self.text[:MAX_LANGUAGE_CHARS])
 
     def facts_of(self, span: Span) -> TextFacts:
-        """Return the facts of a passage or sentence, read once for all claims that are compared with it."""
+        """Return the facts of a passage or sentence. They are read once for all claims."""
         facts = self._facts.get(span)
         if facts is None:
             text = self.text[slice(*span)]
@@ -73,12 +84,12 @@ class SourceText:
 
     @cached_property
     def _spells_numbers(self) -> bool:
-        """Whether the source may have a number word. Of scripts without blanks only the bigrams are known."""
+        """Whether the source may spell a number out. It may if it is not ASCII: the index has only bigrams of some scripts."""
         return not (self.text.isascii() and self._postings.keys().isdisjoint(spelling_words()))
 
     @cached_property
     def sentences_with_numbers(self) -> int:
-        """The sentences that may have a number, in figures or words, as bits."""
+        """The sentences that may have a number in figures or words, as bits."""
         spelling, found = spelling_words(), 0
         for word, sentences in self._postings.items():
             if not word.isalpha() or word in spelling or (not word.isascii() and is_unspaced(word)):
@@ -87,7 +98,7 @@ class SourceText:
 
     @cached_property
     def normalized(self) -> str:
-        """The normalized words of all sentences, with a bar between two sentences."""
+        """The normalized words of all sentences, with a bar between sentences."""
         text = self.text
         pieces = [text[start:end] for start, end in self.spans]
         if "](" in text or "<http" in text:
@@ -105,11 +116,11 @@ class SourceText:
         return normalize(self.title)
 
     def sentences_with_exactly(self, word: str) -> int:
-        """Return the sentences that hold this folded word, as bits."""
+        """Return the sentences that have this folded word, as bits."""
         return self._postings.get(word, 0)
 
     def sentences_with(self, word: str) -> int:
-        """Return the sentences that hold the word, another form of it or, of a number, another writing, as bits."""
+        """Return the sentences that have the word, another form of it, or another writing of a number, as bits."""
         known = self._related.get(word)
         if known is None:
             known = self._related[word] = self._related_sentences(word)
@@ -126,11 +137,11 @@ class SourceText:
         return found
 
     def knows(self, word: str, written: str) -> bool:
-        """Return whether the source has the word anywhere, or spells out its initials."""
+        """Return whether the source has the word, or spells out the initials that it consists of."""
         return bool(self.sentences_with(word)) or (written.isupper() and self._spells_out(written))
 
     def known_share(self, claim: Claim) -> float:
-        """Return the share of the weight of a claim's words that the source has."""
+        """Return the share of the weight of the claim's words that the source has, 0 to 1."""
         known = sum(word.weight for word in claim.words if word.is_content and self.knows(word.key, word.written))
         return known / claim.total if claim.total else 0.0
 
@@ -143,7 +154,7 @@ class SourceText:
         return re.search(rf"\b{full}", self.text, re.IGNORECASE) is not None
 
     def best_passage(self, claim: Claim) -> Passage | None:
-        """Return the passage that shares most with the claim; None where no sentence shares a word with it."""
+        """Return the passage that shares most with the claim; None if no sentence shares a word with it."""
         masks = _Masks([self.sentences_with(word.key) if word.is_content else 0 for word in claim.words])
         if not masks.all_words:
             return None
@@ -167,7 +178,7 @@ class SourceText:
         )
 
     def _around(self, seeds: Sequence[int], masks: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
-        """First and last sentence and common mask of the passages around one of the best sentences."""
+        """Yield the first sentence, the last sentence and the joint mask of each passage around the seeds."""
         tried: set[int] = set()
         for seed in seeds:
             for first in range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1):
@@ -182,7 +193,10 @@ class SourceText:
 
 
 def prepare(text: str, title: str, language: str) -> SourceText:
-    """Return the source with this text. Its sentences do not depend on other sources, which pages replace in any order."""
+    """Return a source with this text and title. `language` decides where sentences end, and which words are stop words.
+
+    The result does not depend on other sources, because their pages arrive in any order.
+    """
     text = text[:MAX_TEXT_CHARS]
     spans: list[Span] = []
     for start, end in each_sentence(text, language):
@@ -194,7 +208,7 @@ def prepare(text: str, title: str, language: str) -> SourceText:
 
 
 def _positions(bits: int) -> Sequence[int]:
-    """Return the places of the bits that are set, lowest first."""
+    """Return the positions of the bits that are set, lowest first."""
     if bits < 1 << 8:
         return _positions_in_byte(bits)
     octets = enumerate(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
@@ -207,10 +221,10 @@ def _positions_in_byte(octet: int) -> tuple[int, ...]:
 
 
 class _Masks(dict[int, int]):
-    """Maps a sentence to the words of a claim that it holds, for the sentences that are asked for.
+    """The words of a claim that each sentence has, as bits, computed when a sentence is looked up.
 
-    `with_words` has, for each word of the claim, the sentences that hold it. Pages have hundreds of sentences that share a
-    word with a claim, and a few sets of words that they share.
+    `with_words` has, for each word of the claim, the sentences that have it. A page has hundreds of sentences that share a
+    word with a claim, but these sentences share only a few different sets of words.
     """
 
     def __init__(self, with_words: Sequence[int]) -> None:
@@ -228,8 +242,8 @@ class _Masks(dict[int, int]):
         return mask
 
     def ranked(self, worth: Callable[[int], float]) -> list[int]:
-        """Return the RANKED_SENTENCES with the words that are worth most, the first of equal ones first."""
-        alike: dict[int, int] = {}  # the sentences that hold the same words, by these
+        """Return the RANKED_SENTENCES whose words are worth most. Sentences of equal worth keep their order."""
+        alike: dict[int, int] = {}  # maps each set of words to the sentences that have exactly these
         for bit, sentences in self._with_words:
             for mask, those in list(alike.items()):
                 if both := those & sentences:
@@ -253,7 +267,7 @@ class _Masks(dict[int, int]):
 
 
 class _Worths(dict[int, float]):
-    """The weight of the words in a mask, each mask weighed once."""
+    """The total weight of the words in each mask, computed once for each mask."""
 
     def __init__(self, weights: list[float]) -> None:
         self._weights = weights
@@ -265,9 +279,9 @@ class _Worths(dict[int, float]):
 
 
 def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
-    """Return the sentences of each word, as bits, and the words by their first letters.
+    """Return the sentences that have each word, as bits, and the words by their first MIN_SHARED letters.
 
-    Most runs of characters between blanks occur again, so each run is read once.
+    Most runs of characters between blanks occur more than once, so each run is split into words once.
     """
     runs: defaultdict[str, int] = defaultdict(int)
     for number, (start, end) in enumerate(spans):
@@ -286,7 +300,10 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list
 
 
 def _keys(run: str) -> tuple[str, ...]:
-    """Return the folded words in a run between blanks; also the parts of a joined one, and the bigrams of an unspaced one."""
+    """Return the folded words in a run of characters between blanks.
+
+    A joined word also has its parts. A word of a script without blanks is replaced by its bigrams.
+    """
     bare = run.strip(_AROUND_A_WORD)
     if bare.isalnum() and bare.isascii():
         return (bare.lower(),)
@@ -306,7 +323,7 @@ _KEYS: Final = Memoized(_keys, max_entries=MEMOIZED_RUNS)
 
 
 def _readable_spans(text: str, start: int, end: int) -> list[Span]:
-    """Return one sentence, or the pieces of a list without full stops."""
+    """Return the span of a sentence, or of the pieces of a list without full stops, at most MAX_SENTENCE_CHARS each."""
     if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
         return [(start, end)] if end > start else []
     spans = []

@@ -1,7 +1,7 @@
 """Split an answer into sentences, with their offsets and the sources that each cites.
 
-A marker cites the sentence that it stands in or directly behind. One behind a paragraph, a list or the whole answer (in a
-line of its own, or as `Sources: [1]`) belongs to all of it: `Trailing`.
+A marker cites the sentence that it stands in or directly behind. A marker below a paragraph, a list or the whole answer (on a
+line of its own, or as `Sources: [1]`) belongs to all of it; see `Trailing`.
 """
 
 import re
@@ -17,7 +17,7 @@ from modules.llm_platform.domain.markdown.markers import CODE_SPAN, LINE, LINK_T
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, sentence_spans
 
-MAX_TRAILED_SENTENCES = 200  # a marker that follows several sentences belongs to at most this many
+MAX_TRAILED_SENTENCES = 200  # the sentences above a trailing marker that it may cite
 
 _MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
 _DELIMITERS = re.compile(r"[ |:]*-[ |:-]*\Z")
@@ -28,23 +28,25 @@ _BEHIND_MARKER = string.whitespace + "\u00a0\u3000.,;:!?…)\"'”’»*_|。，
 MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
 _BEFORE_MARK = " \t,;"
 _EMPHASIS_SIGNS = frozenset("`*_~")
-EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # code is matched first and kept: `_name`
+EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # group 1 is code, whose signs are no emphasis: `_name`
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
 _BAR = re.compile(r"(?<!\\)\|")
 _LABEL = re.compile(rf"(\*\*|__)(?=\S)[^*_\n]*[^*_\s{STOPS}{WIDE_STOPS}]\1")
 _NO_STATEMENT = re.compile(rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?)?", re.I)
 
 _BETWEEN_CLAUSES = " \t,;:()\u2013\u2014"
-MIN_CLAUSE_WORDS = 4  # fewer are no statement of their own
+MIN_CLAUSE_WORDS = 4  # a clause of fewer words is not a statement of its own
 
 Marker = tuple[int, int, int]  # start, end, number
 
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A cell that is not empty: its place without markers at its end, its text, and the same together with its two heads.
+    """A cell of a table row that is not empty.
 
-    `cited` are its own markers in a row where another cell has some, too.
+    - `start` and `end` delimit it in the answer, without the markers at its end.
+    - `text` is its text without markup, and `with_heads` the text behind the heads of its row and its column.
+    - `cited` are the sources that the cell itself cites, if more than one cell of the row has markers; else it is empty.
     """
 
     start: int
@@ -56,7 +58,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """The part of a sentence before a marker in its middle, or behind the last of these. `cited` are the markers behind it."""
+    """A part of a sentence that has markers in its middle. `cited` are the sources of the markers behind it."""
 
     text: str
     cited: tuple[int, ...]
@@ -64,11 +66,13 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSentence:
-    """A sentence, list item or table row. `end` is before the markers at its end; `claim` is its text without markup.
+    """A sentence, list item or table row.
 
-    `written` is the text from `start` to `end`. `found` are those of the `cited` sources whose markers the platform added.
-    `cells` are those of a table row without its first one, which is the row's head. `clauses` are the parts of a sentence with
-    markers in its middle.
+    - `start` and `end` delimit it in the answer, without the markers at its end.
+    - `claim` is its text without markup and markers, and `written` its text as it stands in the answer.
+    - `cited` are the sources that it cites, and `found` those of them whose markers the platform added.
+    - `cells` are the cells of a table row, without the first one, which is the head of the row.
+    - `clauses` are its parts if it has markers in its middle.
     """
 
     start: int
@@ -81,11 +85,11 @@ class AnswerSentence:
     clauses: tuple[Clause, ...] = ()
 
     def clauses_for(self, number: int) -> tuple[Clause, ...]:
-        """Return the clauses that a source is cited for."""
+        """Return the clauses that cite this source."""
         return tuple(clause for clause in self.clauses if number in clause.cited)
 
     def cells_for(self, number: int) -> tuple[TableCell, ...]:
-        """Return the cells that a source is cited for: those with its marker where several have one, else all."""
+        """Return the cells that cite this source; all cells if none cites it by itself."""
         return tuple(cell for cell in self.cells if number in cell.cited) or self.cells
 
     @property
@@ -95,7 +99,12 @@ class AnswerSentence:
 
 @dataclass(frozen=True, slots=True)
 class Trailing:
-    """Markers behind several sentences, each of which they may cite. `alone`: no sentence of them contains the markers."""
+    """Markers that follow several sentences, and may cite any of them.
+
+    - `sentences` are the positions of these sentences.
+    - `numbers` are the cited sources.
+    - `alone` is True if the markers stand on a line of their own, and False if they end the last sentence of a paragraph.
+    """
 
     sentences: range
     numbers: tuple[int, ...]
@@ -104,9 +113,11 @@ class Trailing:
 
 @dataclass(slots=True)
 class AnswerText:
-    """The sentences of an answer in order, and the markers that belong to more than one of them.
+    """The sentences of an answer.
 
-    `labels` are the places of sentences that name a list: bold, without a full stop, before an item.
+    - `sentences` are in the order of the answer.
+    - `trailing` are the markers that belong to more than one sentence.
+    - `labels` are the positions of sentences that name a list: bold, without a full stop, above a list item.
     """
 
     sentences: list[AnswerSentence] = field(default_factory=list)
@@ -117,10 +128,10 @@ class AnswerText:
 def read_answer(
     answer: str, language: str, added: Collection[int] = (), blocks: BlockTracker | None = None
 ) -> AnswerText:
-    """Return the sentences, without headings, code and lines without a word, and their markers.
+    """Return the sentences of an answer with their markers, without headings, code, and lines without a word.
 
-    `added` are the offsets of the markers of the platform; `blocks` is the state of the Markdown before the text, which is
-    changed.
+    - `added` are the offsets of the markers that the platform added.
+    - `blocks` is the state of the Markdown before the text. It is changed to the state after the text.
     """
     masked, markers = _mask(answer, blocks or BlockTracker())
     spans = _in_table_rows(masked, sentence_spans(masked, language))
@@ -131,11 +142,11 @@ def read_answer(
 
 
 def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
-    """Return the sentences, those that are rows of a table with their cells."""
-    rows: list[tuple[int, int, list[str]]] = []  # the end of each line, where its text begins, and the heads of its table
+    """Return the sentences. Those that are table rows have their cells."""
+    rows: list[tuple[int, int, list[str]]] = []  # for each line its end, the start of its text, and the heads of its table
     before, heads = "", list[str]()
     for found in LINE.finditer(answer):
-        begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # matches nothing too
+        begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text
         line = answer[begin : found.end()].strip()
         if _DELIMITERS.match(line) and "|" in before:
             heads = [_cell_with_heads(before, position) for position in _cell_places(before)]
@@ -149,7 +160,7 @@ def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[Answer
 
 
 def _cell_places(row: str) -> list[Span]:
-    """Return the parts between the bars of a row, which may begin and end with one."""
+    """Return the spans between the bars of a row, which may begin and end with a bar."""
     bars = [found.start() for found in _BAR.finditer(row)]
     begin, end = len(row) - len(row.lstrip()), len(row.rstrip())
     first, last = [] if begin in bars[:1] else [begin - 1], [] if end - 1 in bars[-1:] else [end]
@@ -157,7 +168,7 @@ def _cell_places(row: str) -> list[Span]:
 
 
 def _cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[TableCell, ...]:
-    """Return the cells of the row between two places of the answer, without its head, which is the first one."""
+    """Return the cells of the row from `start` to `end`, without the first one, which is the head of the row."""
     row = answer[start:end]
     head, *cells = _cell_places(row)
     marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
@@ -178,13 +189,13 @@ def _cell_with_heads(row: str, position: Span) -> str:
 
 
 def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
-    """Return the text with everything but prose blanked, at the same offsets, and its markers.
+    """Return the text with everything but prose replaced by line ends and blanks, at the same offsets, and its markers.
 
-    Empty lines separate the blocks, in the place of list markers and blanked lines.
+    The line ends in the place of headings, code and list markers separate the blocks of prose.
     """
     at = 0
-    lines: list[tuple[str, list[Marker], str]] = []  # text, markers and end of each line
-    paragraph: list[int] = []  # the lines that an underline would make a heading
+    lines: list[tuple[str, list[Marker], str]] = []  # the text, the markers and the end of each line
+    paragraph: list[int] = []  # the lines that an underline below would turn into a heading
     for found in LINE.finditer(answer):
         line = found[0].removesuffix("\n")
         read = blocks.take(expand_tabs(line))
@@ -203,12 +214,13 @@ def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
 
 
 def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
-    before = _MARKUP_BEFORE.match(line).end()  # type: ignore[union-attr]  # matches nothing too
+    before = _MARKUP_BEFORE.match(line).end()  # type: ignore[union-attr]  # it matches an empty text
     is_row = line[before : before + 1] == "|"
     before += is_row
     text = line[before:]
     if "`" in text:
-        text = CODE_SPAN.sub(_mask_code, text)
+        # One word of the same length has no sentence ends and no markers.
+        text = CODE_SPAN.sub(lambda code: "X" * len(code[0]), text)
     markers = []
     if "[" in text:
         if "](" in text:
@@ -221,13 +233,8 @@ def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
     return lead + text, markers
 
 
-def _mask_code(code: re.Match[str]) -> str:
-    """Code as one word of the same length, without sentence ends and markers."""
-    return "X" * len(code[0])
-
-
 def _in_table_rows(masked: str, spans: list[Span]) -> list[Span]:
-    """Return the spans, those of one table row joined."""
+    """Return the spans, with those in one table row joined."""
     joined: list[Span] = []
     for start, end in spans:
         if joined and "\n" not in masked[joined[-1][0] : end] and "|" in masked[joined[-1][0] : end]:
@@ -238,7 +245,7 @@ def _in_table_rows(masked: str, spans: list[Span]) -> list[Span]:
 
 
 class _Reader:
-    """Attributes the markers of a text to its sentences."""
+    """Assigns the markers of a text to its sentences."""
 
     def __init__(self, answer: str, masked: str, markers: Sequence[Marker], added: Collection[int]) -> None:
         self._answer, self._masked, self._markers, self._added = answer, masked, markers, added
@@ -260,14 +267,14 @@ class _Reader:
                 if "\n\n" in self._masked[end : span[0]] or not self._firsts:
                     self._start_block(span[0])
                 self._text.sentences.append(sentence)
-                self._note_label()
+                self._add_label()
             self._add_trailing(tuple(dict.fromkeys(marker[2] for marker in alone)))
             end = span[1]
         self._add_ends_of_paragraphs()
         return self._text
 
     def _markers_of(self, span: Span, until: int, position: int) -> tuple[list[Marker], list[Marker]]:
-        """Return the markers in and directly behind a sentence, and those in lines of their own below it."""
+        """Return the markers in or directly behind a sentence, and those on lines of their own below it."""
         own: list[Marker] = []
         alone: list[Marker] = []
         for at in range(position, len(self._markers)):
@@ -277,7 +284,7 @@ class _Reader:
             is_below = start > span[1] and "\n" in self._answer[span[1] : start]
             if is_below and until < len(self._masked) and "\n" not in self._answer[end:until]:
                 if "\n\n" in self._masked[span[1] : start]:
-                    break  # it begins the next sentence
+                    break  # the marker begins the next sentence
                 is_below = False
             (alone if is_below else own).append(marker)
         return own, alone
@@ -285,8 +292,8 @@ class _Reader:
     def _line_before(self, at: int) -> str:
         return self._answer[self._answer.rfind("\n", 0, at) + 1 : at]
 
-    def _note_label(self) -> None:
-        """The last sentence but one is a label if it is bold to its end and the last one is an item of a list."""
+    def _add_label(self) -> None:
+        """Record the last sentence but one as a label if it is bold to its end, and the last sentence is a list item."""
         position = len(self._text.sentences) - 2
         if position >= 0 and self._in_list:
             before = self._text.sentences[position]
@@ -301,14 +308,14 @@ class _Reader:
         self._in_list = is_item
 
     def _add_trailing(self, numbers: tuple[int, ...], *, of_all: bool = False) -> None:
-        """Markers in a line of their own belong to the paragraph or list above them; those of `Sources: [1]` to all above."""
+        """Assign the markers of a line of their own to the paragraph or list above, or to all sentences (`Sources: [1]`)."""
         last = len(self._text.sentences)
         if numbers and last:
             first = max(0 if of_all else self._group_first, last - MAX_TRAILED_SENTENCES)
             self._text.trailing.append(Trailing(range(first, last), numbers, alone=True))
 
     def _add_ends_of_paragraphs(self) -> None:
-        """The markers of the last sentence of a paragraph may cite the others, too."""
+        """Let the markers of the last sentence of each paragraph cite its other sentences too."""
         sentences = self._text.sentences
         for first, end in pairwise([*self._firsts, len(sentences)]):
             if end - first > 1 and (numbers := sentences[end - 1].cited_by_author):
@@ -329,7 +336,7 @@ def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collect
 
 
 def _clauses(answer: str, start: int, end: int, markers: Sequence[Marker]) -> tuple[Clause, ...]:
-    """Return the parts of a sentence between its markers; none where one of them is too short to be a statement."""
+    """Return the parts of a sentence between its markers; empty if one of them is too short to be a statement."""
     clauses: list[Clause] = []
     for first, last, number in (*markers, (end, end, None)):
         text = _without_markup(answer[start:first].strip(_BETWEEN_CLAUSES))
@@ -344,7 +351,10 @@ def _clauses(answer: str, start: int, end: int, markers: Sequence[Marker]) -> tu
 
 
 def _without_tail(text: str) -> str:
-    """The text without the markers at its end, and the signs behind them. Read backwards: a search takes quadratic time."""
+    """Return the text without the markers at its end and the signs behind them.
+
+    The text is read backwards, because a search for the last marker takes quadratic time.
+    """
     start = end = len(text.rstrip(_BEHIND_MARKER))
     while found := _LAST_MARKER.search(text, max(0, start - _MARKER_CHARS), start):
         start = found.start()

@@ -1,6 +1,6 @@
 """Find the sources that a text lists: numbered lists, footnotes, link definitions and bibliographies.
 
-A list stands under a heading such as "Sources", or begins its lines with `[1]`. Each line is read once.
+A list stands below a heading such as "Sources", or its lines begin with `[1]`. Each line is read once.
 """
 
 import re
@@ -16,11 +16,12 @@ from modules.llm_platform.domain.text.tokens import fold
 
 MAX_ENTRY_CHARS: Final = 2000  # the rest of a longer entry is not read
 MAX_TITLE_CHARS: Final = 300
-MAX_HEADING_WORDS: Final = 7  # a longer line is no heading of a list
+MAX_HEADING_WORDS: Final = 7  # a longer line is not the heading of a list
 MAX_HEADING_CHARS: Final = 60
-MAX_NUMBER: Final = 999  # `[2021]` is a year
+MAX_NUMBER: Final = 999  # a larger number, as in `[2021]`, is a year
+MAX_WORDS_BEHIND_ADDRESS: Final = 12  # a line with more words behind its address is prose
 
-# A link of Markdown: its text and its target, with or without a title.
+# The patterns of a Markdown link: its text, its target, and both with an optional title.
 LINK_TEXT: Final = r"(?:[^\[\]\n\\]|\\.|\[[^\[\]\n]{0,40}\]){0,300}"
 LINK_URL: Final = r"(?:<[^<>\n]{1,2000}>|[^\s()<>]{1,2000}(?:\([^\s()]{0,200}\)[^\s()]{0,500}){0,8})"
 LINK: Final = rf"""\[{LINK_TEXT}\]\({LINK_URL}(?:[ ]+(?:"[^"\n]{{0,300}}"|'[^'\n]{{0,300}}'))?\)"""
@@ -50,7 +51,7 @@ _ACCESSED = re.compile(r"[,.]?\s*(?:accessed|retrieved|abgerufen|consulté|consu
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line without its end: where it begins in the text, and its kind of Markdown block."""
+    """A line of a text, without its line end. `start` is its offset in the text, and `kind` that of its Markdown block."""
 
     start: int
     text: str
@@ -59,14 +60,18 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class ListedSource:
-    """An entry of a list of sources: `label` is its number, `^name` of a footnote, `name` of a link, or empty."""
+    """An entry of a list of sources.
+
+    - `label` is the number of the entry, `^name` for a footnote, the name of a link definition, or empty.
+    - `text` is the entry without its label.
+    """
 
     label: str
     text: str
 
     @property
     def url(self) -> str:
-        """The first address of the entry, empty for none."""
+        """The first address in the entry; empty without one."""
         return url_in(self.text)
 
     @property
@@ -76,14 +81,14 @@ class ListedSource:
 
 @dataclass(slots=True)
 class SourceLists:
-    """The entries of all lists in order, and the numbers of the lines that they occupy."""
+    """The entries of all lists, in order, and the positions of their lines, headings included."""
 
     entries: list[ListedSource] = field(default_factory=list)
     lines: set[int] = field(default_factory=set)
 
 
 def text_lines(text: str) -> list[TextLine]:
-    """Return the lines of a Markdown or plain text, classified."""
+    """Return the lines of a Markdown or plain text, each with its kind."""
     blocks = BlockTracker()
     return [
         TextLine(found.start(), line := found[0].removesuffix("\n"), blocks.take(expand_tabs(line)).kind)
@@ -93,12 +98,12 @@ def text_lines(text: str) -> list[TextLine]:
 
 
 def find_source_lists(lines: Sequence[TextLine]) -> SourceLists:
-    """Return the lists of sources of a text."""
+    """Return the lists of sources among the lines of a text."""
     return _ListReader(lines).read()
 
 
 def url_in(text: str) -> str:
-    """Return the first address in a text: of a link, written out, a DOI or an arXiv number; empty for none."""
+    """Return the first address in a text, or that of a DOI or an arXiv number; empty without one."""
     if link := _LINK.search(text):
         target = link[2].strip("<>")
         if ADDRESS_START.match(target):
@@ -112,7 +117,7 @@ def url_in(text: str) -> str:
 
 
 def addresses_in(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each address that is written out."""
+    """Yield the start and end of each address that is written out in a text."""
     at = 0
     while found := ADDRESS_START.search(text, at):
         sign = found.start() if found[0].lower() == "www." else found.end()
@@ -127,7 +132,7 @@ def with_scheme(url: str) -> str:
 
 
 def is_list_heading(line: TextLine) -> bool:
-    """Return whether a line names a list of sources: "Sources:", "## References", "**Works cited**"."""
+    """Return whether a line is the heading of a list of sources, such as "Sources:" or "**Works cited**"."""
     if _PLAIN_HEADING.match(line.text[:80]):
         return True
     marked = _MARKED_HEADING.match(line.text) if len(line.text) <= 140 else None
@@ -139,15 +144,16 @@ def is_list_heading(line: TextLine) -> bool:
 
 
 class _ListReader:
-    """Reads lines in order; `_entry` is the entry that may continue."""
+    """Reads the lines of a text in order, and collects its lists of sources."""
 
     def __init__(self, lines: Sequence[TextLine]) -> None:
         self._lines = lines
         self._found = SourceLists()
-        self._entry: tuple[str, str] | None = None  # label and text
-        self._heading: int | None = None  # the line of the heading of the open list
-        self._has_entry = False  # the open list has an entry
-        self._numbered = False  # the entries of the open list have numbers
+        self._entry: tuple[str, str] | None = None  # the label and the text of the entry that may continue
+        # The open list: the position of its heading, and whether it has entries and these have numbers.
+        self._heading: int | None = None
+        self._has_entry = False
+        self._is_numbered = False
         self._is_after_blank = True
 
     def read(self) -> SourceLists:
@@ -160,7 +166,7 @@ class _ListReader:
             elif is_list_heading(line) or (self._is_after_blank and self._is_heading_by_what_follows(number)):
                 self._end_list()
                 self._heading = number
-                self._has_entry = self._numbered = False
+                self._has_entry = self._is_numbered = False
             elif self._is_entry(number, line):
                 self._found.lines.add(number)
             self._is_after_blank = False
@@ -168,7 +174,7 @@ class _ListReader:
         return self._found
 
     def _is_heading_by_what_follows(self, number: int) -> bool:
-        """Whether a short line with a name of such lists in it stands above an entry with an address."""
+        """Return whether a short line that contains a name such as "Sources" stands above an entry with an address."""
         words = self._lines[number].text.strip(" *_#:：")
         if not 0 < len(words) <= MAX_HEADING_CHARS or words[-1] in ".,;!?。" or not _NAME_INSIDE.search(words):
             return False
@@ -200,9 +206,9 @@ class _ListReader:
         return False
 
     def _is_listed(self, text: str) -> bool:
-        """Whether a line below a heading begins or continues an entry."""
+        """Return whether a line below a heading begins or continues an entry."""
         if label_and_rest := _labelled(text):
-            self._numbered = True
+            self._is_numbered = True
             self._begin(*label_and_rest)
             return True
         is_indented = text[:2].isspace()
@@ -210,7 +216,7 @@ class _ListReader:
         lacks_address = self._entry is not None and not url_in(self._entry[1])
         has_address = bool(url_in(text))
         item = _ITEM.match(text)
-        goes_on = is_indented or (not item and (self._numbered or (has_address and not _DATED.match(text))))
+        goes_on = is_indented or (not item and (self._is_numbered or (has_address and not _DATED.match(text))))
         if continues and goes_on and (lacks_address or not has_address):
             self._continue(text)
             return True
@@ -231,10 +237,12 @@ class _ListReader:
         return continues
 
     def _is_entry_without_heading(self, number: int, text: str) -> bool:
-        """Whether a line is `[1] Title https://…`, or an address that belongs to such a line."""
+        """Return whether a line is `[1] Title https://…`, or belongs to such a line."""
         following = self._lines[number + 1].text if number + 1 < len(self._lines) else ""
         found = _BRACKETED.match(text)
-        if found and (url_in(found[3]) or _is_address_alone(following)) and not _reads_on(found[3]):
+        address = next(addresses_in(found[3]), None) if found else None
+        is_prose = address and found and len(found[3][address[1] :].split()) > MAX_WORDS_BEHIND_ADDRESS
+        if found and (url_in(found[3]) or _is_address_alone(following)) and not is_prose:
             self._begin(found[1] or found[2], found[3])
             return True
         continues = self._entry is not None and not self._is_after_blank
@@ -267,7 +275,7 @@ class _ListReader:
 
 
 def _labelled(text: str) -> tuple[str, str] | None:
-    """Return the number that a line begins with, and the rest of the line."""
+    """Return the number that a line begins with, and the rest of the line; None without a number."""
     if found := _BRACKETED.match(text):
         return found[1] or found[2], _BACKLINK.sub("", found[3], count=1) if found[3][:1] in "^↑" else found[3]
     if found := _LINKED_LABEL.match(text):
@@ -279,7 +287,7 @@ def _labelled(text: str) -> tuple[str, str] | None:
 
 
 def _is_address_alone(text: str) -> bool:
-    """Whether a line has nothing but one address or link."""
+    """Return whether a line is a single address or link."""
     bare = text.strip().strip("<>")
     if link := re.fullmatch(LINK, bare):
         return bool(url_in(link[0]))
@@ -287,14 +295,8 @@ def _is_address_alone(text: str) -> bool:
     return span is not None and span[0] == 0 and len(bare) - span[1] <= 1
 
 
-def _reads_on(text: str) -> bool:
-    """Whether a text goes on with a sentence behind its first address: it is prose."""
-    span = next(addresses_in(text), None)
-    return span is not None and len(text[span[1] :].split()) > 12
-
-
 def _title_of(text: str) -> str:
-    """Return the entry without its address; of a link, its text."""
+    """Return the title in an entry: the text of its link, or the entry without its address."""
     link = _LINK.search(text)
     if link and not ADDRESS_START.match(link[1]) and not link[1].strip("[]\\ ").isdigit():
         before = text[: link.start()].strip(_AROUND)

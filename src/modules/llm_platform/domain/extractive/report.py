@@ -1,4 +1,4 @@
-"""A report without a model: for each question the passages of the pages that answer it, verbatim, under its heading."""
+"""Write a report without a model: under each question, the passages of pages that answer it, verbatim."""
 
 import itertools
 import re
@@ -22,15 +22,16 @@ from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-MAX_PASSAGES = 5  # passages of one section
-MAX_SENTENCES = 4  # sentences of one passage
-MAX_OF_A_SOURCE = 3  # passages of one section
-MAX_OF_A_HEADING = 2  # passages below one heading of a source
+# The passages of one section: in all, from one source, and from below one heading of a source.
+MAX_PASSAGES = 5
+MAX_OF_A_SOURCE = 3
+MAX_OF_A_HEADING = 2
+MAX_SENTENCES = 4  # the sentences of one passage
 MAX_PASSAGE_WORDS = 110
-MIN_SENTENCE_WORDS = 6  # a shorter one is usually a caption; used when there is nothing else
-DUPLICATE_FROM = 0.8  # shared words, as a share of the shorter sentence
-PASSAGE_FLOOR = 0.55  # least share of the top score for a further passage
-FIRST_FLOOR = 0.25  # lower for the first FIRST_FEW, so that a section is more than a line
+MIN_SENTENCE_WORDS = 6  # a shorter sentence is usually a caption, and used only if there is nothing else
+DUPLICATE_FROM = 0.8  # sentences are duplicates from this share of common words in the shorter one
+PASSAGE_FLOOR = 0.55  # a further passage needs this share of the top score
+FIRST_FLOOR = 0.25  # the first FIRST_FEW passages need less, so that a section is more than a line
 FIRST_FEW = 3
 FEW_TERMS = 2  # a question with more terms is not answered by a passage with only one of them
 
@@ -68,13 +69,13 @@ class SelectedPassages:
 
 
 class PassageSelector:
-    """Selects passages on one question: runs of neighbouring sentences of whole pages.
+    """Selects passages on one question. A passage is a run of neighbouring sentences of a page.
 
-    Sources of a report are pages, so that the neighbours of the best sentence fit better than the next best sentences.
+    The sources of a report are whole pages, so the neighbours of the best sentence fit better than the next best sentences.
     """
 
     def __init__(self, question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]]) -> None:
-        """`texts` are the blocks of the sources."""
+        """Compare the sentences of the sources with the question. `texts` has the blocks of each source."""
         matcher = TermMatcher(question.terms)
         candidates = find_candidates(question, sources, texts, matcher)
         self._question = question
@@ -87,21 +88,21 @@ class PassageSelector:
         self._behind = {id(one.before): one for one in candidates if one.before is not None}
 
     def is_answered(self) -> bool:
-        """Return whether the sources answer the question, when no other question has selected passages before."""
+        """Return whether the sources answer the question, before passages are selected for other questions."""
         selected = SelectedPassages()
         found = [*(self.conflict(selected) or ()), *(one for passage in self.passages(selected) for one in passage)]
         subject = self._weights.subject
         return coverage(found, subject, range(len(subject))) >= selection.ANSWERS_FROM
 
     def conflict(self, selected: SelectedPassages) -> Conflict | None:
-        """Select two sentences of different sources that contradict each other, when there are any."""
+        """Select two sentences of different sources that contradict each other; None if there are none."""
         found = find_conflict([one for one in self._near if not selected.contains(one)])
         if found:
             selected.add(found)
         return found
 
     def sides(self, conflict: Conflict | None) -> tuple[Side, Side] | None:
-        """Return the sentences of a conflict with their voices in the sources."""
+        """Return the two sides of a conflict, each with the sources that take it."""
         return sides_of(conflict, self._candidates) if conflict else None
 
     def passages(
@@ -112,9 +113,9 @@ class PassageSelector:
         sentences: int = MAX_SENTENCES,
         opening: bool = False,
     ) -> Iterator[Sequence[Candidate]]:
-        """Yield at most `most` passages of at most `sentences`, best first. Each is selected when the iterator yields it.
+        """Yield at most `most` passages of at most `sentences` sentences, best first, and add each to `selected`.
 
-        A table row is a passage only when it is the best one. `opening`: prose only, and one passage for each source.
+        A table row is only a passage if it is the best one. With `opening`, passages are prose, one from each source.
         """
         ranked, of_a_source = self._ranked, MAX_OF_A_SOURCE
         if opening:
@@ -138,7 +139,7 @@ class PassageSelector:
         of_a_source: int,
     ) -> Iterator[Sequence[Candidate]]:
         top, count = 0.0, 0
-        below: Counter[tuple[int, str]] = Counter()  # keyed by source and heading, and by source alone under ""
+        below: Counter[tuple[int, str]] = Counter()  # the passages by source and heading, and with "" by source
         for one in ranked:
             floor = FIRST_FLOOR if count < FIRST_FEW else PASSAGE_FLOOR
             if count == most or one.score < floor * top:
@@ -149,7 +150,7 @@ class PassageSelector:
             if is_exhausted or stray or not _can_lead(one, shortest) or selected.is_repetition(one):
                 continue
             passage = _extended_passage(one, selected, self._behind, sentences)
-            if passage and self._is_about_it(passage):
+            if passage and self._is_about_question(passage):
                 top = max(top, one.score)
                 count += 1
                 below.update({here, (one.rank, "")})
@@ -157,20 +158,21 @@ class PassageSelector:
                 yield passage
 
     def quoted(self, passages: Sequence[Sequence[Candidate]]) -> tuple[Passage, ...]:
-        """Return the passages in reading order: sources in the order of selection, passages by their position in the source."""
+        """Return the passages in reading order: sources as they were selected, passages as they stand in their source."""
         order: dict[int, int] = {}
         for passage in passages:
             order.setdefault(passage[0].rank, len(order))
         ordered = sorted(passages, key=lambda passage: (order[passage[0].rank], passage[0].sentence.position))
         return tuple(tuple(selection.quote_of(one, self._near) for one in passage) for passage in ordered)
 
-    def _is_about_it(self, passage: Sequence[Candidate]) -> bool:
-        """Return whether the passage with its headings has more than one term of the question, unless that has few."""
+    def _is_about_question(self, passage: Sequence[Candidate]) -> bool:
+        """Return whether the passage with its headings has two terms of the question; one is enough for few terms."""
         met = {number for one in passage for number, credit in one.met.items() if credit >= TITLE_CREDIT}
         return len(met) > 1 or len(self._question.terms) <= FEW_TERMS
 
 
 def _can_lead(one: Candidate, shortest: int) -> bool:
+    """Return whether a passage can be built around the sentence."""
     if not one.has_own_term or one.attached or one.sentence.row:
         return one.has_own_term
     return shortest <= len(one.words) <= MAX_PASSAGE_WORDS
@@ -179,7 +181,7 @@ def _can_lead(one: Candidate, shortest: int) -> bool:
 def _extended_passage(
     one: Candidate, selected: SelectedPassages, behind: Mapping[int, Candidate], most: int
 ) -> list[Candidate]:
-    """Return the sentence with its antecedent and the sentences that continue it; empty when its antecedent is missing."""
+    """Return the sentence with its antecedent and the sentences that continue it; empty if its antecedent is missing."""
     passage = [member for member in selection.with_antecedent(one) if not selected.contains(member)]
     if one not in passage or (one.is_dependent and len(passage) < 2):
         return []
@@ -195,11 +197,11 @@ def _extended_passage(
 
 
 OPENING_PASSAGES = 2
-OPENING_SENTENCES = 2  # sentences at the beginning of a passage
-OPENING_SHARE = 0.25  # share of the tokens
-MIN_SECTION_TOKENS = 120  # each section gets this much, however many there are
-LATIN_ONLY_BELOW = 0.02  # share of other letters in sources that are in Latin script
-SCRIPT_SAMPLE_CHARS = 3000  # sample of each source
+OPENING_SENTENCES = 2  # the sentences of one passage
+OPENING_SHARE = 0.25  # a share of the report's tokens
+MIN_SECTION_TOKENS = 120  # each section gets this many, even if the report becomes longer than its limit
+LATIN_ONLY_BELOW = 0.02  # sources are in Latin script below this share of other letters
+SCRIPT_SAMPLE_CHARS = 3000  # the beginning of each source in which letters are counted
 
 _OTHER_LETTER = re.compile(r"[\u0370-\u03ff\u0400-\u1fff\u2e80-\ud7af]")
 _PLACEHOLDER = re.compile(r"<[\w][\w .:/|@-]{0,60}>")
@@ -207,7 +209,7 @@ _PLACEHOLDER = re.compile(r"<[\w][\w .:/|@-]{0,60}>")
 
 @dataclass(frozen=True, slots=True)
 class SectionAnswer:
-    """The passages for one question, best source first, and two sentences that contradict each other."""
+    """The passages that answer one question, best source first, and two sides that contradict each other, if any."""
 
     passages: tuple[Passage, ...]
     conflict: tuple[Side, Side] | None
@@ -222,16 +224,18 @@ def write_report(
     max_tokens: int,
     evidence: Passage = (),
 ) -> str:
-    """Return an introduction, a section for each answered question, the unanswered ones; empty when none is answered.
+    """Return a report in Markdown, of at most about `max_tokens`; empty if no question is answered.
 
-    `evidence` are the quotes that together answer the question; they are the introduction.
+    It has an introduction, a section for each answered question, and a list of the unanswered ones. `evidence` are quotes
+    that together answer the question; if there are any, they are the introduction.
     """
     texts = [blocks_of(source.text) for source in sources]
-    latin = _is_in_latin_letters(sources)
+    sample = "".join(source.text[:SCRIPT_SAMPLE_CHARS] for source in sources)
+    is_latin = len(_OTHER_LETTER.findall(sample)) < LATIN_ONLY_BELOW * max(1, len(sample))
 
     def search(text: str) -> PassageSelector:
         read = read_question(text, detect(text) or language)
-        return PassageSelector(_latin_terms_only(read) if latin else read, sources, texts)
+        return PassageSelector(_latin_terms_only(read) if is_latin else read, sources, texts)
 
     whole, parts = search(question), [search(question) for question in questions]
     opening, sections = _answers(whole, parts, evidence)
@@ -243,10 +247,10 @@ def write_report(
 def _answers(
     whole: PassageSelector, parts: Sequence[PassageSelector], evidence: Passage
 ) -> tuple[SectionAnswer, list[SectionAnswer | None]]:
-    """Return the opening of the report, and the answer to each question, None without one.
+    """Return the opening of the report, and the answer to each question; None for a question without one.
 
-    Each question first gets its best passage, then the opening its passages, then the questions further ones in turn. A
-    question whose passages are in another section has an answer without passages.
+    Each question first gets its best passage, then the opening gets its passages, then the questions get further passages in
+    turn. If all passages on a question are in other sections, its answer has no passages.
     """
     selected = SelectedPassages()
     selected.add_texts(quote.sentence.text for quote in evidence)
@@ -265,13 +269,8 @@ def _answers(
     return SectionAnswer(introduction, None), [answers.get(id(part)) for part in parts]
 
 
-def _is_in_latin_letters(sources: Sequence[Source]) -> bool:
-    seen = "".join(source.text[:SCRIPT_SAMPLE_CHARS] for source in sources)
-    return len(_OTHER_LETTER.findall(seen)) < LATIN_ONLY_BELOW * max(1, len(seen))
-
-
 def _latin_terms_only(question: Question) -> Question:
-    """Return the question with its Latin terms only: sources in Latin script cannot contain the others."""
+    """Return the question without terms in other scripts, which sources in Latin script cannot contain."""
     fitting = [number for number, term in enumerate(question.terms) if not _OTHER_LETTER.search(term.word)]
     if len(fitting) == len(question.terms):
         return question
@@ -291,8 +290,11 @@ def _render_report(
     left = max_tokens - count_tokens("\n".join((*blocks, closing)))
     for number, (title, found) in enumerate(answered):
         share = max(MIN_SECTION_TOKENS, left // (len(answered) - number))
-        quoted = [*_fitting(_blocks_of(found), share), *_disagreement(found, messages)]
-        section = [f"## {_heading(title)}", *(quoted or [messages.quoted_above])]
+        quoted = _fitting(_blocks_of(found), share)
+        if found.conflict:
+            quoted += [f"### {messages.disagreements}", render_conflict(found.conflict, messages)]
+        heading = title.lstrip("# ").rstrip("# ") or "…"
+        section = [f"## {heading}", *(quoted or [messages.quoted_above])]
         left -= sum(map(count_tokens, section))
         blocks += section
     return "\n\n".join([*blocks, closing] if closing else blocks)
@@ -304,12 +306,12 @@ def _blocks_of(found: SectionAnswer) -> list[str]:
 
 
 def _mark_placeholders(block: str) -> str:
-    """Make placeholders of manuals (`<branch>`) code, so that they are not read as HTML."""
+    """Write placeholders of manuals, such as `<branch>`, as code, so that they are not read as HTML."""
     return block if "<" not in block or "`" in block else _PLACEHOLDER.sub(r"`\g<0>`", block)
 
 
 def _fitting(blocks: Sequence[str], room: int) -> list[str]:
-    """Return the first passages that fit, at least one."""
+    """Return the first passages that fit into `room` tokens, and at least one."""
     fitting: list[str] = []
     for block in blocks:
         room -= count_tokens(block)
@@ -319,10 +321,6 @@ def _fitting(blocks: Sequence[str], room: int) -> list[str]:
     return fitting
 
 
-def _disagreement(found: SectionAnswer, messages: Messages) -> list[str]:
-    return [f"### {messages.disagreements}", render_conflict(found.conflict, messages)] if found.conflict else []
-
-
 def _not_found(missing: Sequence[str], messages: Messages) -> str:
     if not missing:
         return ""
@@ -330,7 +328,3 @@ def _not_found(missing: Sequence[str], messages: Messages) -> str:
     return "\n".join(
         [f"## {messages.not_found}", "", messages.unanswered, "", *(f"- {question}" for question in unanswered)]
     )
-
-
-def _heading(title: str) -> str:
-    return title.lstrip("# ").rstrip("# ") or "…"

@@ -1,6 +1,6 @@
-"""Explores a question up to its ranked results: plan, queries, searches, ranking.
+"""Explore a question for a report: plan, queries, searches and ranking.
 
-The stages overlap: a sub-question is searched as soon as the model has written its line, and the results of a search are
+These stages overlap: a sub-question is searched as soon as the model has written its line, and the results of one search are
 ranked while other searches run.
 """
 
@@ -39,8 +39,8 @@ from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
-SEARCH_VERSION = "1"  # version of stored search results
-CONCURRENT_SEARCHES = 8  # limit for one report; providers have rate limits of their own
+SEARCH_VERSION = "1"  # part of the keys of stored results: raise it when they change
+CONCURRENT_SEARCHES = 8  # for one report; providers have rate limits of their own
 CONCURRENT_RANKINGS = 16
 SEARCH_TIMEOUT = "timeout: {count} searches had no answer in time"
 RANK_TIMEOUT = "timeout: results that were not ranked in time were scored by keywords"
@@ -48,7 +48,14 @@ RANK_TIMEOUT = "timeout: results that were not ranked in time were scored by key
 
 @dataclass(slots=True)
 class Exploration:
-    """What was found; `fallback_scores` counts the results that the model did not score."""
+    """The results of an exploration.
+
+    - `questions` are the sub-questions.
+    - `ranked` are the results, best first.
+    - `answers` are the answers of the providers.
+    - `searches` counts the requests to providers.
+    - `fallback_scores` counts the results that the model did not score.
+    """
 
     questions: tuple[str, ...]
     ranked: tuple[RankedCandidate, ...]
@@ -58,12 +65,14 @@ class Exploration:
 
 
 class Explorer:
+    """Explores the question of one report run."""
+
     def __init__(self, run: ReportRun) -> None:
         self._run = run
         self._state = SearchState()
         self._ranker = RankScheduler(run, self._state)
         self._languages = query_languages(run.language, run.options.query_languages)
-        # When the question's language is unknown, `run.language` is only the language of messages.
+        # If the language of the question is unknown, `run.language` is only the language of messages.
         self._query_languages = self._languages if run.context.detected or run.options.query_languages else ()
         self._source_kinds = source_kinds(run.request)
         self._searches_at_once = asyncio.Semaphore(CONCURRENT_SEARCHES)
@@ -74,9 +83,9 @@ class Explorer:
         self._group: asyncio.TaskGroup
 
     async def explore(self) -> Exploration:
-        """Everything found and ranked until the deadline.
+        """Return everything found and ranked until the deadline.
 
-        Raises the last error when every search failed, ResearchTimeoutError when none finished in time.
+        Raises the last error if every search failed, and ResearchTimeoutError if none finished in time.
         """
         try:
             async with (
@@ -89,24 +98,24 @@ class Explorer:
             defaulted = self._state.fallback_scores
             self._state.score_remaining(self._run.request.query, self._run.language)
             if self._run.context.early_finish.is_due:
-                self._state.fallback_scores = defaulted  # the caller asked for it
+                self._state.fallback_scores = defaulted  # the caller asked for an early end, so no score is missing
             else:
                 self._run.add_degraded(Degraded(component="rank", reason=RANK_TIMEOUT))
         except ExceptionGroup as group:
-            raise _first_error(group) from group
+            raise _first_error(group) from group  # callers do not handle exception groups
         self._expected.clear()
         self._report_failed_searches()
         return self._exploration()
 
     @property
     def searches(self) -> bool:
-        """Whether the request lets a report search."""
+        """Whether the report searches, and not only reads `urls` of the request."""
         return bool(self._source_kinds)
 
     async def search_further(self, question: str, queries: Sequence[str]) -> tuple[Exploration, bool]:
         """Search for the queries of a further round, CONCURRENT_FURTHER at once, and score their results by keywords.
 
-        Returns everything found so far, and whether a provider refused a query: those behind it are left out.
+        Return everything found so far, and whether a provider refused a query. The queries after that one are left out.
         """
         state, run = self._state, self._run
         defaulted, is_refused = state.fallback_scores, False
@@ -119,17 +128,18 @@ class Explorer:
             if is_refused := any(isinstance(error, WebSearchBlockedError) for error in state.failures[failed:]):
                 break
         state.score_remaining(run.request.query, run.language)
-        state.fallback_scores = defaulted  # no model was asked for these scores
+        state.fallback_scores = defaulted  # these scores do not count: no model was asked for them
         return self._exploration(), is_refused
 
     def _exploration(self) -> Exploration:
         state = self._state
         return Exploration(
-            tuple(state.questions), tuple(self._ranked()), tuple(state.answers), state.searches, state.fallback_scores
+            questions=tuple(state.questions),
+            ranked=tuple(state.ranked(self._run.request.query, self._run.language)),
+            answers=tuple(state.answers),
+            searches=state.searches,
+            fallback_scores=state.fallback_scores,
         )
-
-    def _ranked(self) -> list[RankedCandidate]:
-        return self._state.ranked(self._run.request.query, self._run.language)
 
     # --- plan -------------------------------------------------------------------------------------------------------
 
@@ -164,7 +174,7 @@ class Explorer:
         except TimeoutError:
             late = Degraded(component="plan", reason=LATE_PLAN)
             begun = tuple(self._state.questions)
-            if begun:  # these are being searched already
+            if begun:  # their searches are running
                 return Plan(begun, degraded=(late,))
             plain = await sub_questions(question, language, None, options, emit=self._start_question)
             return replace(plain, degraded=(late,))
@@ -179,7 +189,7 @@ class Explorer:
             self._group.create_task(self._search_question(question))
 
     def _add_earlier_sources(self, question: str) -> None:
-        """Rank the matching sources of the research that this one follows, beside the results of its first question."""
+        """Rank the sources of an earlier run that match the first question, next to the results of its searches."""
         follow_up = self._run.context.follow_up
         found = reusable_sources(follow_up, self._run.language) if follow_up else ()
         if found:
@@ -212,7 +222,7 @@ class Explorer:
             await run.checkpoints.put("search_queries", key, value)
 
     def _start_query(self, question: str, query: str) -> None:
-        """Start the searches of a query, unless an equal one was searched."""
+        """Start the searches for a query, unless an equal query was searched before."""
         normalized = tuple(words(query)) or (query,)
         if normalized in self._state.queries:
             return
@@ -229,7 +239,7 @@ class Explorer:
         if found:
             self._run.context.early_finish.found()
         batches = [found[start : start + BATCH] for start in range(0, len(found), BATCH)]
-        self._expected.add_batches(len(batches) - 1)  # one batch was expected of every search
+        self._expected.add_batches(len(batches) - 1)  # each search was expected to give one batch
         for batch in batches:
             self._group.create_task(self._rank(batch, question, query))
 
@@ -260,7 +270,7 @@ class Explorer:
         return answer
 
     async def _call_providers(self, request: WebSearchRequest) -> WebSearchResponse | None:
-        """Return the providers' response; None when they fail or exceed the time for searching."""
+        """Return the answer of the providers; None if they fail or have no answer before the phase ends."""
         run, state = self._run, self._state
         try:
             async with (
@@ -300,7 +310,7 @@ class Explorer:
         self._expected.add_batches(-1)
 
     def _report_failed_searches(self) -> None:
-        """Report timed-out searches, and raise when no search succeeded."""
+        """Report late searches in `degraded`. Raises the last error if no search succeeded and no `urls` were given."""
         if self._state.late:
             self._run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=self._state.late)))
         if self._state.candidates or self._state.answers or not self._source_kinds or self._run.request.urls:
@@ -309,6 +319,6 @@ class Explorer:
 
 
 def _first_error(group: ExceptionGroup) -> Exception:
-    """Return the first error inside a group: callers do not handle exception groups."""
+    """Return the first error in a group and the groups inside it."""
     first = group.exceptions[0]
     return _first_error(first) if isinstance(first, ExceptionGroup) else first
