@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator
 
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
+from tests.support.garbage import no_collections
 from tests.support.virtual_time import in_virtual_time
 
-from modules.llm_platform.application.research.early_verification import MAX_EARLY_CALLS
+from modules.llm_platform.application.research.early_verification import MAX_EARLY_CALLS, EarlyVerification
 from modules.llm_platform.application.research.verification import Verification, Verified, verify
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.writing import WritingRequest, write
@@ -226,3 +228,19 @@ class SlowWords(FakeSynthesizer):
             if isinstance(part, SynthesisToken):
                 await asyncio.sleep(0.01)
             yield part
+
+
+@in_virtual_time
+async def test_a_call_that_came_too_late_keeps_no_sources() -> None:
+    """The cancelled call and what waited for it are freed at once, not by a garbage collection."""
+    verification = Verification(FakeCitationJudge("supported", delay_s=FOREVER_S), FOREVER_S, max_wait_share=0.0)
+    with no_collections():
+        early = EarlyVerification(verification, QUESTION, SOURCES)
+        checked = CitationChecker(SOURCES, "en").check(ANSWER)
+        early.add((ANSWER[citation.start : citation.end], citation) for citation in checked.citations)
+        await asyncio.sleep(0.1)
+        await early.finish()
+        assert early.spent.calls == 1
+        seen = weakref.ref(early)
+        del early
+        assert seen() is None

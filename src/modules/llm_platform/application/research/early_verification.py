@@ -64,8 +64,9 @@ class EarlyVerification:
 
     async def aclose(self) -> None:
         """Cancel the running call, which is paid for; its tokens are unknown."""
-        if self._task is not None and not self._task.done():
-            await cancel_and_wait(self._task)
+        task, self._task = self._task, None  # the traceback of a cancelled task refers to this object, and keeps its sources
+        if task is not None and not task.done():
+            await cancel_and_wait(task)
             self.spent += Spending(calls=1)
 
     async def _ask(self, claims: Sequence[CitedClaim]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import Any
 
 import pytest
+from tests.support.garbage import no_collections
 from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
@@ -80,3 +82,15 @@ async def test_error_of_the_block_is_not_hidden() -> None:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
                 raise ValueError("mine") from None
+
+
+async def test_it_is_freed_without_a_garbage_collection() -> None:
+    """Its watcher, which was cancelled, does not keep what the block used."""
+    with no_collections():
+        cancelling = CancelOnDisconnect(receive_of(None))
+        seen = weakref.ref(cancelling)
+        async with cancelling:
+            await run_ready_tasks()
+        del cancelling
+        await run_ready_tasks()
+        assert seen() is None

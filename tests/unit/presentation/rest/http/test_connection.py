@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import socket
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -14,12 +15,17 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.support.cases import for_each
+from tests.support.garbage import no_collections
+from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
+from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.http import connection as http_connection
 from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission
 from modules.llm_platform.presentation.rest.http.connection import MAX_WAITING, HttpConnection
 from modules.llm_platform.presentation.rest.http.sse import EventStream
+from shared.config import Settings
 
 GUARD_S = 60.0
 QUESTION = b'{"query": "solar sails"}'
@@ -253,3 +259,36 @@ async def test_a_run_whose_events_nobody_reads_gives_its_slot_back() -> None:
                 await ended.wait()
                 while slots.running:
                     await asyncio.sleep(0.01)
+
+
+class RememberingServices(FakeServices):
+    """Remembers its answers for as long as somebody else keeps them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answered: list[weakref.ref[ResearchResponse]] = []
+
+    def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
+        response = super()._research_response(request, request_id)
+        self.answered.append(weakref.ref(response))
+        return response
+
+
+@for_each("fields", [b"", b', "stream": true'])
+async def test_an_answer_that_was_sent_is_not_kept(fields: bytes) -> None:
+    """It is freed at once: left to the garbage collector, hundreds of answers with their pages would wait for it."""
+    services = RememberingServices()
+    app = create_app(platform_of(services), Settings.without_environment())
+    body = QUESTION[:-1] + fields + b"}"
+    head = b"POST /research HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: %d\r\n\r\n" % len(body)
+    async with app.router.lifespan_context(app), serving(app) as port:
+        with no_collections():
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(head + body)
+            async with asyncio.timeout(GUARD_S):
+                await reader.readuntil(b"[1]")
+                while services.answered[0]() is not None:
+                    await asyncio.sleep(0.01)
+            writer.close()
+    assert len(services.answered) == 1

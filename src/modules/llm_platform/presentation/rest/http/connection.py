@@ -66,6 +66,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
         self.pipeline.clear()
+        self.app = self._asgi_app  # no request begins any more; the method would keep this connection alive
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from fastapi import Response
 from starlette.exceptions import HTTPException
@@ -23,7 +23,7 @@ from modules.llm_platform.domain.telemetry.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.presentation.rest.http import access as http_access
 from modules.llm_platform.presentation.rest.http import problems, rate_limits
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
-from modules.llm_platform.presentation.rest.http.request_scope import CALLER, ERROR, KNOW, SERVER
+from modules.llm_platform.presentation.rest.http.request_scope import ANSWER, CALLER, ERROR, KNOW, SERVER
 from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
@@ -34,6 +34,9 @@ STREAM_ERROR_HANDLER = (
 # Key in the ASGI scope: counts the request for the limits. Routes of COUNTED_BY_ROUTE call it, and those of READ_PATHS before
 # they do more than search and read.
 COUNT_REQUEST = "llm_platform.count_request"
+# Values of the scope that lead back to the request. The server keeps the scope until the next request of the connection, so
+# an answer would stay until then, and until a garbage collection after it.
+LEADS_BACK: Final = (ANSWER, COUNT_REQUEST, KNOW, STREAM_ERROR_HANDLER)
 COUNTED_AS = "llm_platform.counted_as"  # key in the ASGI scope: RUN or READ
 RUN, READ = "run", "read"
 READ_HEADERS = frozenset(
@@ -141,6 +144,8 @@ class GuardMiddleware:
             finally:
                 self._server.requests.remove(running)
                 self._request_log.finished(scope, sender.status, began)
+                for name in LEADS_BACK:
+                    scope.pop(name, None)
 
     async def _handle(self, scope: Scope, headers: http_access.Headers, receive: Receive, sender: _Sender) -> None:
         path = http_access.route_path(scope)

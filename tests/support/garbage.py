@@ -1,0 +1,17 @@
+"""Code that must not leave its work to the garbage collector, which runs rarely in a server."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Run the block without garbage collections: objects that refer to each other stay."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
