@@ -101,8 +101,8 @@ class Prompt:
 def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens: int = SOURCES_BUDGET_TOKENS) -> Prompt:
     """Return the prompt for a report if the request has sub-questions, else for a short answer.
 
-    The context and the sources are cut so that prompt and answer fit into `context_tokens`; the sources of a short answer
-    also to `sources_tokens`, and to the passages that fit the question.
+    The context and the sources are cut so that prompt and answer fit into `context_tokens`. The sources of a short answer are
+    cut to `sources_tokens` too, to the passages that fit the question.
     """
     sources, written = request.sources, neutralised(request.context or "")
     fence = fence_line(
@@ -140,7 +140,7 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
 
 
 def _found_sentences(request: SynthesisRequest) -> list[str]:
-    """Return the quotes of the ledger as one block, which stands last: small models forget what stands far above."""
+    """Return the quotes of the ledger as one block. It stands last, because small models forget what stands far above."""
     quotes = evidence_quotes(request.evidence, request.sources)[:MAX_FOUND_SENTENCES]
     lines = [
         f"[{quote.source.index}] {first_tokens(neutralised(one_line(quote.sentence.text)), MAX_FOUND_TOKENS)}"
@@ -161,15 +161,12 @@ def _closing(request: SynthesisRequest) -> str:
 
 
 def _source_header(source: Source) -> str:
-    """Number, title, date and address of a source."""
-    title = neutralised(one_line(source.title))[:MAX_TITLE_CHARS]
-    date = f" ({_date(source.published)})" if source.published else ""
+    """Return two lines with the number, title, date and address of a source."""
+    title, date = neutralised(one_line(source.title))[:MAX_TITLE_CHARS], ""
+    if source.published:
+        day = _DAY.match(source.published)
+        date = f" ({day.group() if day else neutralised(one_line(source.published))[:MAX_DATE_CHARS]})"
     return f"[{source.index}] {title}{date}\n{one_line(source.url)[:MAX_URL_CHARS]}"
-
-
-def _date(published: str) -> str:
-    day = _DAY.match(published)
-    return day.group() if day else neutralised(one_line(published))[:MAX_DATE_CHARS]
 
 
 class NoAnswerReader:

@@ -58,7 +58,10 @@ class FilesSearch(IWebSearchProvider):
         files = self._files.search.search(request.with_(sources=(DOCUMENTS,)))
         if self._others is None:
             answer = await files
-            return answer if answer.results else await self._beginnings(answer)
+            if answer.results:
+                return answer
+            beginnings = {"results": await self._files.beginnings()}
+            return answer.model_copy(update=beginnings).with_degraded([Degraded(component=FILES, reason=NO_FIT)])
         outcomes = await asyncio.gather(files, self._others.search(request), return_exceptions=True)
         answers: list[WebSearchResponse] = []
         failures: list[Degraded] = []
@@ -72,10 +75,6 @@ class FilesSearch(IWebSearchProvider):
         if not answers and isinstance(outcomes[1], AppException):
             raise outcomes[1]
         return fuse_answers(request, answers).with_degraded(failures)
-
-    async def _beginnings(self, answer: WebSearchResponse) -> WebSearchResponse:
-        results = await self._files.beginnings()
-        return answer.model_copy(update={"results": results}).with_degraded([Degraded(component=FILES, reason=NO_FIT)])
 
     def _without_files(self, answer: WebSearchResponse) -> WebSearchResponse:
         kept = tuple(item for item in answer.results if item.url not in self._files.urls)

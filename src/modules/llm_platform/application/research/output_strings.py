@@ -82,12 +82,10 @@ class OutputStrings:
         elif isinstance(value, list):
             for index, entry in enumerate(value):
                 yield from self._foreign_addresses(entry, f"{place}[{index}]")
-        elif isinstance(value, str) and self._is_foreign(value):
-            yield ADDRESS.format(place=place)
-
-    def _is_foreign(self, text: str) -> bool:
-        is_address = "://" in text and not any(map(str.isspace, text.strip()))
-        return is_address and text not in self._own and sanitize(text, self._sources) != text
+        elif isinstance(value, str):
+            is_address = "://" in value and not any(map(str.isspace, value.strip()))
+            if is_address and value not in self._own and sanitize(value, self._sources) != value:
+                yield ADDRESS.format(place=place)
 
 
 def _evidence(response: ResearchResponse) -> tuple[Source, ...]:

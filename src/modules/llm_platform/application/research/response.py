@@ -71,6 +71,13 @@ def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: Egr
     spent = result.spent if result.spent is not None else result.planned.spent + writing
     answers = result.gathered.answers
     correction = next((answer.correction for answer in answers if answer.correction), None)
+    changed = pages_cited = 0
+    if result.written:
+        checked = result.written.checked
+        judged = [citation for citation in checked.citations if citation.checked_by == "model"]
+        changed = sum(citation.verdict != citation.word_verdict for citation in judged)
+        pages = [source.index for source in result.written.sources if source.text_kind == "page"]
+        pages_cited = sum(index in checked.cited for index in pages)
     return dtos.ResearchMetadata(
         latency_ms=round((asyncio.get_running_loop().time() - context.began) * 1000),
         cache_hit=synthesis.cached,
@@ -80,13 +87,11 @@ def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: Egr
         providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
         language=context.language,
         truncated_tokens=synthesis.truncated_tokens,
-        verdicts_changed=sum(_is_changed(citation) for citation in result.written.checked.citations)
-        if result.written
-        else 0,
+        verdicts_changed=changed,
         uncited_sentences=len(uncited),
         uncited=tuple(dtos.TextSpan(start=start, end=end) for start, end in uncited),
         pages_read=result.reads.read,
-        pages_cited=_cited_pages(result.written) if result.written else 0,
+        pages_cited=pages_cited,
         pages_failed=result.reads.failed,
         pages_late=result.reads.late,
         rounds=result.ledger.rounds,
@@ -98,11 +103,6 @@ def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: Egr
         sent_to=egress_log.sent(),
         cached_sent_to=egress_log.cached(),
     )
-
-
-def _cited_pages(written: WrittenAnswer) -> int:
-    cited = written.checked.cited
-    return sum(source.text_kind == "page" and source.index in cited for source in written.sources)
 
 
 def _suggestions(result: ResearchResult) -> Iterable[str]:
@@ -139,10 +139,6 @@ def add_spending(
     """Return the metadata with what another stage spent and sent."""
     total = spending_of(metadata) + spent
     return metadata.model_copy(update={**total.metadata(), "sent_to": merge_sent((*metadata.sent_to, *sent))})
-
-
-def _is_changed(citation: dtos.Citation) -> bool:
-    return citation.checked_by == "model" and citation.verdict != citation.word_verdict
 
 
 def nothing_found_text(depth: dtos.Depth, language: str) -> str:

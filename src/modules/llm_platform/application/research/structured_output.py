@@ -20,7 +20,6 @@ from modules.llm_platform.application.research.response import add_spending, spe
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, LLMResponse, Spending
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
-from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException, OutputError
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.tracing import stage
@@ -105,8 +104,10 @@ class _Filling:
 
 
 class StructuredOutput:
-    """Fills the schema of a request. `context_tokens` is the context window of the smallest model behind `llm`, `price` that
-    of a call in US dollars; None: unknown.
+    """Fills the schema of a request from the finished text.
+
+    - `context_tokens` is the context length of the smallest model behind `llm`.
+    - `price` returns the price of a call in US dollars; None if prices are unknown.
     """
 
     def __init__(
@@ -119,9 +120,9 @@ class StructuredOutput:
     async def add_to(
         self, response: ResearchResponse, request: ResearchRequest, *, has_sources: bool, until: float
     ) -> ResearchResponse:
-        """Return the response with its `output`. Where the schema is not filled, `degraded` names `output`.
+        """Return the response with its `output`. If the schema is not filled, `degraded` names `output`.
 
-        `until` is event loop time. The calls are within what the response leaves of the limits of the request.
+        `until` is the deadline in event loop time. The calls stay within what the response leaves of the request's limits.
         """
         filling = _Filling()
         with record_sent() as sent:
@@ -129,7 +130,9 @@ class StructuredOutput:
                 await self._fill(filling, response, request, until)
             else:
                 filling.note(NOTHING_FOUND)
-        return _with_output(response, filling, sent.sent())
+        metadata = add_spending(response.metadata, filling.spent, sent.sent())
+        degraded = distinct_degraded((*response.degraded, *filling.degraded))
+        return response.model_copy(update={"output": filling.output, "degraded": degraded, "metadata": metadata})
 
     @stage("output")
     async def _fill(
@@ -165,11 +168,16 @@ class StructuredOutput:
                     filling.note(UNSUPPORTED.format(count=strings.unsupported))
                 return
             reason = UNFILLED.format(errors="; ".join(errors))
-            asked = _request(prompt, (*prompt.messages, *_retry(answer, errors)), schema)
+            filled = ChatMessage(role="assistant", content=answer.content)
+            retry = ChatMessage(role="user", content=RETRY.format(errors="\n".join(f"- {error}" for error in errors)))
+            asked = _request(prompt, (*prompt.messages, filled, retry), schema)
         filling.note(reason)
 
     def _budget(self, response: ResearchResponse, request: ResearchRequest, until: float) -> Budget:
-        """Return what is left of the limits of the request. One in dollars has a price, or the request was refused."""
+        """Return what the response leaves of the limits of the request.
+
+        A limit in dollars has a price here: without one, the request is refused before.
+        """
         budget = Budget(
             max_llm_calls=request.max_llm_calls, max_cost_usd=request.max_cost_usd, deadline=until, price=self._price
         )
@@ -189,8 +197,9 @@ def described_form(request: ResearchRequest) -> str:
 def build_prompt(
     response: ResearchResponse, schema: dict[str, Any], context_tokens: int, *, form: str = ""
 ) -> Prompt | None:
-    """Return the prompt, with as much of the text as fits; None if next to nothing of it does. `form` is what the caller
-    says of an object without a schema.
+    """Return the prompt with as much of the text as fits; None if almost nothing fits.
+
+    `form` is the caller's description of an object without a schema.
     """
     question = one_line(response.query)
     fence = fence_line(question, response.synthesis)
@@ -222,15 +231,10 @@ def _request(prompt: Prompt, messages: Sequence[ChatMessage], schema: dict[str, 
     )
 
 
-def _retry(answer: LLMResponse, errors: Sequence[str]) -> tuple[ChatMessage, ...]:
-    said = ChatMessage(role="assistant", content=answer.content)
-    return said, ChatMessage(role="user", content=RETRY.format(errors="\n".join(f"- {error}" for error in errors)))
-
-
 def read_output(
     answer: LLMResponse, schema: dict[str, Any], strings: OutputStrings
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """The object of the model's answer as it may be shown; None with the errors if there is none that fits the schema."""
+    """Return the object in the model's answer as it may be shown; None and the errors if none fits the schema."""
     if answer.finish_reason == "length":
         return None, [CUT_OFF]
     found = next((value for value in read_values(strip_reasoning(answer.content)) if isinstance(value, dict)), None)
@@ -255,9 +259,3 @@ def _bounded(value: Any, levels: int = MAX_LEVELS) -> Any:
     if isinstance(value, list):
         return [_bounded(entry, levels - 1) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _with_output(response: ResearchResponse, filling: _Filling, sent: tuple[Sent, ...]) -> ResearchResponse:
-    metadata = add_spending(response.metadata, filling.spent, sent)
-    degraded = distinct_degraded((*response.degraded, *filling.degraded))
-    return response.model_copy(update={"output": filling.output, "degraded": degraded, "metadata": metadata})

@@ -179,10 +179,15 @@ class _Crawl:
         return new
 
     def _ranked(self, links: Sequence[PageLink]) -> Sequence[PageLink]:
-        """Return the links, those with words of the instructions first."""
+        """Return the links. Those whose text and path share most words with the instructions come first."""
         if not self._wanted:
             return links
-        return sorted(links, key=lambda link: -len(self._wanted.intersection(passage_words(_words_of(link)).indices)))
+
+        def shared_words(link: PageLink) -> int:
+            words = f"{link.text} {_PATH_WORDS.sub(' ', unquote(urlsplit(link.url).path))}"
+            return len(self._wanted.intersection(passage_words(words).indices))
+
+        return sorted(links, key=shared_words, reverse=True)
 
     def _result(self, *, reads_all: bool) -> dtos.SiteCrawl:
         first = self._outcomes.get(self._root)
@@ -207,7 +212,3 @@ class _Crawl:
             failed=tuple(failed),
             stopped=self._stopped,
         )
-
-
-def _words_of(link: PageLink) -> str:
-    return f"{link.text} {_PATH_WORDS.sub(' ', unquote(urlsplit(link.url).path))}"

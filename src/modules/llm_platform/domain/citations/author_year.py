@@ -54,22 +54,18 @@ class BibliographyEntry:
         return cls(number, tuple(words), found[1].replace(" ", ""), initials) if words else None
 
     def is_by(self, names: Sequence[Sequence[str]], year: str) -> bool:
-        """Return whether the entry begins with the first of these names, has the others, and is of the year."""
+        """Return whether the entry begins with the first of these names, has the others, and is of this year."""
         if not names or not names[0] or not self._is_of(year):
             return False
         first = list(names[0])
-        begins = list(self.words[: len(first)]) == first or self._is_abbreviated(first)
+        is_abbreviated = len(first) == 1 and len(first[0]) > 1 and self.initials.startswith(first[0])  # such as WHO
+        begins = is_abbreviated or list(self.words[: len(first)]) == first
         return begins and all(set(name) <= set(self.words) for name in names[1:])
 
     def _is_of(self, year: str) -> bool:
         mine, theirs = self.year, year.replace(" ", "")
         has_letters = mine[-1:] in _LETTERS_AFTER_YEAR and theirs[-1:] in _LETTERS_AFTER_YEAR and mine != "n.d."
         return mine == theirs if has_letters else mine[:4] == theirs[:4]
-
-    def _is_abbreviated(self, first: Sequence[str]) -> bool:
-        """Whether the citation has the initials of an organisation: WHO."""
-        return len(first) == 1 and len(first[0]) > 1 and self.initials.startswith(first[0])
-
 
 class Bibliography:
     """The entries by the word that they begin with, and by the initials of their authors."""

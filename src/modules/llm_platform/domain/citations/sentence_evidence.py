@@ -57,10 +57,11 @@ def evidence_line(sentences: Sequence[SentenceEvidence]) -> str:
 
 
 def evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> str:
-    """Return one block character for each sentence; of more than `most` sentences, for the worst one of each stretch."""
+    """Return one block character for each sentence. If there are more than `most`, it stands for the worst of several."""
     verdicts = [sentence.verdict for sentence in sentences]
     width = -(-len(verdicts) // most) or 1
-    shown = [_worst(verdicts[start : start + width]) for start in range(0, len(verdicts), width)]
+    order: Sequence[SentenceVerdict] = ("unsupported", "partial", "uncited", "unchecked", "supported")
+    shown = [min(verdicts[start : start + width], key=order.index) for start in range(0, len(verdicts), width)]
     return "".join(BLOCKS[verdict] for verdict in shown)
 
 
@@ -85,8 +86,3 @@ def _statement_verdict(citations: Sequence[Citation]) -> Verdict:
 def _worse(one: SentenceVerdict, other: SentenceVerdict) -> SentenceVerdict:
     checked = [verdict for verdict in (one, other) if verdict != "uncited"]
     return min(checked, key=WORST_FIRST.index) if checked else "uncited"
-
-
-def _worst(verdicts: Sequence[SentenceVerdict]) -> SentenceVerdict:
-    order: Sequence[SentenceVerdict] = ("unsupported", "partial", "uncited", "unchecked", "supported")
-    return min(verdicts, key=order.index)

@@ -111,7 +111,9 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
         return ReadRow(EvidenceRow(question=question, words=words, needs=needs))
     best = chains[0]
     met = {number for one in best.statements for number, credit in one.candidate.met.items() if credit >= HAS_TERM}
-    chosen = _quoted(best, chains)
+    chosen = best_statements(chains, MAX_QUOTES)
+    if len(best.statements) < 2:  # the best sentence answers alone
+        chosen = chosen[:1]
     state: RowState = "open"
     if best.coverage >= ANSWERS_FROM:
         state = "answered" if best.coverage >= ANSWERED_FROM and _has_asked_kind(found.question, met) else "partly"
@@ -137,12 +139,6 @@ def _has_asked_kind(question: Question, met: Collection[int]) -> bool:
         term.word for kind in _ASKED_KIND.findall(question.text) for term in read_question(kind, question.language).terms
     }
     return not asked or any(term.word in asked for number, term in enumerate(question.terms) if number in met)
-
-
-def _quoted(best: Chain, chains: list[Chain]) -> list[Statement]:
-    """Return the sentences to quote: those of the best chains, or the best one alone where no chain begins with it."""
-    statements = best_statements(chains, MAX_QUOTES)
-    return statements if len(best.statements) > 1 else statements[:1]
 
 
 def _conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statement] | None:

@@ -1,14 +1,14 @@
-"""The ledger of a research run as lines, one for each quote, for programs that read it."""
+"""Write the evidence of a research run as lines, one for each quote, for programs that read it."""
 
 from collections.abc import Iterable, Iterator
 
-from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceQuote, EvidenceRow, EvidenceSource
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceRow, EvidenceSource
 from modules.llm_platform.domain.dtos.research_dtos import Source, SourceRef
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 
 def evidence_lines(rows: Iterable[EvidenceRow], sources: Iterable[Source | SourceRef]) -> tuple[EvidenceLine, ...]:
-    """Return the lines of all rows in order; the numbers of the sources are those of `sources`."""
+    """Return the lines of all rows, in order. The numbers of the sources are those in `sources`."""
     numbers = {canonical_url(source.url): source.index for source in sources}
     return tuple(line for row in rows for line in _row_lines(row, numbers))
 
@@ -18,14 +18,11 @@ def _row_lines(row: EvidenceRow, numbers: dict[str, int]) -> Iterator[EvidenceLi
     if not row.quotes:
         yield line
     for quote in row.quotes:
+        index = numbers.get(canonical_url(quote.url))
+        source = EvidenceSource(index=index, url=quote.url, title=quote.title, published=quote.published)
         yield line.model_copy(
             update={
                 "quote": quote.text, "start": quote.start, "end": quote.end, "round": quote.round,
-                "voices": quote.voices, "source": _source(quote, numbers),
+                "voices": quote.voices, "source": source,
             }
         )
-
-
-def _source(quote: EvidenceQuote, numbers: dict[str, int]) -> EvidenceSource:
-    index = numbers.get(canonical_url(quote.url))
-    return EvidenceSource(index=index, url=quote.url, title=quote.title, published=quote.published)

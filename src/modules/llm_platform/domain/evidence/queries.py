@@ -31,14 +31,15 @@ class NamedQuery:
 
 
 def further_queries(statements: Statements) -> list[NamedQuery]:
-    """Return the queries of all names, best first; each name once, with the words that the name's passage leaves open."""
-    best: dict[str, tuple[float, str, str]] = {}  # folded name -> value, name, words that its passage leaves open
+    """Return a query for each name, best first, with the words of the question that the name's passage lacks."""
+    best: dict[str, tuple[float, str, str]] = {}  # by folded name: the value, the name, the words that its passage lacks
     valued = sorted(
         ((passage.value / (1 + RANK_STEP * passage.rank), passage) for passage in statements.passages),
         key=lambda pair: -pair[0],
     )
     for value, passage in valued[:PASSAGES]:
-        left_open = _words_left_open(passage, statements)
+        terms = enumerate(statements.question.terms)
+        left_open = " ".join(term.word for number, term in terms if passage.met.get(number, 0.0) < HAS_TERM)
         for name, share in _names(passage, statements):
             if name.folded not in best or best[name.folded][0] < value * share:
                 best[name.folded] = (value * share, name.text, left_open)
@@ -56,11 +57,6 @@ def _names(passage: Passage, statements: Statements) -> list[tuple[Name, float]]
         share = (BASE + statement.value) / (1 + POSITION_STEP * min(statement.position, MAX_POSITION))
         found += [(name, share) for name in statements.names(statement)]
     return found
-
-
-def _words_left_open(passage: Passage, statements: Statements) -> str:
-    terms = enumerate(statements.question.terms)
-    return " ".join(term.word for number, term in terms if passage.met.get(number, 0.0) < HAS_TERM)
 
 
 def query_without_figures(statement: str) -> NamedQuery:

@@ -81,7 +81,8 @@ def render_passage(quotes: Sequence[Quote]) -> list[str]:
     for (_, columns, fragments), group in itertools.groupby(quotes, key=_shape):
         members = list(group)
         if columns:
-            blocks.append(_table(members))
+            rows = [quote.sentence.row for quote in members]
+            blocks.append(_render_table(members[0].sentence.columns, rows, members[0].source.index))
         elif fragments and len(quotes) > 1:
             blocks += _lists(members)
         else:
@@ -93,11 +94,6 @@ def _shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
     """Return the source, the columns of a table row, and whether the quote is a fragment."""
     columns = quote.sentence.columns if quote.sentence.row else ()
     return quote.source.index, columns, not ends_sentence(quote.sentence.text)
-
-
-def _table(quotes: Sequence[Quote]) -> str:
-    """Return the selected rows as a table, each with a marker."""
-    return _render_table(quotes[0].sentence.columns, [quote.sentence.row for quote in quotes], quotes[0].source.index)
 
 
 def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: int) -> str:

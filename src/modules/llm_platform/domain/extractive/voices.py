@@ -36,7 +36,7 @@ def _voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) 
     passages: list[frozenset[tuple[str, ...]]] = []
     for candidate in of_source.values():
         shingles = _shingles(_passage(candidate, candidates))
-        if not any(_is_copy(shingles, known) for known in passages):
+        if all(len(shingles & known) < SAME_PASSAGE * min(len(shingles), len(known)) for known in passages):
             passages.append(shingles)
     return len(passages)
 
@@ -61,7 +61,3 @@ def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
     """Return the runs of SHINGLE_WORDS words; a shorter text is one run."""
     ends = range(SHINGLE_WORDS, max(SHINGLE_WORDS, len(words)) + 1)
     return frozenset(tuple(words[end - SHINGLE_WORDS : end]) for end in ends)
-
-
-def _is_copy(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
-    return len(one & other) >= SAME_PASSAGE * min(len(one), len(other))

@@ -214,7 +214,10 @@ class SourceListRemover:
 
     def _is_title(self, title: re.Match[str]) -> bool:
         rest = title["rest"].strip()
-        return not rest or bool(title["colon"] and _MARK.match(rest) and not _ends_with_citation(rest, self._titles))
+        if not rest or not title["colon"] or not _MARK.match(rest):
+            return not rest
+        is_sentence = _SENTENCE_END.search(rest) and _words(_plain(rest)) not in self._titles and not _ADDRESS.search(rest)
+        return not is_sentence
 
     def _is_entry(self, line: str) -> bool:
         text = line[_ITEM.match(line).end() :]  # type: ignore[union-attr]  # matches nothing too
@@ -223,7 +226,7 @@ class SourceListRemover:
         return bool(_MARK.match(text) or _ADDRESS.search(text) or _words(_plain(text)) in self._titles)
 
     def _is_bare_entry(self, line: str) -> bool:
-        """Whether the line is an entry without a title above the list: a number, a source's title or address, nothing else."""
+        """Return whether a line below no title is an entry: a number, and only the title or the address of a source."""
         text = line[_ITEM.match(line).end() :]  # type: ignore[union-attr]  # matches nothing too
         mark = _MARK.match(text)
         if mark is None or len(text) > MAX_ENTRY_CHARS:
@@ -240,7 +243,3 @@ def _plain(text: str) -> str:
 
 def _words(text: str) -> str:
     return _NO_WORD.sub(" ", fold(text)).strip()
-
-
-def _ends_with_citation(rest: str, titles: set[str]) -> bool:
-    return bool(_SENTENCE_END.search(rest)) and _words(_plain(rest)) not in titles and not _ADDRESS.search(rest)

@@ -82,16 +82,16 @@ def _without_reasoning_tags(text: str) -> str:
 
 
 class TemplateTokenRemover:
-    """Takes an answer in pieces and returns it without the tokens of chat templates, and without a further turn behind it.
+    """Removes the tokens of chat templates from an answer that arrives in pieces, and any further turn behind the answer.
 
-    A token that is mentioned as code stays. The result does not depend on the pieces.
+    A token that the answer mentions as code stays. The result does not depend on how the answer is cut into pieces.
     """
 
     def __init__(self) -> None:
         self._buffer = ""
         self._last = ""  # the last returned character
-        self._chars = 0  # returned so far
-        self._role_follows = False  # a turn begins, its text did not yet
+        self._chars = 0  # the number of characters returned so far
+        self._role_follows = False  # True between the token that begins a turn and the text of the turn
         self._has_ended = False
 
     def feed(self, text: str) -> str:
@@ -108,11 +108,15 @@ class TemplateTokenRemover:
         parts: list[str] = []
         while (token := TEMPLATE_TOKEN.search(self._buffer)) is not None and not self._has_ended:
             before, rest = self._buffer[: token.start()], self._buffer[token.end() :]
-            if (before or self._last)[-1:] == "`" or self._is_mark(token[0], before):  # mentioned as code, or read later
+            is_code = (before or self._last)[-1:] == "`"
+            is_at_start = self._chars + len(before.strip()) < MIN_ANSWER_CHARS
+            if is_code or (token[0].startswith("NO_ANSWER") and is_at_start):  # NO_ANSWER is read by a later reader
                 parts.append(self._pass(before + token[0]))
             else:
                 parts.append(self._pass(before))
-                self._begin_turn(token[0])
+                if _TURN.fullmatch(token[0]):  # the first turn is the answer's own
+                    self._has_ended = self._chars > 0
+                    self._role_follows = True
             self._buffer = rest
         if self._has_ended:
             return "".join(parts)
@@ -123,15 +127,6 @@ class TemplateTokenRemover:
             return "".join(parts)
         ready, self._buffer = self._buffer[:end], self._buffer[end:]
         return "".join([*parts, self._pass(ready)])
-
-    def _begin_turn(self, token: str) -> None:
-        """Another turn after the answer is no part of it; the first one is the answer's own."""
-        if _TURN.fullmatch(token):
-            self._has_ended = self._chars > 0
-            self._role_follows = True
-
-    def _is_mark(self, token: str, before: str) -> bool:
-        return token.startswith("NO_ANSWER") and self._chars + len(before.strip()) < MIN_ANSWER_CHARS
 
     def _pass(self, text: str) -> str:
         if self._role_follows:

@@ -181,11 +181,6 @@ def _writing_request(
     )
 
 
-def _is_by_expected_writer(run: ReportRun, answer: WrittenAnswer) -> bool:
-    """Return whether the model wrote the text, where there is one, and not the fallback writer."""
-    return not run.tools.llms or answer.synthesis.synthesizer != run.tools.fallback.name
-
-
 def _verification(run: ReportRun) -> Verification | None:
     judge = run.tools.judge(run.llm("judge")) if run.tools.judge else None
     if judge is None:
@@ -252,9 +247,10 @@ def _finish(
     )
     report_metadata = {"plan": explored.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
     response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
-    is_written = answer is not None and _is_by_expected_writer(run, answer)
-    is_whole = answer is not None and answer.synthesis.finish_reason not in UNFINISHED
-    complete = is_written and is_whole and not short.is_caused_by_limits
+    complete = False
+    if answer is not None and not short.is_caused_by_limits:
+        is_by_fallback = bool(run.tools.llms) and answer.synthesis.synthesizer == run.tools.fallback.name
+        complete = not is_by_fallback and answer.synthesis.finish_reason not in UNFINISHED
     return FinishedReport(
         response, report_sources.sources, is_complete=complete, is_storable=complete and not report_sources.documents
     )

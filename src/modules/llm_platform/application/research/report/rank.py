@@ -265,23 +265,19 @@ class RankScheduler:
                 await self._store(unscored, keys)
         defaulted = sum(state.scores[address].by != "model" for address in addresses) if llm else 0
         state.fallback_scores += defaulted
-        kept = sorted(
-            (self._ranked_result(address) for address in addresses), key=lambda result: -(result.score or 0.0)
-        )
+        found = ((state.candidates[address].item, state.scores[address].value) for address in addresses)
+        results = [RankedResult(url=item.url, title=item.title, score=score) for item, score in found]
+        kept = sorted(results, key=lambda result: -(result.score or 0.0))
         run.emit(Ranked(request_id=run.request_id, query=query, kept=tuple(kept), defaulted=defaulted))
 
     async def _store(self, addresses: Sequence[str], keys: Mapping[str, str]) -> None:
-        """Store the scores of results that the model was asked for, also where it gave none: to ask again costs again."""
+        """Store the scores of results that the model was asked for, even if it gave none: asking again costs again."""
         kept = tuple(keys[address] for address in addresses)
         scores = tuple(self._state.scores[address] for address in addresses)
         value = RankedBatch(version=self._version, keys=kept, scores=scores)
         await self._run.checkpoints.put(
             "ranked_results", self._run.checkpoints.key(self._version, "", keys=kept), value
         )
-
-    def _ranked_result(self, address: str) -> RankedResult:
-        item = self._state.candidates[address].item
-        return RankedResult(url=item.url, title=item.title, score=self._state.scores[address].value)
 
 
 def _content_key(candidate: Candidate) -> str:

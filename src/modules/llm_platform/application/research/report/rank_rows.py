@@ -93,13 +93,9 @@ def _match_level(variants: str, title: str) -> int:
         return PREFIX
     if f" {shorter} " in f" {longer} ":
         return CONTAINS
-    return SIMILAR if _are_similar(variants, title) else NO_MATCH
-
-
-def _are_similar(variants: str, title: str) -> bool:
     own = set(variants.split())
     shared = len(own.intersection(title.split()))
-    return shared >= SIMILAR_WORDS and shared >= SIMILAR_FROM * len(own)
+    return SIMILAR if shared >= SIMILAR_WORDS and shared >= SIMILAR_FROM * len(own) else NO_MATCH
 
 
 def _normalize(title: str) -> str:
@@ -171,8 +167,10 @@ def _of_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
     if known or spare:
         own = marks["criterion"] or marks["other"] or marks["overall"]
         yield _matched_row(number, title or ("" if number else spare), own)
-    else:
-        yield from _by_key(row)
+        return
+    for key, value in row.items():  # `{"Solar sails": 7, "Tea": [2, 1, 2, 2, 3]}`, or numbers in place of titles
+        number = int(key) if key.isascii() and key.isdigit() and len(key) <= 2 else None
+        yield _matched_row(number, "" if number is not None else key, _marks((value,)))
 
 
 @lru_cache(maxsize=512)
@@ -188,13 +186,6 @@ def _role(key: str) -> Role:
     if _CRITERION.search(name):
         return "criterion"
     return "overall" if _MARK.search(name) else "other"
-
-
-def _by_key(row: Mapping[str, object]) -> Iterator[MatchedRow]:
-    """`{"Solar sails": 7, "Tea": [2, 1, 2, 2, 3]}`, or with numbers instead of titles."""
-    for key, value in row.items():
-        number = int(key) if key.isascii() and key.isdigit() and len(key) <= 2 else None
-        yield _matched_row(number, "" if number is not None else key, _marks((value,)))
 
 
 def _matched_row(number: int | None, title: str, marks: Sequence[float]) -> MatchedRow:

@@ -99,7 +99,9 @@ class ReadScheduler:
                 if (page := task.result()) and page.sha256 not in seen:
                     seen.add(page.sha256)
                     pages[position] = ReadPage(requests[position], page)
-                    self._summarise(pages[position])
+                    if page.url not in self._summaries and not self._run.context.early_finish.is_due:
+                        summary = self._summary(page, requests[position].url)
+                        self._summaries[page.url] = asyncio.create_task(summary)
         self._cancel_late([requests[position] for position in running.values()])
         return [pages[position] for position in sorted(pages)]
 
@@ -146,10 +148,6 @@ class ReadScheduler:
         run.reads["read"] += page.reader != DOCUMENTS
         run.emit(Read(request_id=run.request_id, url=url, status=status, chars=len(page.text)))
         return page
-
-    def _summarise(self, pages: ReadPage) -> None:
-        if pages.page.url not in self._summaries and not self._run.context.early_finish.is_due:
-            self._summaries[pages.page.url] = asyncio.create_task(self._summary(pages.page, pages.request.url))
 
     async def _summary(self, page: Page, requested_url: str) -> Summary:
         run = self._run

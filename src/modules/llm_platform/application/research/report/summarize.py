@@ -38,14 +38,15 @@ FALLBACK_CHARS = 500  # excerpt of a page without a sentence
 
 
 def extractive_summary(page: Page, question: str, language: str, *, long: bool) -> str:
-    """Sentences of the page; bullet points when it is `long`. Empty only for an empty page."""
+    """Return sentences of the page; as bullet points if it is `long`. Empty only for an empty page."""
     text = page.text[:SEARCHED_CHARS]
     source = Source(index=1, title=page.title, url=page.url, text=text)
     quotes = select_quotes(read_question(question, detect(question) or language), [source]).quotes
     answering = [quote.sentence for quote in quotes]
     count = POINTS if long else SENTENCES
     opening = list(_opening(text, count if not answering else SENTENCES))
-    chosen = list(_unique([*opening[:OPENING], *answering, *opening[OPENING:]], count))
+    sentences = [*opening[:OPENING], *answering, *opening[OPENING:]]
+    chosen = list(dict.fromkeys(sentence.text.strip() for sentence in sentences))[:count]
     if not chosen:
         return sanitize(text[:FALLBACK_CHARS], ()).strip()
     return sanitize("\n".join(f"- {sentence}" for sentence in chosen) if long else " ".join(chosen), ()).strip()
@@ -60,10 +61,6 @@ def _opening(text: str, count: int) -> Iterable[Sentence]:
 def _is_standalone(sentence: Sentence) -> bool:
     whole = sentence.is_complete and not sentence.item and not sentence.row
     return whole and len(sentence.text) >= MIN_SENTENCE_CHARS and not sentence.text.endswith((":", "："))
-
-
-def _unique(sentences: Iterable[Sentence], count: int) -> Iterable[str]:
-    return itertools.islice(dict.fromkeys(sentence.text.strip() for sentence in sentences), count)
 
 
 SUMMARY_VERSION = "1"  # part of store keys: raise it when the prompt changes

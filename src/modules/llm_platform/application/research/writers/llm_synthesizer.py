@@ -65,9 +65,12 @@ class LLMSynthesizer(StreamingSynthesizer):
             yield synthesis
             return
         prompt = await self._prompt(request)
+        asked = LLMRequest(
+            messages=prompt.messages, max_tokens=prompt.max_tokens, temperature=WRITING_TEMPERATURE, data_kind="page text"
+        )
         reader, written = _AnswerReader(), ""
         response: LLMResponse | None = None
-        async with aclosing(self._llm.stream(_llm_request(prompt))) as parts:  # type: ignore[type-var]  # an async generator
+        async with aclosing(self._llm.stream(asked)) as parts:  # type: ignore[type-var]  # an async generator
             async for part in parts:
                 if isinstance(part, LLMToken):
                     if text := reader.feed(part.text):
@@ -109,12 +112,6 @@ class _AnswerReader:
 
     def finish(self) -> str:
         return self._mark.feed(self._tokens.finish()) + self._mark.finish()
-
-
-def _llm_request(prompt: Prompt) -> LLMRequest:
-    return LLMRequest(
-        messages=prompt.messages, max_tokens=prompt.max_tokens, temperature=WRITING_TEMPERATURE, data_kind="page text"
-    )
 
 
 def _synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt) -> Synthesis:

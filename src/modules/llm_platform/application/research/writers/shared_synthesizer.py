@@ -76,7 +76,10 @@ class SharedSynthesizer(StreamingSynthesizer):
 
     def _key(self, request: SynthesisRequest) -> str:
         sources = [
-            (source.index, source.url, source.title, source.published, _text_digest(source.text))
+            (
+                source.index, source.url, source.title, source.published,
+                hashlib.sha256(source.text.encode(errors="surrogatepass")).hexdigest(),
+            )
             for source in request.sources
         ]
         quotes = [quote.text for row in request.evidence for quote in row.quotes]
@@ -93,7 +96,3 @@ async def _entry(cache: ICache[dtos.Synthesis], key: str) -> dtos.Synthesis | No
 
 def _reused(synthesis: dtos.Synthesis) -> dtos.Synthesis:
     return synthesis.model_copy(update={"cached": True, "spent": NOTHING_SPENT})
-
-
-def _text_digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
