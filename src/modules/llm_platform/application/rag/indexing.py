@@ -181,8 +181,9 @@ class IndexingService:
         await checkpoints.finish_if_due()
 
     async def _prune(self, progress: IndexingProgress, *, replaces_collection: bool) -> None:
-        """Remove the documents of these origins that the walk did not find, with `replaces_collection` of all origins;
-        none if a folder could not be read.
+        """Remove the documents of these origins that the walk did not find; none if a folder could not be read.
+
+        With `replaces_collection`, documents of any other origin are removed too.
         """
         reason = NOTHING_FOUND if not progress.seen else INCOMPLETE_WALK if "" in progress.hidden else None
         if reason:

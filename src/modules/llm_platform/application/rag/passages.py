@@ -76,7 +76,8 @@ def _plain(text: str) -> str:
 
 
 def passage_id(doc_id: str, text: str, before: int) -> str:
-    """Return an id that is equal for equal texts of one document; `before` counts the earlier passages of the document with
-    this text.
+    """Return an id that is equal for equal texts of one document.
+
+    `before` counts the earlier passages of the document with this text.
     """
     return str(uuid5(_PASSAGES, "\0".join((doc_id, str(before), text)).encode("utf-8", "replace").decode()))

@@ -18,11 +18,11 @@ StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """How a question was understood in its conversation.
+    """The result of understanding a question in its conversation.
 
-    - `asked` is the question as it was asked, `query` stands by itself.
+    - `asked` is the question as it was asked, and `query` the question that stands alone.
     - `questions` are the searches that the same model call planned.
-    - `sources` are those of the earlier research, if it searched where this one does.
+    - `sources` are those of the earlier run, if it searched where this one does.
     """
 
     asked: str

@@ -13,12 +13,14 @@ MAX_EARLY_CALLS = 3  # Each call repeats the rules, about 350 tokens.
 
 
 class EarlyVerification:
-    """Judges citations while the answer is written: at most MAX_EARLY_CALLS calls, one at a time, each about the doubted
-    sentences that are complete by then.
+    """Judges citations while the answer is written.
 
-    `verdicts` are by claim and quote: a sentence whose quote changes, because its page is read late, has none. After a call
-    that fails no further one is made. Sentences of a call that came too late are not asked about again: a text from the cache
-    is there at once, so each repeat of its question would pay for a call that is cancelled.
+    It makes at most MAX_EARLY_CALLS calls, one at a time, each about the doubted sentences that are complete by then. After a
+    call that fails, no further one is made.
+
+    `verdicts` are by claim and quote, so a sentence whose quote changes, because its page is read late, has none. Sentences
+    of a call that was too late are not asked about again: a text from the cache is there at once, so each repeat of its
+    question would pay for a call that is cancelled.
     """
 
     def __init__(self, verification: Verification, question: str, sources: Sequence[Source]) -> None:

@@ -31,8 +31,10 @@ class ResearchParts(NamedTuple):
 
 
 class ResearchVariants(NamedTuple):
-    """Parts for some requests. `models` can be chosen; `make` returns the parts of one of them (None: of all together), with
-    True those that put nothing into caches and stores.
+    """The parts of research for requests that choose a model or send files.
+
+    - `models` are those that a request can choose.
+    - `make` returns the parts for one of them (None: for all together). With True, these put nothing into caches and stores.
     """
 
     models: tuple[str, ...]

@@ -60,9 +60,15 @@ MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # share of the writing time th
 
 @dataclass(frozen=True, slots=True)
 class ResearchOptions:
-    """Settings: seconds of one run, results of one search, tokens of one answer, cache seconds of a deep plan, and what is
-    read before writing. `judges_supported`: a judge also verifies the citations that the words support. `model_ends_rounds`: a
-    model that adds no query ends the further rounds.
+    """Settings of shallow and deep runs.
+
+    - `timeout_s` is the longest time of one run, in seconds.
+    - `results_per_search` is the number of results of one search.
+    - `max_tokens` is the longest length of one answer.
+    - `plan_ttl_s` is how long a deep plan is cached, in seconds; 0 caches none.
+    - `reading` says what is read before writing.
+    - `judges_supported` is True if a judge also verifies the citations that the words support.
+    - `model_ends_rounds` is True if a model that adds no query ends the further rounds.
     """
 
     timeout_s: float = 120.0

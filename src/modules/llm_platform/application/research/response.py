@@ -114,10 +114,10 @@ def _suggestions(result: ResearchResult) -> Iterable[str]:
 def related_questions(
     suggested: Iterable[str], language: str, asked: Sequence[str], correction: str = ""
 ) -> tuple[str, ...]:
-    """Return the first MAX_RELATED of untrusted questions that a reader may ask next, and that find something else than
-    those `asked` and their `correction` by an engine.
+    """Return the first MAX_RELATED of untrusted questions that a reader may ask next.
 
-    A text with an address, HTML, markers or control characters is left out: a click asks what it says.
+    They must differ from those `asked`, and from their `correction` by an engine. A text with an address, HTML, markers or
+    control characters is left out, because a click asks exactly what it says.
     """
     lines = filter(lambda line: len(line) <= MAX_RELATED_CHARS, map(one_line, suggested))
     clean = (neutralised(line) for line in lines if sanitize(line, ()) == line)

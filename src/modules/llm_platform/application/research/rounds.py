@@ -40,7 +40,7 @@ MIN_GAIN = 0.01  # growth of a row's coverage that counts
 
 @dataclass(frozen=True, slots=True)
 class RoundLimits:
-    """How many further rounds a run may make, and the searches and pages of each."""
+    """The number of further rounds that a run may make, and the searches and pages of each round."""
 
     rounds: int
     searches: int = 4
@@ -108,8 +108,9 @@ class FurtherRounds:
         return Ledger(rows=tuple(read.row for read in self._rows), rounds=self._number, stopped=stopped)
 
     async def read(self, questions: Sequence[str], sources: Sequence[Source]) -> None:
-        """Fill the rows of these questions from all sources that are known. What was read of a page stays, whatever excerpt of
-        it comes later.
+        """Fill the rows of these questions from all known sources.
+
+        The text of a page that was read stays, even if a later search has an excerpt of the page.
         """
         if not self.limits.rounds:
             return
@@ -210,8 +211,10 @@ class FurtherRounds:
         return admits_host(host_of(page.url), self._context.request.domains)
 
     def message(self, language: str, text: str) -> str:
-        """Return what ends a report: the quotes that disagree, unless its `text` shows them with their voices, the
-        questions without a quote with the queries that looked for them, and why the search ended.
+        """Return the end of a report.
+
+        It has the quotes that disagree, unless `text` shows them with their voices, the questions without a quote with the
+        queries for them, and why the search ended.
         """
         messages = messages_for(language)
         paragraphs: list[str] = []
@@ -254,8 +257,9 @@ class FurtherRounds:
         return list(dict.fromkeys((*quotes, *(address for read in self._rows for address in read.addresses))))
 
     def evidence(self) -> tuple[EvidenceRow, ...]:
-        """Return the rows with quotes where a further round ran and the answer takes sentences of several sources; else none:
-        the writer selects.
+        """Return the rows with quotes if a further round ran and the answer takes sentences of several sources.
+
+        Otherwise the result is empty, and the writer selects.
         """
         rows = [row for row in self.ledger.rows if row.state != "open"]
         is_chain = self._number and any(row.is_chain for row in rows)

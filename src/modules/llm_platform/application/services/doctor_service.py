@@ -106,7 +106,8 @@ class DoctorService:
         )
 
     async def measure_judge(self) -> CheckResult:
-        """How many verdicts of the model on labelled pairs are right, beside those of the words, and whether to turn it on."""
+        """Compare the verdicts of the model on labelled pairs with those of the words, and advise whether to use the model.
+        """
         if self._judge is None:
             return CheckResult("judge", "ok", NO_JUDGE)
         pairs = labelled_pairs()

@@ -61,10 +61,10 @@ class LLMService:
         return answer
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMToken | LLMResponse]:
-        """Tokens, then the complete answer.
+        """Yield the tokens, then the complete answer.
 
-        A chat client cannot take tokens back: if a model fails after its first token, its error is raised and no other
-        model is called.
+        A chat client cannot take tokens back: if a model fails after its first token, its error is raised, and no other model
+        is called.
         """
         provider = self._configured()
         began = time.perf_counter()

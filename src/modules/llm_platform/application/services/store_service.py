@@ -53,7 +53,10 @@ class StoreService:
         raise TopicNotFoundError("No report of this topic is stored: `llm-platform topics list` names those that are")
 
     async def reports_of(self, owner: str, limit: int) -> tuple[StoredTopic, ...]:
-        """Up to `limit` topics of which this owner asked for a stored report, newest first, of the newest MAX_SEARCHED."""
+        """Return up to `limit` topics of which this owner asked for a stored report, newest first.
+
+        Only the newest MAX_SEARCHED topics are looked at.
+        """
         found: list[StoredTopic] = []
         for topic in (await self._store.topics())[:MAX_SEARCHED]:
             if len(found) < limit and topic.finished and await self._owned(owner, topic.name):
@@ -61,7 +64,8 @@ class StoreService:
         return tuple(found)
 
     async def report_of(self, owner: str, name: str) -> ResearchResponse:
-        """The stored report that this owner asked for last, by the whole name of its topic. Raises TopicNotFoundError."""
+        """Return the stored report that this owner asked for last, by the whole name of its topic. Raises TopicNotFoundError.
+        """
         owned = await self._owned(owner, name)
         stored = owned and await self._store.get(_named(name), "answers", owned.report, StoredReport)
         response = stored.sanitized_response() if stored else None
@@ -92,7 +96,7 @@ class StoreService:
             log.warning("store not cleaned", extra={"error": error.code, "reason": error.message})
 
     async def stats(self) -> StoreStats:
-        """Entries, bytes, age and hits by stage."""
+        """Return the entries, bytes, age and hits of each stage."""
         return await self._store.stats()
 
     async def export(self, file: Path, selector: str | None = None) -> int:

@@ -48,8 +48,10 @@ def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: b
 
 
 class WebhookService:
-    """Delivers the due webhooks of the store while it runs. `open_sender` is called before the first message, as most processes
-    send none. `clock`: seconds since 1970.
+    """Delivers the due webhooks of the store while it runs.
+
+    - `open_sender` is called before the first message, because most processes send none.
+    - `clock` returns the time in seconds since 1970.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class WebhookService:
         await self._sender.check(url)
 
     def wake(self) -> None:
-        """A webhook may be due."""
+        """Look for webhooks that are due."""
         self._due.set()
 
     async def run(self) -> None:

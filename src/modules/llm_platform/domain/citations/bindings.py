@@ -1,7 +1,7 @@
-"""Whether a claim joins words of one sentence that belong to different things there.
+"""Find claims that join words of one sentence which belong to different things there.
 
-All its words stand in the source, so neither the score nor the facts differ. Only the order of the words tells it apart:
-the act of a subordinate clause is given to the subject of the main one, or the description of one option to another.
+All words of such a claim stand in the source, so neither the score nor the facts differ. Only the order of the words shows
+it: the act of a subordinate clause is given to the subject of the main one, or the description of one option to another.
 """
 
 import re
@@ -24,10 +24,10 @@ _STATEMENT_END = re.compile(r"[.!?;:]")
 
 
 def is_act_of_another(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether the sentence goes on after the subject of the claim, and has the rest of the claim in a subordinate
-    clause: "Ina Berg was elected" of "Ina Berg opened the meeting, in which Ole Hansen was elected".
+    """Return whether the sentence has the act of the claim in a subordinate clause behind the subject of the claim.
 
-    "Ina Berg, who opened the meeting, was elected" and "Ina Berg opened the meeting and was elected" say it of her.
+    "Ina Berg was elected" does not follow from "Ina Berg opened the meeting, in which Ole Hansen was elected". It does follow
+    from "Ina Berg, who opened the meeting, was elected" and from "Ina Berg opened the meeting and was elected".
     """
     mine, theirs = claim.facts.folded, sentence.folded
     openers, auxiliaries = load_words("connectives", "subordinators"), load_words("connectives", "auxiliaries")
@@ -61,8 +61,9 @@ def _has_break(sentence: TextFacts, begin: int, end: int) -> bool:
 
 
 def is_of_another_entry(claim: Claim, position: int, sentence: TextFacts) -> bool:
-    """Whether one entry of a list describes another option in the words of the claim, and a different one has the option
-    at `position` of the claim.
+    """Return whether an entry of a list describes another option than the one at `position` in the words of the claim.
+
+    A different entry of that list has the option of the claim.
     """
     texts = [text for text in _ENTRY_END.split(sentence.text) if text.strip()]
     if len(texts) == 1:

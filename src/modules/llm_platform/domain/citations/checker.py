@@ -149,7 +149,10 @@ class CitationChecker:
         return judgement.score if judgement.verdict == "supported" else 0.0
 
     def is_statement(self, sentence: AnswerSentence) -> bool:
-        """Whether the sentence needs a source: not a question, a lead-in, a few words, or a message of the application."""
+        """Return whether the sentence needs a source.
+
+        Questions, lead-ins, sentences of a few words and messages of the application need none.
+        """
         return self._says(sentence) and len(self._claim(sentence.claim).words) >= MIN_STATEMENT_WORDS
 
     def _says(self, sentence: AnswerSentence) -> bool:
@@ -160,8 +163,10 @@ class CitationChecker:
         return is_said and text not in _catalogue_messages(self._language)
 
     def _cited_from_behind(self, text: AnswerText) -> Iterable[tuple[int, int]]:
-        """Sentences and sources, by markers that stand behind several sentences: each cites those that its source supports
-        and that have no marker of their own. One that no sentence bears out cites the last.
+        """Return sentences and the sources that they get from markers which follow several sentences.
+
+        Such a marker cites each sentence that its source supports and that has no marker of its own. If the source supports
+        none of them, the marker cites the last one.
         """
         for behind in text.trailing:
             for number in filter(self._sources.__contains__, behind.numbers):

@@ -62,8 +62,9 @@ class MarkerCompleter:
         return self._release(end if end - open_from > MAX_SENTENCE_CHARS else open_from, insertions)
 
     def _open_from(self, text: AnswerText, *, is_line: bool) -> int:
-        """Return where the text begins that may still change: the last sentence unless it has ended, with the line that it
-        begins.
+        """Return the offset from which the text may still change.
+
+        It is the start of the last sentence, unless that has ended, or of the line that it begins.
         """
         end = len(self._pending)
         last = text.sentences[-1] if text.sentences else None

@@ -1,6 +1,7 @@
-"""Whether a claim and a sentence of its source deny each other, and where.
+"""Find where a claim and a sentence of its source deny each other.
 
-"The lock was forced" is denied by "There is no evidence that the lock was forced", "The gate is open" by "The gate is closed".
+"The lock was forced" is denied by "There is no evidence that the lock was forced", and "The gate is open" by "The gate is
+closed".
 """
 
 from collections.abc import Sequence

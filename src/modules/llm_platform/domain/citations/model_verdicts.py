@@ -51,10 +51,11 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
 
 
 def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
-    """Return the highest verdict that a model may give: supported for a claim that its words support, and for one without
-    figures, dates and identifiers. One that its words found partial, or could not compare, may be supported where the quote
-    has all of these. One that they found unsupported may be where the quote has exactly the same ones in the same order:
-    then the change that the words found is none of these.
+    """Return the highest verdict that a model may give to a claim.
+
+    It is `supported` for a claim that its words support, and for one without figures, dates and identifiers. A claim that its
+    words found partial, or could not compare, may be supported if the quote has all of these. One that they found unsupported
+    may be if the quote has exactly the same ones in the same order: the change that the words found is then none of these.
     """
     if word_verdict == "supported":
         return "supported"
@@ -84,8 +85,9 @@ def _is_within(citation: Citation, claim: str | None) -> bool:
 
 
 def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
-    """The figures, words for numbers, months, weekdays and identifiers of a text, in the order in which they first stand
-    there, each with the values that it can mean. `identifiers` are words that are some, whatever they look like.
+    """Return the figures, words for numbers, months, weekdays and identifiers of a text, in order of their first place.
+
+    Each comes with the values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
     """
     numbers, dates = number_words(), date_words()
     found = numbers_in(text)

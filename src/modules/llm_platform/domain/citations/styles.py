@@ -35,7 +35,7 @@ _MONTH_OR_YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 
 
 def date_parts(published: str | None) -> tuple[int, ...]:
-    """Year, month and day, as far as they are known; empty for anything but an ISO 8601 date, such as "yesterday"."""
+    """Return the year, month and day of an ISO 8601 date, as far as they are known; empty for anything else."""
     text = (published or "").strip()
     match = _DAY.match(text) or _MONTH_OR_YEAR.fullmatch(text)
     if match is None:
@@ -167,21 +167,21 @@ def _numbered_entry(page: CitedPage) -> str:
 
 
 def _apa_entry(page: CitedPage) -> str:
-    """Title. (2026, March 31). Site. Address"""
+    """Return an entry such as `Title. (2026, March 31). Site. Address`."""
     month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
     day = f"({page.year}, {month})." if month else f"({page.year})."
     return _joined(_sentence(escape_line(page.title)), day, page.site and f"{page.site}.", page.target)
 
 
 def _mla_entry(page: CitedPage) -> str:
-    """“Title.” Site, 31 Mar. 2026, Address."""
+    """Return an entry such as `“Title.” Site, 31 Mar. 2026, Address.`"""
     month = MLA_MONTHS[page.issued[1] - 1] if len(page.issued) > 1 else ""
     day = _joined(*map(str, page.issued[2:]), month, *map(str, page.issued[:1]))
     return _joined(f"“{_sentence(escape_line(page.title))}”", ", ".join(filter(None, (page.site, day, f"{page.target}."))))
 
 
 def _chicago_entry(page: CitedPage) -> str:
-    """“Title.” Site. March 31, 2026. Address."""
+    """Return an entry such as `“Title.” Site. March 31, 2026. Address.`"""
     month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
     day = _sentence(f"{month}, {page.year}" if len(page.issued) > 2 else _joined(month, page.year))
     title = f"“{_sentence(escape_line(page.title))}”"

@@ -151,9 +151,9 @@ def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: 
 
 
 def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
-    """Whether the claim, in another language than the source, has a figure or name that would be written alike there.
+    """Return whether the source lacks a figure or name of a claim in another language that would be written alike there.
 
-    Names count in a claim of another alphabet, identifiers in each.
+    Names count in a claim of another alphabet, identifiers in any claim.
     """
     known = TextFacts(source.text, frozenset()).numbers
     for reading, at, spelled in claim.numbers:

@@ -18,7 +18,11 @@ Emit = Callable[[Value], None]
 
 
 class Part(NamedTuple, Generic[Value]):
-    """`has_joined`: the call is another caller's, which accounts for its cost. `is_past`: it came before this caller did."""
+    """One part of what a shared call produces.
+
+    - `has_joined` is True if another caller started the call, and accounts for its cost.
+    - `is_past` is True if the part came before this caller joined.
+    """
 
     value: Value
     has_joined: bool

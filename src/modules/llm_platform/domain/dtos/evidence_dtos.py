@@ -65,8 +65,10 @@ EMPTY_LEDGER = Ledger()
 
 
 class EvidenceSource(BaseModel, frozen=True):
-    """Where a quote stands. `index` is the number of the source in the answer; None for a source that it does not have.
-    `published` is the date of the source as it states it.
+    """The source of a quote.
+
+    - `index` is its number in the answer; None if the answer does not list it.
+    - `published` is its date, as the source states it.
     """
 
     index: int | None

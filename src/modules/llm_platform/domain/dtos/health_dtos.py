@@ -1,4 +1,4 @@
-"""How the platform and the services it asks are doing (docs/reference/http.md)."""
+"""The health of the platform and of the services that it calls (docs/reference/http.md)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,8 +31,9 @@ class ComponentHealth(BaseModel, frozen=True):
 
 
 class HealthReport(BaseModel, frozen=True):
-    """The state of the platform. unhealthy: no search provider can answer; degraded: a configured upstream cannot; else
-    healthy.
+    """The state of the platform.
+
+    It is `unhealthy` if no search provider can answer, `degraded` if another configured upstream cannot, and else `healthy`.
     """
 
     status: OverallStatus

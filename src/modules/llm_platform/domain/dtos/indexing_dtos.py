@@ -15,8 +15,11 @@ ORIGIN_FIELD: Final = "llm-platform:origin"  # a filter that every passage with 
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """A document as it is cut into passages. `fields` are what can be filtered by. `note` says what is missing of it. `pages`
-    says where its pages begin, if it has pages.
+    """The text of a document, as it is cut into passages.
+
+    - `fields` are the values that searches can filter by.
+    - `note` says what is missing of it.
+    - `pages` says where its pages begin, if it has pages.
     """
 
     title: str
@@ -71,7 +74,7 @@ class IndexProblem(BaseModel, frozen=True):
 
 
 class IndexProgress(BaseModel, frozen=True):
-    """How far an indexing is: documents looked at, passages written, and bytes gone through of all."""
+    """The progress of an indexing: documents looked at, passages written, and bytes done of all bytes."""
 
     documents: int
     passages: int

@@ -48,12 +48,13 @@ class ConfiguredModel(NamedTuple):
 
 
 class ChatMessage(BaseModel, frozen=True):
-    """One turn of a conversation. A turn of the assistant may call tools of the caller (`tool_calls`, in OpenAI's form); the
-    result of each call is a turn of a `tool`, with the id of the call. Any content may be empty.
+    """One turn of a conversation. Any content may be empty.
 
-    `parts` are a content that has images or files too, in OpenAI's form: the service gets them in the place of `content`,
-    which is their text. They bring their data with them: an address would be fetched from where the service runs.
-    `reasoning` is what the assistant thought before, for models that want it back.
+    - `tool_calls` are calls of the caller's tools by the assistant, in OpenAI's form. The result of each call is a turn of a
+      `tool`, with the id of the call.
+    - `parts` are a content that also has images or files, in OpenAI's form. The service gets them in place of `content`,
+      which is their text. They contain their data: an address would be fetched from where the service runs.
+    - `reasoning` is what the assistant thought before, for models that want it back.
     """
 
     role: Literal["system", "user", "assistant", "tool"]

@@ -74,12 +74,12 @@ class ReportEstimate(BaseModel, frozen=True):
 
 
 class ResearchPlan(BaseModel, frozen=True):
-    """Up to three sub-questions in the language of the question.
+    """A plan of a report: up to three sub-questions in the language of the question.
 
     - `planner` is the model, or "decomposition".
-    - `spent` is the cost of this plan, nothing for a cached one.
-    - `standalone_query` is how a follow-up question was understood, else None.
-    - `estimate` is what the report takes at most, None for a plan that is stored.
+    - `spent` is the cost of this plan; nothing for a cached one.
+    - `standalone_query` is how a follow-up question was understood; None for any other question.
+    - `estimate` is what the report takes at most; None for a stored plan.
     """
 
     query: str

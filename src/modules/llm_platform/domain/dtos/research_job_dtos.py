@@ -82,11 +82,11 @@ class ResearchJobPage(BaseModel, frozen=True):
 
 
 class AnswerEvidence(BaseModel, frozen=True):
-    """How well an answer holds.
+    """A summary of how well the sources support an answer.
 
-    - `strip`: a block character for each sentence, in their order: `▁` supported, `▄` partly supported, `█` not supported,
-      `░` without a source, `▒` not checked. Of more than 48 sentences, the worst one of each stretch.
-    - `supported`: the number of sentences that a source supports, of `sentences`.
+    - `strip` has a block character for each sentence, in their order: `▁` supported, `▄` partly supported, `█` not supported,
+      `░` without a source, `▒` not checked. If there are more than 48 sentences, each character is the worst one of several.
+    - `supported` is the number of sentences that a source supports, of `sentences`.
     """
 
     strip: str

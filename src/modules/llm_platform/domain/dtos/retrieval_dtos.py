@@ -95,8 +95,9 @@ class Collection(BaseModel, frozen=True):
 
 
 class Hit(BaseModel, frozen=True):
-    """One document that was found, with its best passage as snippet. `pages` says where the pages of the document begin in the
-    snippet; it is not part of the JSON.
+    """One document that was found, with its best passage as snippet.
+
+    `pages` says where the pages of the document begin in the snippet. It is not part of the JSON.
     """
 
     doc_id: str
@@ -146,8 +147,9 @@ class RagQuestion(BaseModel, frozen=True):
 
 
 class RagCitation(BaseModel, frozen=True):
-    """A document that a checked sentence of the answer cites. `page` is the page of a PDF, from 1, at which the first quote
-    begins.
+    """A document that a checked sentence of the answer cites.
+
+    `page` is the page of a PDF, from 1, at which the first quote begins.
     """
 
     doc_id: str | None = None

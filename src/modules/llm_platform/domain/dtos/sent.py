@@ -1,4 +1,4 @@
-"""What a research run sent out, and to whom: the entries of its ledger (docs/reference/http.md)."""
+"""The entries of the ledger of what a research run sent out, and to whom (docs/reference/http.md)."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -9,8 +9,10 @@ SentKind = Literal["query", "url", "page text"]
 
 
 class Sent(BaseModel, frozen=True):
-    """One kind of data that one host was sent: in how many requests, and how many bytes of it in all. `via` is the proxy
-    that they went through (UPSTREAM_PROXY), None where there was none.
+    """One kind of data that was sent to one host.
+
+    - `requests` and `bytes` say in how many requests it was sent, and how many bytes of it in all.
+    - `via` is the proxy that the requests went through (UPSTREAM_PROXY); None without one.
     """
 
     host: str

@@ -43,8 +43,10 @@ class StoredEntry(BaseModel, frozen=True):
 
 
 class StageStats(BaseModel, frozen=True):
-    """One stage over all topics. `hits` and `misses` count what was asked for since the store was made: each value
-    that was given, each question that had none."""
+    """The statistics of one stage over all topics.
+
+    `hits` and `misses` count the values that were found and not found since the store was made.
+    """
 
     stage: StoreStage
     entries: int

@@ -116,7 +116,7 @@ class VerifiedSentence(BaseModel, frozen=True):
 
 
 class VerificationCounts(BaseModel, frozen=True):
-    """How many sentences have each verdict, how many statements cite no source, and how many sources have each state."""
+    """The numbers of sentences by verdict, of statements that cite no source, and of sources by state."""
 
     sentences: int = 0
     supported: int = 0

@@ -41,7 +41,10 @@ def clean_query(query: str) -> str:
 
 
 def clean_language(language: str) -> str:
-    """A BCP 47 tag in its usual writing: `EN_us` becomes `en-US` (docs/reference/http.md); ValueError for anything else."""
+    """Return a BCP 47 tag in its usual writing: `EN_us` becomes `en-US` (docs/reference/http.md).
+
+    Raises ValueError for anything else.
+    """
     tag = language.strip().replace("_", "-")
     if not _LANGUAGE.fullmatch(tag):
         raise ValueError("must be a language tag such as en, de or pt-BR")

@@ -64,8 +64,9 @@ class ReadRow:
 
 
 class LedgerReader:
-    """Fills the rows of questions from sources. A source is parsed once, and compared with each question once, however often
-    the rows are read.
+    """Fills the rows of questions from sources.
+
+    A source is parsed once, and compared with each question once, however often the rows are read.
     """
 
     def __init__(self, questions: Sequence[str], language: str) -> None:
@@ -132,8 +133,9 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
 
 
 def _has_asked_kind(question: Question, met: Collection[int]) -> bool:
-    """Return whether these terms include the kind of thing that is asked for. A long question is covered by a sentence on its
-    subject that has all of its words but this one.
+    """Return whether these terms include the kind of thing that is asked for.
+
+    Without this check, a sentence on the subject of a long question covers it with all of its words but this one.
     """
     asked = {
         term.word for kind in _ASKED_KIND.findall(question.text) for term in read_question(kind, question.language).terms

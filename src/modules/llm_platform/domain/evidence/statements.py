@@ -150,8 +150,9 @@ class Statements:
 
 @dataclass(slots=True, eq=False)
 class Passage:
-    """The title of a source, its sentences, the terms of the question that it has, and its value: their share, and more where
-    its title is asked for.
+    """The sentences of a source, with its title, the terms of the question that it has, and its value.
+
+    The value is the share of these terms, and more if the title is asked for.
     """
 
     title: Name

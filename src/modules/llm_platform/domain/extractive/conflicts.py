@@ -32,8 +32,9 @@ _APPOSED = re.compile(
 def find_conflict(
     candidates: Sequence[Candidate], *, of_figures: bool = True
 ) -> tuple[Candidate, Candidate] | None:
-    """Return the best pair of sentences of different sources that contradict each other, better-ranked one first; without
-    `of_figures` only those of which one denies what the other says.
+    """Return the best pair of sentences of different sources that contradict each other, the better-ranked one first.
+
+    Without `of_figures`, one of them must deny what the other says.
     """
     if not candidates:
         return None
@@ -77,8 +78,9 @@ def _contradict(one: _Statement, other: _Statement, *, of_figures: bool) -> bool
 
 
 def says_the_same(one: Candidate, side: Candidate, other: Candidate) -> bool:
-    """Return whether a sentence says what `side` of a conflict says, and not what `other` says: by the figures in which they
-    differ, or where one denies the other, in the same words.
+    """Return whether a sentence says what `side` of a conflict says, and not what `other` says.
+
+    It does if it has the figures of `side` in which they differ, or, if one side denies the other, the same words.
     """
     figures, mine, theirs = (set(_NUMBER.findall(found.sentence.text)) for found in (one, side, other))
     if mine - theirs and theirs - mine:

@@ -102,7 +102,7 @@ def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: 
 
 
 def _lists(quotes: Sequence[Quote]) -> list[str]:
-    """Lists; a lead that several items share is above them."""
+    """Return the quotes as lists. A lead that several items share stands above them."""
     blocks: list[str] = []
     lines: list[str] = []
     quotes_left = (quote for quote in quotes if not quote.attached)
@@ -119,7 +119,7 @@ def _lists(quotes: Sequence[Quote]) -> list[str]:
 
 
 def _paragraphs(quotes: Sequence[Quote]) -> list[str]:
-    """Paragraphs; the code or list that a sentence announces is below it."""
+    """Return the quotes as paragraphs. The code or list that a sentence announces stands below it."""
     blocks: list[str] = []
     line = ""
     for quote in quotes:

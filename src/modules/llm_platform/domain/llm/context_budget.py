@@ -80,7 +80,10 @@ def without_middle(text: str, budget_tokens: int) -> str:
 
 
 def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
-    """Max-min fair shares: no more than the size, and no less than an equal part of what smaller texts leave."""
+    """Return max-min fair shares of the budget.
+
+    No share exceeds the size of its text, and none is less than an equal part of what smaller texts leave.
+    """
     shares = [0] * len(sizes)
     left, waiting = budget, len(sizes)
     for position in sorted(range(len(sizes)), key=sizes.__getitem__):

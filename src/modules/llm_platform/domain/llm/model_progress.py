@@ -1,4 +1,4 @@
-"""How far a running call of a language model is, for a person who waits.
+"""Report the progress of a running call of a language model, for a person who waits.
 
 The receiver is a context variable: the calls of a task, and of the tasks that it starts, report to it.
 """

@@ -47,9 +47,9 @@ def as_target(url: str) -> str:
 
 
 def address_at(text: str, at: int, floor: int) -> tuple[int, int] | None:
-    """Start and end of the address with the sign at `at` (`:`, `//`, `www.`, `@` or `.`); None if there is none.
+    """Return the start and end of the address with the sign at `at` (`:`, `//`, `www.`, `@` or `.`); None without one.
 
-    It does not begin before `floor`.
+    The address does not begin before `floor`.
     """
     sign = text[at]
     if sign == ":":

@@ -42,7 +42,7 @@ def cited_numbers(listed: str, known: Sequence[int]) -> list[int] | None:
 
 
 def render_markers(text: str) -> list[tuple[int, int, int]]:
-    """Start, end and number of each `[n]` in a text without code."""
+    """Return the start, end and number of each `[n]` in a text without code."""
     return [(found.start(), found.end(), int(found[1])) for found in _RENDERED.finditer(text)]
 
 

@@ -10,9 +10,9 @@ from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
 class EngineListCheck:
     """The operator's engine list for one kind of source, compared with the engines of the service.
 
-    - `missing`: engines that the service does not have.
-    - `off`: engines that it uses only when named.
-    - `on`: enabled engines of the kind, those of the list first.
+    - `missing` are the engines of the list that the service does not have.
+    - `off` are the engines of the list that the service uses only if they are named.
+    - `on` are the enabled engines of the kind, those of the list first.
     """
 
     kind: SourceKind
@@ -30,6 +30,7 @@ class IEngineLists(Protocol):
     name: str
 
     async def engine_lists(self) -> tuple[EngineListCheck, ...]:
-        """Return one check for each kind of source with a list, without a search. Raises an AppException if the service
-        does not list its engines.
+        """Return one check for each kind of source with a list, without a search.
+
+        Raises an AppException if the service does not list its engines.
         """

@@ -12,8 +12,9 @@ class IHealthProbe(Protocol):
     name: str
 
     async def ping(self) -> str:
-        """Return a short status of the upstream; of a store it may be empty: not worth a line in the report. Raises an
-        AppException, with cause and remedy, if it is unhealthy.
+        """Return a short status of the upstream. That of a store may be empty: it is then not worth a line in the report.
+
+        Raises an AppException, with cause and remedy, if it is unhealthy.
         """
 
 

@@ -48,7 +48,7 @@ class IContextWindow(Protocol):
     """A model that knows the size of its context window."""
 
     async def context_tokens(self) -> int | None:
-        """Tokens of prompt and answer together; None: unknown."""
+        """Return the number of tokens of prompt and answer together; None if it is unknown."""
 
 
 ContextTokens = Callable[[], Awaitable[int]]  # the smallest context window of the models that may be called

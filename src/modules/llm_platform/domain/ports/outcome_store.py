@@ -1,5 +1,6 @@
-"""The port of the store of outcomes, which makes one request one outcome across crashes, and the port of the
-store of failed requests.
+"""The ports of the stores of outcomes and of failed requests.
+
+The store of outcomes makes one request one outcome, across crashes.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +19,10 @@ class IOutcomeStore(ABC):
         """Return the stored outcome, or None. Each tenant has its own ids; "" without tenants."""
 
     async def get_many(self, wanted: Sequence[tuple[dtos.RagStage, str, str]]) -> list[dtos.Outcome | None]:
-        """`get` for each stage, request id and tenant; all or OutcomeStoreError. A store that can looks them up in one go."""
+        """Return the result of `get` for each stage, request id and tenant. Raises OutcomeStoreError if one of them fails.
+
+        A store that can do so looks them up at once.
+        """
         return [await self.get(*key) for key in wanted]
 
     @abstractmethod

@@ -35,9 +35,10 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """One limit after a request.
+    """The state of one limit after a request.
 
-    `remaining`: requests that it allows now. `next_s`: seconds until it allows one more.
+    - `remaining` is the number of requests that it allows now.
+    - `next_s` is the time in seconds until it allows one more.
     """
 
     limit: RateLimit
@@ -55,8 +56,10 @@ class LimitState:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitDecision:
-    """Whether a request may proceed. `client` is the limit of its reads if that was counted. `server` is None if there is no
-    such limit, if it does not apply, or if the client's refused first.
+    """The decision whether a request may proceed.
+
+    - `client` is the limit of the client, or that of its reads if the request counts as one.
+    - `server` is None if there is no limit of all clients, if it does not apply, or if the client's limit refused first.
     """
 
     client: LimitState | None = None

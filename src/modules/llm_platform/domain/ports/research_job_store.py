@@ -36,8 +36,9 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def delete(self, owner: str, job_id: str) -> bool:
-        """Remove the research run with all that is stored of it; a worker that runs it loses its lease. False: there is
-        none.
+        """Remove a run and everything that is stored of it, and return False if there is none.
+
+        A worker that runs it loses its lease.
         """
 
     @abstractmethod
@@ -48,8 +49,9 @@ class IResearchJobStore(ABC):
     async def page(
         self, owner: str, limit: int, before: str | None = None, api: str | None = None
     ) -> tuple[dtos.ResearchJob, ...]:
-        """Up to `limit` research runs, newest first; with `before`, those that are older than the one with this id; with `api`,
-        those of this compatible API.
+        """Return up to `limit` runs of the owner, newest first.
+
+        With `before`, they are older than the run with this id. With `api`, they are those of this compatible API.
         """
 
     @abstractmethod
@@ -58,11 +60,13 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def ask_finish(self, owner: str, job_id: str) -> bool:
-        """Note that the caller asks for the text before the search has ended. False: there is no such open research."""
+        """Record that the caller asks for the text before the search has ended. Return False if there is no such unfinished
+        run.
+        """
 
     @abstractmethod
     async def events(self, owner: str, job_id: str, after: int, limit: int) -> dtos.EventPage | None:
-        """Up to `limit` events after number `after`; None: there is no such research."""
+        """Return up to `limit` events after number `after`; None if there is no such run."""
 
     @abstractmethod
     async def sources(self, owner: str, job_id: str) -> StoredSources | None:
@@ -72,9 +76,10 @@ class IResearchJobStore(ABC):
     async def threads(
         self, owner: str, limit: int, before: str | None = None, text: str | None = None
     ) -> tuple[dtos.ResearchThread, ...]:
-        """Up to `limit` threads, the one with the newest run first; with `before`, those after this thread in that order; with
-        `text`, those whose title, a question or the beginning of an answer contains it, upper and lower case alike.
-        A thread of which compatible APIs stored all runs is not listed.
+        """Return up to `limit` threads, the thread with the newest run first.
+
+        With `before`, they follow this thread in that order. With `text`, their title, a question or the beginning of an
+        answer contains it, in upper or lower case. A thread is not listed if compatible APIs stored all of its runs.
         """
 
     @abstractmethod
@@ -93,8 +98,9 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def claim(self, token: str, lease_s: float, is_report: bool | None = None) -> dtos.ClaimedJob | None:
-        """Lease the oldest research that is queued or whose lease has run out, of an owner with the fewest running ones; None
-        if there is none. `is_report`: only reports, or only others.
+        """Lease the oldest run that is queued or whose lease has expired, of an owner with the fewest running ones.
+
+        Return None if there is none. With `is_report` only reports are claimed, without it only other runs.
         """
 
     @abstractmethod

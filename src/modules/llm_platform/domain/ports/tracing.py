@@ -232,7 +232,7 @@ def stage(
 ) -> Callable[
     [Callable[Parameters, Coroutine[Any, Any, Result]]], Callable[Parameters, Coroutine[Any, Any, Result]]
 ]:
-    """Decorator: each call of the function is a span of this stage."""
+    """Decorate a function so that each call is a span of this stage."""
 
     def decorate(
         function: Callable[Parameters, Coroutine[Any, Any, Result]],

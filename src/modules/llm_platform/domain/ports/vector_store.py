@@ -76,8 +76,9 @@ class IVectorStore(ABC):
 
     @abstractmethod
     async def finish(self, collection: str) -> None:
-        """Make all writes so far durable and visible to readers; cheap without writes. An embedded index is copied when the
-        next write starts: call this at most once a minute.
+        """Make all writes so far durable and visible to readers. Without writes, this is cheap.
+
+        An embedded index is copied when the next write starts, so call this at most once a minute.
         """
 
     @abstractmethod

@@ -78,7 +78,7 @@ _CURRENT: ContextVar[EgressLog | None] = ContextVar("egress_log", default=None)
 
 @contextmanager
 def open_egress_log() -> Iterator[EgressLog]:
-    """A new log for this task and the tasks that it starts from now on."""
+    """Open a new log for this task and the tasks that it starts from now on."""
     egress_log = EgressLog()
     token = _CURRENT.set(egress_log)
     try:
@@ -89,7 +89,7 @@ def open_egress_log() -> Iterator[EgressLog]:
 
 @contextmanager
 def record_sent() -> Iterator[EgressLog]:
-    """A log of what this block sends, which the log around it gets, too."""
+    """Record what this block sends in a log of its own. The log around it gets the same entries."""
     log = EgressLog(_CURRENT.get())
     token = _CURRENT.set(log)
     try:

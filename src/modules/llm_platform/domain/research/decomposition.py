@@ -32,8 +32,9 @@ def decompose_question(question: str, language: str) -> list[str]:
 
 
 def aspect_questions(question: str, language: str) -> list[str]:
-    """Return sub-questions that can be headings: the parts of the question if each is a question itself, else the question
-    and its aspects.
+    """Return sub-questions that can be headings.
+
+    They are the parts of the question if each part is a question itself, and else the question and its aspects.
     """
     parts = [part.strip(" ?？.!") for part in _CLAUSE.split(question)]
     if len(parts) > 1 and all(_is_question(part, language) for part in parts):

@@ -67,8 +67,9 @@ def split_message(text: str) -> tuple[str, str | None]:
 
 
 def question_of(text: str) -> str:
-    """The text that is marked as the question, else the last question of the text, else its last instruction, else its
-    first line; at most MAX_QUERY_CHARS characters.
+    """Return the question in a long text, at most MAX_QUERY_CHARS characters.
+
+    It is the text that is marked as the question, else the last question, else the last instruction, else the first line.
     """
     text = text.strip()
     if len(text) <= MAX_QUERY_CHARS:

@@ -1,4 +1,4 @@
-"""Whether the pages that are being read keep their links, and which links of read pages bear on open questions."""
+"""Decide which pages keep their links, and which links of read pages bear on open questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which questions are searched for, of those that a model, an engine or a store proposes."""
+"""Select the questions to search for from those that a model, an engine or a store proposes."""
 
 from collections.abc import Callable, Iterable
 

@@ -31,9 +31,9 @@ def mean(criteria: Sequence[float]) -> float:
 
 
 def keyword_score(question: str, direction: str, title: str, text: str, language: str) -> float:
-    """0 to 10 with one decimal: the share of the words of question and direction that the title and the text contain.
+    """Return how well the title and the text match the words of question and direction, 0 to 10 with one decimal.
 
-    Words count without their endings, function words of `language` (of the question) do not count.
+    Words are compared without their endings, and function words of `language`, the language of the question, do not count.
     """
     asked, aimed = _needles(question, language), _needles(direction, language)
     head = _haystack(title)
@@ -81,11 +81,10 @@ def ranked_order(ranked: Iterable[RankedCandidate]) -> list[RankedCandidate]:
 def pick_top(
     ranked: Sequence[RankedCandidate], count: int, questions: Sequence[str], *, first: int | None = None
 ) -> list[RankedCandidate]:
-    """Return the best `count` results; the `first` of them (default: all) include one for each sub-question with a usable
-    result.
+    """Return the best `count` results, of which the `first` (default: all) cover as many sub-questions as possible.
 
-    The first ones come best first, then the reserves, best first. With more such sub-questions than places, those with the best
-    results are chosen.
+    The first ones include the best usable result of each sub-question; if there are more sub-questions than places, those
+    with the best results are chosen. The first ones come best first, then the reserves, best first.
     """
     order = ranked_order(ranked)
     positions = max(0, count if first is None else min(first, count))

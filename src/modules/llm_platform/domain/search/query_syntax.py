@@ -39,7 +39,7 @@ _SYNTAX: Final = (
 
 
 def has_foreign_syntax(query: str, written: Iterable[str]) -> bool:
-    """Whether the query has an address, a search operator or a bang that is in none of the texts that the reader wrote."""
+    """Return whether the query has an address, a search operator or a bang that no text written by the reader has."""
     used = {_key(piece) for piece in _pieces(query) if any(pattern.search(piece) for pattern in _SYNTAX)}
     return bool(used) and not used <= {key for text in written for piece in _pieces(text) for key in _keys(piece)}
 

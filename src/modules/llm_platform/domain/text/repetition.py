@@ -11,7 +11,7 @@ _KEPT_CHARS: Final = MIN_REPEATS * MAX_BLOCK_CHARS
 
 
 class RepetitionDetector:
-    """Whether the end of a growing text is one block, repeated exactly. Takes constant memory."""
+    """Detects that a growing text ends with one block, repeated exactly. It takes constant memory."""
 
     def __init__(self) -> None:
         self._tail = ""

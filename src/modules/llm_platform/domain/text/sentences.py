@@ -74,15 +74,20 @@ def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
 
 
 def _continues(text: str, at: int) -> bool:
-    """Return whether the sentence goes on behind a stop without a blank behind it: in a name, or with a small letter of any
-    alphabet, as in `www.éa.fr`. The splitter knows the small letters of English alone.
+    """Return whether a sentence goes on after a stop that has no blank behind it.
+
+    It does in a name, and before a small letter of any alphabet, as in `www.éa.fr`. The splitter only knows the small letters
+    of English.
     """
     before = text[at - 1]
     return (text[at].islower() and before not in WIDE_STOPS) or (before == "." and _is_in_name(text, at))
 
 
 def _is_in_name(text: str, at: int) -> bool:
-    """Whether the stop before `at` is part of a name, as in `asyncio.Task.cancel()`: further stops, `_`, `()` or capitals."""
+    """Return whether the stop before `at` is part of a name, as in `asyncio.Task.cancel()`.
+
+    Further stops, `_`, `()` and capitals make a name of it.
+    """
     before, behind = _NAME_BEFORE.search(text, max(0, at - MAX_NAME_CHARS), at), _NAME_BEHIND.match(text, at)
     if before is None or behind is None:
         return False

@@ -87,9 +87,7 @@ def unit_of(word: str) -> str:
 
 @cache
 def related_words() -> dict[str, tuple[str, ...]]:
-    """Return words of the same meaning as a folded word that `is_form` does not recognise: irregular forms, countries,
-    units.
-    """
+    """Return words with the meaning of a folded word that `is_form` does not find: irregular forms, countries, units."""
     table: dict[str, tuple[str, ...]] = {}
     for family in (*load_data("word_families"), *load_data("units")):
         members = family.split()

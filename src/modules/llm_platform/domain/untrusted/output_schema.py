@@ -116,7 +116,10 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
 
 
 def _is_stack_nearly_full() -> bool:
-    """Whether fewer frames than FREE_FRAMES are left. At the end of the stack the library panics in Rust, past `except`."""
+    """Return whether fewer frames than FREE_FRAMES are left.
+
+    At the end of the stack the library panics in Rust, which no `except` catches.
+    """
     try:
         sys._getframe(sys.getrecursionlimit() - FREE_FRAMES)
     except ValueError:

@@ -137,11 +137,12 @@ def _clean_query(query: str) -> str:
 
 
 def quote_url(url: str, quote: str, page: int | None = None) -> str | None:
-    """Return the address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL. With
-    the `page` of a PDF it names that page (RFC 8118), since viewers of PDFs know no text fragments.
+    """Return an address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL.
 
-    See https://wicg.github.io/scroll-to-text-fragment/. A quote over several lines is named by its first line: other lines are
-    other elements of the page. So are the cells of a table row, of which the first and the last are named.
+    With the `page` of a PDF, the address names that page (RFC 8118), because viewers of PDFs know no text fragments.
+
+    See https://wicg.github.io/scroll-to-text-fragment/. A quote of several lines is named by its first line, because other
+    lines are other elements of the page. So are the cells of a table row, which is named by its first and last cell.
     """
     lines = ([cell for part in line.split("|") if (cell := part.split())] for line in _MARKUP.sub(" ", quote).splitlines())
     cells = next((line for line in lines if line), [])
@@ -162,5 +163,5 @@ def page_url(url: str, page: int | None) -> str:
 
 
 def _fragment_part(words: str) -> str:
-    """Percent-encoded, with the hyphen, which has a meaning in a text fragment."""
+    """Return the words percent-encoded, including hyphens, which have a meaning in a text fragment."""
     return quote_plus(words.encode("utf-8", "replace"), safe="").replace("+", "%20").replace("-", "%2D")

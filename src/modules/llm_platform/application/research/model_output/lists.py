@@ -37,7 +37,7 @@ _SEPARATORS = " \t\r\n,;"
 
 @cache
 def list_words(*parts: str) -> frozenset[str]:
-    """Lower-case words that models write before, beside and instead of questions: of these parts of `list_words.json`."""
+    """Return lower-case words that models write before, beside and instead of questions, from parts of `list_words.json`."""
     return frozenset(phrase for part in parts for phrase in load_data("list_words")[part])
 
 

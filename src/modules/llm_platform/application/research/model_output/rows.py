@@ -37,9 +37,10 @@ def _number_words() -> Mapping[str, float]:
 
 
 def read_number(value: object) -> float | None:
-    """7, "7", "7,5", "8/10", "80%" (8.0), "4 of 5" (8.0), "seven", "семь": the number, else None; never NaN or infinite.
+    """Return the number in `7`, `"7"`, `"7,5"`, `"8/10"`, `"80%"` (8.0), `"4 of 5"` (8.0), `"seven"` or `"семь"`, else None.
 
-    Fractions and percentages are scaled to 0..10; other numbers are returned unchanged, even out of range.
+    Fractions and percentages are scaled to 0..10. Other numbers are returned unchanged, even out of range, but never NaN or
+    infinite.
     """
     if isinstance(value, str):
         return _from_text(value)

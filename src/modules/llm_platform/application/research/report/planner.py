@@ -85,7 +85,7 @@ class Planner:
         self._tools = tools
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
-        """Sub-questions for review, from the store unless the request rejects some (`other_than`)."""
+        """Return sub-questions for review, from the store unless the request rejects some (`other_than`)."""
         language, tools = language_of(request.query, request.language), self._tools
         checkpoints = self._checkpoints(request, fresh=bool(request.other_than))
         if stored := await stored_plan(tools, checkpoints, request.query):

@@ -78,7 +78,10 @@ async def search_queries(
     *,
     emit: Callable[[str], None],
 ) -> Queries:
-    """Up to `per_language` queries in each language, each emitted as soon as it is known; `degraded` names a model error."""
+    """Return up to `per_language` queries in each language, and emit each as soon as it is known.
+
+    `degraded` of the result names the error of a model.
+    """
     selected = QuestionSelector(
         languages[0], written=(question, sub_question), limit=per_language * len(languages), emit=emit
     )

@@ -132,7 +132,10 @@ def parse_ranked_rows(row: Row) -> Iterator[MatchedRow]:
 
 
 def _of_array(cells: Sequence[object]) -> MatchedRow:
-    """Number, title and scores; number and title may be missing. Exactly five numbers are all scores."""
+    """Return the number, the title and the scores in an array.
+
+    Number and title may be missing. Exactly five numbers are all scores.
+    """
     words = [cell for cell in cells if isinstance(cell, str) and _mark(cell) is None]
     numbered = bool(words) or len(cells) != CRITERIA
     number = _number(cells[0]) if cells and numbered else None

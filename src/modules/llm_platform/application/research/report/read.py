@@ -76,9 +76,10 @@ class ReadScheduler:
         return self._reads[address]
 
     async def collect(self, requests: Sequence[PageRequest], count: int) -> list[ReadPage]:
-        """Up to `count` pages in this requests, the next best for each that cannot be read or holds what another holds.
+        """Return up to `count` pages in the order of the requests.
 
-        What is still being read then is not needed any more, and stops.
+        The next best page replaces one that cannot be read, or that has the text of another. Reads that are still running at
+        the end are not needed any more, and stop.
         """
         until = self._run.budget.phase_end("read")
         remaining = iter(enumerate(requests))

@@ -38,8 +38,9 @@ def request_key(request: dtos.ResearchRequest, language: str) -> str:
 def report_key(
     checkpoints: CheckpointStore, tools: ReportTools, request: dtos.ResearchRequest, earlier: Sequence[dtos.Source] = ()
 ) -> str:
-    """Return the key of the request and of everything that shapes the report: models, engines, prompts, options, and the
-    `earlier` sources that a follow-up question reuses.
+    """Return the key of the request and of everything that shapes the report.
+
+    That is models, engines, prompts, options, and the `earlier` sources that a follow-up question reuses.
     """
     options = tools.options
     writer = tools.writer(tools.llms.get("write"), options.context_tokens)

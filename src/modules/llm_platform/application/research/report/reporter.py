@@ -74,11 +74,10 @@ class Reporter:
             raise PriceUnknownError
 
     async def report(self, context: ResearchContext) -> None:
-        """Emit all events of the report but the first, Done last. Equal requests with equal limits share one report, in
-        this process event by event; another process replays it from the store when it is done. A shared report ends early when
-        all who wait for it ask for that.
+        """Emit all events of the report but the first, Done last. Raises the AppException that left no source to write from.
 
-        Raises the AppException that left no source to write from.
+        Equal requests with equal limits share one report. In this process they share its events; another process replays them
+        from the store when the report is done. A shared report ends early when all who wait for it ask for that.
         """
         if self._cleaning is None:
             self._cleaning = asyncio.create_task(self._clean_store())

@@ -137,8 +137,10 @@ class ReportRun:
         self.degraded.extend(degraded)
 
     def record_stage(self, stage: LLMStage, degraded: Iterable[Degraded]) -> bool:
-        """Add the entries; True unless one of them says that the model of the stage gave no answer. A failover is no failure.
-        What stands in for an answer that could not be used is stored, too: to ask again costs again.
+        """Add the entries, and return False if one of them says that the model of the stage gave no answer.
+
+        A failover is no failure. The replacement of an answer that could not be used is stored too, because asking again
+        costs again.
         """
         entries = tuple(degraded)
         self.add_degraded(*entries)
@@ -157,8 +159,10 @@ FALLBACK_SCORES = "stand_in: {count} of {all} results have no score from the mod
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What is missing in a report: model calls refused by the limits, `fallback_scores` of `results` that the model did not
-    score, whether a stage ran out of time, and whether a limit of the request, or its caller, left out further rounds.
+    """The parts that a report lacks.
+
+    They are model calls that the limits refused, `fallback_scores` of `results` that the model did not score, a stage that
+    ran out of time, and further rounds that a limit of the request, or its caller, left out.
     """
 
     left_out: Mapping[LLMStage, int]

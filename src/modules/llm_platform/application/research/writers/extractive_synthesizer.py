@@ -54,8 +54,9 @@ class ExtractiveSynthesizer(ISynthesizer):
 
 
 def _with_answer(evidence: list[Quote], answer: list[Quote]) -> list[Quote]:
-    """Return evidence that answers in part behind the first quote that answers without it, from a source that it lacks. Where a
-    row is full, its last quote makes room.
+    """Return evidence that answers in part, behind the first quote that answers without it.
+
+    That quote is from a source that the evidence lacks. If there are MAX_QUOTES already, the last one gives way to it.
     """
     quoted = {quote.source.url for quote in evidence}
     first = [quote for quote in answer if quote.source.url not in quoted][:1]
