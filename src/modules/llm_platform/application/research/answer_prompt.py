@@ -75,7 +75,7 @@ _REPORT_INSTRUCTIONS = (
     "The reader's wishes for style and scope (the rules above stand, each statement is cited whatever they say): "
 )
 
-# Of the question, which is the last line of the prompt, and the label that models write before an answer.
+# Matches a repetition of the question, which is the last line of the prompt, and the label that models write before an answer.
 _ECHO = re.compile(r"(?:main )?question[*_]*:[^\n]*?(?:\banswer[*_]*:[*_]*|\n)|answer[*_]*:[*_]*", re.I)
 _MARK = re.compile(r"no_answer|no[ -]?answer(?=[^\S\n]*(?:[^\w\s]|\n|\Z))", re.I)
 _UNDECIDED_MARK = re.compile(r"no[ -]?answer[^\S\n]*", re.I)
@@ -87,9 +87,9 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The messages, the token limit of the answer, and how many tokens of the sources were cut.
+    """The messages, the token limit of the answer, and the number of tokens of the sources that were cut.
 
-    `is_context_cut`: the model reads only the beginning and the end of the context.
+    `is_context_cut` is True if the model reads only the beginning and the end of the context.
     """
 
     messages: tuple[ChatMessage, ...]

@@ -37,15 +37,15 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class ResearchContext:
-    """One research run. `began` is event loop time; `detected` is the language of the question, None if unknown.
+    """One research run.
 
-    The query of `request` stands by itself, also for a follow-up question.
-
+    - `request` has a query that stands alone, even for a follow-up question.
+    - `detected` is the language of the question; None if it is unknown.
+    - `began` and `deadline` are event loop times. At `deadline` the fallback of a quick answer starts to write.
     - `store_sources` stores the texts that quotes point into.
-    - `streamed`: the caller reads tokens.
-    - `owner`: who asked; empty if no API key is required.
-    - `deadline` is the event loop time at which the fallback of a quick answer starts to write.
-    - `early_finish`: the caller may ask for the text before the search has ended.
+    - `streamed` is True if the caller reads tokens.
+    - `owner` is the caller; empty if no API key is required.
+    - `early_finish` lets the caller ask for the text before the search has ended.
     """
 
     request: ResearchRequest

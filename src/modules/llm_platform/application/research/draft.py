@@ -40,12 +40,12 @@ _REMEMBERED: LRUCache[Hashable, _CheckedText] = LRUCache(REMEMBERED_ANSWERS)
 class Draft:
     """The text so far, and its citation checker. A reset takes the text back.
 
-    `on_text` gets the parts where `streamed`, else the whole text at its end. Long sources are prepared for the checker in a
-    thread while the writer starts; each other one is prepared when it is first needed. `reading` reads pages while the answer
-    is written, which replace the excerpts in `sources`.
+    - `on_text` is called with the parts if `streamed`, else with the whole text at its end.
+    - `reading` reads pages while the answer is written, which replace the excerpts in `sources`.
+    - `lacks_markers` is True if the writer may have left markers out, so that the platform adds them.
 
-    `lacks_markers`: the writer may have left markers out, so that the platform adds them. A text that was checked before with
-    the same sources is neither sanitised nor checked again.
+    Long sources are prepared for the checker in a thread while the writer starts; any other one is prepared when it is first
+    needed. A text that was checked before with the same sources is neither sanitised nor checked again.
     """
 
     def __init__(

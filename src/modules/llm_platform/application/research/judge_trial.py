@@ -28,7 +28,10 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class JudgeTrial:
-    """Verdicts in the order of the pairs: of the words, and after the judge. `missing`: the judge gave none."""
+    """The verdicts of the words, and those after the judge, in the order of the pairs.
+
+    `missing` counts the pairs on which the judge gave no verdict.
+    """
 
     by_words: tuple[Verdict, ...]
     by_judge: tuple[Verdict, ...]

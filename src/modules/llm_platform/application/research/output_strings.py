@@ -1,4 +1,4 @@
-"""The texts of a structured answer: sanitised like the answer that they were taken from, with markers that it bears out."""
+"""Sanitise the texts of a structured answer like the answer they come from, and keep the markers that it supports."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LATE_PLAN = "timeout: the model did not plan in time; the question was split wit
 class Plan:
     """Distinct questions to search, and what the plan cost.
 
-    `by_model`: a model wrote at least one of them and its answer was not cut off.
+    `by_model` is True if a model wrote at least one of them, and its answer was not cut off.
     """
 
     questions: tuple[str, ...]

@@ -49,7 +49,7 @@ Searched: {searched}
 
 @dataclass(frozen=True, slots=True)
 class ModelQueries:
-    """The queries of a model, and what they cost. `is_done`: the model answered that nothing is missing."""
+    """The queries of a model, and what they cost. `is_done` is True if the model answered that nothing is missing."""
 
     queries: tuple[str, ...] = ()
     spent: Spending = NOTHING_SPENT

@@ -97,8 +97,8 @@ class FurtherRounds:
         self._reader: LedgerReader | None = None
         self._is_long = False
         self._rows: tuple[ReadRow, ...] = ()
-        self._rows_before: tuple[ReadRow, ...] = ()  # when the last round began
-        self._rounds_of: dict[str, int] = {}  # canonical address -> the round that found it
+        self._rows_before: tuple[ReadRow, ...] = ()  # the rows when the last round began
+        self._rounds_of: dict[str, int] = {}  # the round that found each canonical address
         self._number = 0
         self._stopped: StopReason | None = None
 
@@ -127,9 +127,10 @@ class FurtherRounds:
             self._rows = reader.read(known, self._rounds_of)
 
     async def next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
-        """Return the queries of the next round, whose event is emitted; none when the run stops.
+        """Return the queries of the next round, and emit its event; empty if the run stops.
 
-        `searched` are the queries of the first search; `is_refused`: a provider refused one of the last round.
+        - `searched` are the queries of the first search.
+        - `is_refused` is True if a provider refused a query of the last round.
         """
         if not self.limits.rounds or not self._rows:
             return []

@@ -84,7 +84,7 @@ def output_seconds(request: ResearchRequest, timeout_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the model reads. `is_cut`: the end of the text was left out."""
+    """The messages to the model and the limit of its answer. `is_cut` is True if the end of the text was left out."""
 
     messages: tuple[ChatMessage, ...]
     max_tokens: int

@@ -47,11 +47,11 @@ NO_INDEX = "no index yet: `llm-platform index PATH` creates it"
 class SearchProviderCheck:
     """A search provider to check.
 
-    - `paid`: a search costs money.
-    - `expects_results`: no result for the probe query is a warning.
-    - `configured`: the operator chose it; a failure of another one is a warning.
-    - `sources`: the kinds to search, so that the engines of each are tried.
-    - `config_error`: the reason why it cannot be searched.
+    - `paid` is True if a search costs money.
+    - `expects_results` is True if no result for the probe query is worth a warning.
+    - `configured` is True if the operator chose it; a failure of any other provider is only a warning.
+    - `sources` are the kinds to search, so that the engines of each are tried.
+    - `config_error` is the reason why it cannot be searched.
     """
 
     provider: IWebSearchProvider
@@ -64,7 +64,11 @@ class SearchProviderCheck:
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
-    """The index and its embedder. `exists`: documents were indexed; `paid`: embedding a question costs money."""
+    """The index and its embedder.
+
+    - `exists` is True if documents were indexed.
+    - `paid` is True if embedding a question costs money.
+    """
 
     retrieval: RetrievalService
     exists: bool = True
@@ -106,8 +110,7 @@ class DoctorService:
         )
 
     async def measure_judge(self) -> CheckResult:
-        """Compare the verdicts of the model on labelled pairs with those of the words, and advise whether to use the model.
-        """
+        """Compare the verdicts of the model on labelled pairs with those of the words, and advise whether to use it."""
         if self._judge is None:
             return CheckResult("judge", "ok", NO_JUDGE)
         pairs = labelled_pairs()

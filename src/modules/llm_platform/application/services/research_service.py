@@ -180,7 +180,7 @@ class ResearchService:
         return planned(follow_up, await parts.reporter.planner.plan(request.model_copy(update=understood)))
 
     async def accept_plan(self, request: PlanRequest, questions: Sequence[str]) -> None:
-        """Store, for `STORE_TTL_DAYS`, the sub-questions that a person accepted."""
+        """Store the sub-questions that a person accepted, for `STORE_TTL_DAYS`."""
         await self._parts.reporter.planner.accept(request, questions)
 
     async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:

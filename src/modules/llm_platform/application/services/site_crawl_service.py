@@ -41,7 +41,7 @@ class SiteCrawlService:
         self._reader = reader
 
     async def read_page(self, url: str, *, is_whole: bool = False) -> dtos.LinkedPage:
-        """Read one page with its links. `is_whole`: with all of its visible text. Raises the page errors."""
+        """Read one page with its links. With `is_whole`, it has all of its visible text. Raises the page errors."""
         return await self._reader.read(self._reader.address(url), lambda _: True, is_whole=is_whole)
 
     async def crawl(self, request: dtos.SiteCrawlRequest) -> dtos.SiteCrawl:

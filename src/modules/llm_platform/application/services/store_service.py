@@ -64,7 +64,9 @@ class StoreService:
         return tuple(found)
 
     async def report_of(self, owner: str, name: str) -> ResearchResponse:
-        """Return the stored report that this owner asked for last, by the whole name of its topic. Raises TopicNotFoundError.
+        """Return the stored report that this owner asked for last, by the whole name of its topic.
+
+        Raises TopicNotFoundError.
         """
         owned = await self._owned(owner, name)
         stored = owned and await self._store.get(_named(name), "answers", owned.report, StoredReport)
@@ -89,7 +91,7 @@ class StoreService:
         return _logged("store cleaned", await self._store.clean() + removed)
 
     async def clean_quietly(self) -> None:
-        """Clean, but log an error instead of raising it: the store can still be read."""
+        """Clean the store. An error is logged and not raised, because the store can still be read."""
         try:
             await self.clean()
         except StoreError as error:

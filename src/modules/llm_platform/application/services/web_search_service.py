@@ -27,8 +27,8 @@ UNEXPECTED_ERROR = "The search provider raised an unexpected error: see the log"
 class WebSearchService(IWebSearchProvider):
     """Searches with the configured provider and logs each search.
 
-    It is an IWebSearchProvider itself: the research stages search through the port and are logged in the same way.
-    The log holds the length of a query, and its text only with `log_queries`. `source_kinds`: those that each configured
+    It is an IWebSearchProvider itself, so that the research stages search through the port and are logged in the same way.
+    The log has the length of a query, and its text only with `log_queries`. `source_kinds` are those that each configured
     provider supports, by its name.
     """
 

@@ -93,7 +93,10 @@ class SentenceCheck:
             self._add(citation)
 
     def verified(self, position: int, *, is_open: bool = False) -> VerifiedSentence:
-        """Return a sentence with the offsets of the text as sent. `is_open`: no source was read that it may come from."""
+        """Return a sentence with the offsets of the text as sent.
+
+        `is_open` is True if no source was read that the sentence may come from.
+        """
         sentence = self.answer.sentences[position]
         citations = tuple(map(self._in_original, self._citations_of(position)))
         start, end = self._text.span(sentence.start, sentence.end)

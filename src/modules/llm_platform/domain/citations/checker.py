@@ -60,9 +60,9 @@ class CitationChecker:
         self._sources = {source.index: source for source in sources}
         self._language = language
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
-        self._claims: dict[str, Claim] = {}  # the last one: more of them cost the garbage collector 3 % of a check
+        self._claims: dict[str, Claim] = {}  # only the last claim: more would cost the garbage collector 3 % of a check
         self._prepared: dict[int, SourceText] = {}
-        # By the claim, its cells and clauses, and the source.
+        # The keys are the claim, its cells, its clauses, and the source.
         self._judged: dict[tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int], tuple[Span, Judgement]] = {}
         self._quotes: dict[tuple[int, Span], tuple[str, str | None]] = {}
 
@@ -131,7 +131,7 @@ class CitationChecker:
     def closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
         """Return the citation of the source that fits a statement best, whether or not it supports it.
 
-        None where no source knows most of its words. `among`: only these sources are tried.
+        Return None if no source knows most of its words. Only the sources in `among` are tried.
         """
         numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
         self._prepare(numbers)

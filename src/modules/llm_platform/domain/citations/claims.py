@@ -53,10 +53,10 @@ class ClaimNumber(NamedTuple):
 class Claim:
     """A sentence of the answer, independent of any source.
 
-    - `words` have weights, `keys` are their folded forms and `offsets` where they begin in the text. A position is an index in
-      these lists.
+    - `words` have weights, `keys` are their folded forms, and `offsets` say where they begin in the text. A position is an
+      index in these lists.
     - `facts` has the words as sources have them, to align a claim with a sentence.
-    - `capitals_name`: a capital makes a word a name, in every language but German.
+    - `capitals_name` is True if a capital makes a word a name, as in every language but German.
     """
 
     def __init__(self, text: str, stop_words: frozenset[str], *, capitals_name: bool) -> None:
@@ -129,9 +129,9 @@ class Claim:
 
 
 class TextFacts:
-    """Words, numbers, dates and negations of a sentence or passage, read once for all claims that are compared with it.
+    """Words, numbers, dates and negations of a sentence or passage, read once for all claims.
 
-    `spells_numbers`: False where the text is known to have no number word.
+    `spells_numbers` is False if the text is known to have no number word.
     """
 
     def __init__(self, text: str, stop_words: frozenset[str], *, spells_numbers: bool = True) -> None:

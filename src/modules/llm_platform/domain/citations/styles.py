@@ -57,7 +57,7 @@ class CitedPage:
     site: str
     url: str
     issued: tuple[int, ...] = ()
-    pages: tuple[int, ...] = ()  # of a PDF, at which its quotes begin
+    pages: tuple[int, ...] = ()  # the pages of a PDF at which its quotes begin
 
     @property
     def year(self) -> str:
@@ -116,7 +116,7 @@ def cited_pages(response: ResearchResponse) -> list[CitedPage]:
 
 
 def _page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int | None]:
-    """Return the function that finds the page of a PDF that bears out the sentence at a marker, by its number and offset."""
+    """Return a function that finds the page of a PDF with the quote for a marker, by the marker's number and offset."""
     by_source: dict[int, list[Citation]] = {}
     for citation in sorted(citations, key=lambda citation: citation.start):
         by_source.setdefault(citation.source_index, []).append(citation)
@@ -189,7 +189,12 @@ def _chicago_entry(page: CitedPage) -> str:
 
 
 class _Style(NamedTuple):
-    """How a style names a source in the text, by a title, and in the list; `page` is the page of a PDF behind the label."""
+    """One citation style.
+
+    - `label` returns the name of a source in the text, made from a title.
+    - `entry` returns its entry in the list.
+    - `page` is the format of the page of a PDF behind the label.
+    """
 
     label: Callable[[str, CitedPage], str]
     entry: Callable[[CitedPage], str]

@@ -26,16 +26,18 @@ MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement behind a colon
 UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
 LAST_LATIN: Final = "\u024f"
 RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
-MIN_VERBATIM_SHARE: Final = 0.9  # below this share of known words no copy is looked for
-MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # with this share, sentence and source are of one language
+MIN_VERBATIM_SHARE: Final = 0.9  # a source with a smaller share of the words is not searched for a copy
+MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # a source with this share of the words is in the language of the sentence
 DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and behind a copied sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`score` is the probability that the source supports the sentence, 0..1. `is_refuted`: a fact of it was changed.
+    """The judgement on a sentence and one of its sources.
 
-    `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
+    - `score` is the probability that the source supports the sentence, 0 to 1.
+    - `is_refuted` is True if a fact of the sentence was changed.
+    - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
     """
 
     verdict: Verdict

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import fold
 
 NAME_WEIGHT: Final = 1.5  # weight of names, numbers and identifiers; other content words weigh 1, function words 0
-MAX_WORDS: Final = 200  # of a claim
+MAX_WORDS: Final = 200  # later words of a claim are not compared
 MEMOIZED_RUNS: Final = 4096
 
 _FIGURES = r"[0-9]+(?:[.,:/-][0-9]+)+(?![^\W_])"

@@ -9,10 +9,10 @@ from threading import Lock
 
 
 class CallerTurns:
-    """Gives out `slots` to callers. Where some wait, each caller gets one place after the other callers got one.
+    """Gives out `slots` to callers in turn: if several wait, each gets one place after the others got one.
 
-    `keeps_room`: a caller takes no more places than it leaves free, so that a new caller finds one at once even where places
-    are given back late: alone it has half of them, the second one half of the rest. To be used by any thread.
+    With `keeps_room`, a caller takes no more places than it leaves free, so that a new caller finds one at once even if
+    places are given back late: alone it has half of them, the second one half of the rest. Any thread may use it.
     """
 
     def __init__(self, slots: int, *, keeps_room: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""A caller that has seen enough asks a running research run to end its search and to write from what it has."""
+"""Let a caller ask a research run to end its search and to write from what it has found."""
 
 import asyncio
 import math

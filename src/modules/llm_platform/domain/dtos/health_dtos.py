@@ -22,7 +22,10 @@ class CheckResult:
 
 
 class ComponentHealth(BaseModel, frozen=True):
-    """One configured upstream. `unknown`: it cannot be asked without spending money, so it counts as able to answer."""
+    """One configured upstream.
+
+    The state `unknown` means that asking it would cost money. It counts as able to answer.
+    """
 
     kind: ComponentKind
     status: ComponentStatus

@@ -34,9 +34,10 @@ class DocumentText:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A file or a line that cannot be indexed: `where` it is and why, in words for its owner, without its content.
+    """A file or a line that cannot be indexed.
 
-    It may contain documents whose ids begin with `hides`: `""` matches any id, `None` none.
+    - `where` names it and the reason says why, in words for its owner, without its content.
+    - `hides` is how the ids of documents begin that it may contain: `""` matches any id, `None` none.
     """
 
     where: str
@@ -46,14 +47,15 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """A document that was found and not read yet. `digest` changes with the content; `where` names it to people.
+    """A document that was found and not read yet.
 
+    - `digest` changes with the content, and `where` names the document to people.
     - `read` blocks.
-    - `position` is how many bytes have been gone through when this one is done.
+    - `position` is the number of bytes that have been gone through when this document is done.
     - `origin` is the folder or source that it comes from, as a digest.
-    - `unchanged`: the source knows that the collection holds it as it is.
-    - `qualified` gives the document under another id, for a collection that holds another origin's document under
-      `doc_id`; None where ids are the documents' own, so that the newer one replaces the older.
+    - `unchanged` is True if the source knows that the collection has the document as it is.
+    - `qualified` gives the document under another id, for a collection that has another origin's document under `doc_id`;
+      None if ids are the documents' own, so that the newer document replaces the older one.
     """
 
     doc_id: str
@@ -109,5 +111,5 @@ class IndexReport(BaseModel, frozen=True):
 
     @property
     def documents(self) -> int:
-        """How many of the documents that were given are in the collection now."""
+        """The number of given documents that are in the collection now."""
         return self.added + self.changed + self.unchanged

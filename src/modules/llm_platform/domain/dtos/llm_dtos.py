@@ -31,10 +31,10 @@ EXTRA_FIELDS = frozenset(
 
 
 class ConfiguredModel(NamedTuple):
-    """A language model that requests can select: `provider` and `model` of an LLMRequest.
+    """A language model that requests can select by `provider` and `model` of an LLMRequest.
 
-    `ignored_fields` are those of a request that its service is never sent. `is_complete`: no setting is missing, so that it
-    can be called.
+    - `ignored_fields` are the fields of a request that are never sent to its service.
+    - `is_complete` is True if no setting is missing, so that it can be called.
     """
 
     provider: str
@@ -100,16 +100,17 @@ def _brings_data(part: Mapping[str, Any]) -> bool:
 
 
 class LLMRequest(BaseModel, frozen=True):
-    """A prompt. `provider` and `model` select a configured model; they cannot name an address or a key.
+    """A prompt for a language model.
 
+    - `provider` and `model` select a configured model; they cannot name an address or a key.
     - `max_tries` limits the calls, with retries and failover.
-    - `temperature` None: that of the service; LLM_TEMPERATURE replaces any other.
+    - `temperature` None is that of the service; LLM_TEMPERATURE replaces any other.
     - `data_kind` is the kind of data for the egress log.
-    - `json_schema` is that of the answer, for services that write by one; others answer as the prompt says.
-    - `is_callers_schema`: it is none of ours, so a service that refuses it may take others.
-    - `extra` are EXTRA_FIELDS of a caller for the service, which gets them as they are.
-    - `as_it_comes`: the caller is a program that reads the answer as the service writes it, with its reasoning, and an
-      empty one too.
+    - `json_schema` is the schema of the answer, for services that write by one; others answer as the prompt says.
+    - `is_callers_schema` is True if the schema is not ours, so that a service that refuses it may accept others.
+    - `extra` are EXTRA_FIELDS of a caller for the service, which gets them unchanged.
+    - `as_it_comes` is True for a program that reads the answer as the service writes it, with its reasoning, even if it is
+      empty.
     """
 
     messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
@@ -117,7 +118,7 @@ class LLMRequest(BaseModel, frozen=True):
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
     max_tries: int | None = Field(default=None, ge=1)
-    # That of our own prompts. A chat of a user has none unless the user names one: see LLMService.
+    # The default is for our own prompts. A user's chat has no temperature unless the user names one: see LLMService.
     temperature: float | None = Field(default=0.0, ge=0.0, le=2.0, strict=True, json_schema_extra={"default": None})
     data_kind: SentKind = "query"
     json_schema: dict[str, Any] | None = None
@@ -127,7 +128,7 @@ class LLMRequest(BaseModel, frozen=True):
 
     @property
     def choices(self) -> int:
-        """How many answers the caller asks for."""
+        """The number of answers that the caller asks for."""
         wished = self.extra.get("n")
         return wished if isinstance(wished, int) and 1 <= wished <= MAX_CHOICES else 1
 

@@ -60,7 +60,7 @@ class ReportEstimate(BaseModel, frozen=True):
     max_seconds: float
 
     def with_more(self, questions: int) -> ReportAmounts:
-        """Return the amounts for a plan that has so many more sub-questions, or fewer below 0."""
+        """Return the amounts for a plan with this many more sub-questions; fewer if it is negative."""
         now, for_one = self.at_most, self.per_question
         return ReportAmounts(
             searches=now.searches + questions * for_one.searches,
@@ -109,9 +109,10 @@ class SearchQueries(BaseModel, frozen=True):
 
 
 class RoundAnswer(BaseModel, frozen=True):
-    """What a model answered in a further round: its lines as it wrote them. `is_done`: it says that nothing is missing.
+    """The answer of a model in a further round, as the lines that it wrote.
 
-    `spent` is the cost of this answer, nothing for a stored one.
+    - `is_done` is True if the model says that nothing is missing.
+    - `spent` is the cost of this answer; nothing for a stored one.
     """
 
     lines: tuple[str, ...]

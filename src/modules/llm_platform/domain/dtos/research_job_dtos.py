@@ -33,7 +33,7 @@ class ResearchProgress(BaseModel, frozen=True):
 
 
 class WebhookState(BaseModel, frozen=True):
-    """`pending`: not delivered yet, after this many attempts; `failed`: given up."""
+    """The delivery of a webhook: `pending` until it is delivered, after `attempts`, and `failed` when it is given up."""
 
     status: WebhookStatus
     attempts: int = 0
@@ -98,9 +98,9 @@ class ResearchThread(BaseModel, frozen=True):
     """A question with its follow-up questions.
 
     - `title` is the first question unless it was renamed.
-    - `status`: that of the newest run.
-    - `running`: the number of runs that have not ended.
-    - `evidence`: how well the answer of the newest run holds; none where it has no answer with sentences that were checked.
+    - `status` is that of the newest run.
+    - `running` is the number of runs that have not ended.
+    - `evidence` is that of the newest run's answer; None if the answer has no checked sentences.
     """
 
     id: str
@@ -153,7 +153,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Some events, in order. `is_last`: the research has ended, and none comes after these."""
+    """Some events, in order. `is_last` is True if the run has ended and no events follow these."""
 
     events: tuple[JobEvent, ...]
     is_last: bool
@@ -161,10 +161,12 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class NewResearchJob:
-    """A research run to store. `owner` is who may see it, `label` that of the API key, `traceparent` W3C's of the request.
+    """A run to store.
 
-    `thread_id` is a run whose thread it joins; without one it joins that of the run that it follows. `api` and
-    `client_request`: see ResearchJobDetail.
+    - `owner` is the caller that may see it, and `label` that of the API key.
+    - `traceparent` is the W3C trace header of the request.
+    - `thread_id` is a run whose thread it joins; without one it joins that of the run that it follows.
+    - `api` and `client_request` are described in ResearchJobDetail.
     """
 
     id: str
@@ -180,9 +182,12 @@ class NewResearchJob:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A research run that this worker runs. `token` proves its lease; `last_event` is the number of the last stored event.
+    """A run that this worker has claimed.
 
-    `client_request`: see ResearchJobDetail. `is_finish_asked`: its caller asked for the text before the search has ended.
+    - `token` proves its lease.
+    - `last_event` is the number of the last stored event.
+    - `client_request` is described in ResearchJobDetail.
+    - `is_finish_asked` is True if the caller asked for the text before the search has ended.
     """
 
     number: int

@@ -110,8 +110,10 @@ class Hit(BaseModel, frozen=True):
 
 
 class RagSearch(BaseModel, frozen=True):
-    """What to look for. `top_k` None: the platform's own. `keyword_fallback`: words may serve alone where no vector could be
-    made; not for an outcome that is kept for good.
+    """A search in a collection.
+
+    - `top_k` None is the number of the platform's settings.
+    - `keyword_fallback` lets words serve alone if no vector could be made. Do not set it for a stored outcome.
     """
 
     query: str
@@ -204,7 +206,10 @@ class OutcomeFilter(NamedTuple):
 
 
 class FailedRequest(NamedTuple):
-    """The record of a request that failed, which can be sent again. `stored_at`: seconds since 1970, set by the store."""
+    """The record of a request that failed, which can be sent again.
+
+    `stored_at` is in seconds since 1970, by the clock of the store.
+    """
 
     stage: RagStage
     request_id: str
@@ -217,7 +222,7 @@ class FailedRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RankedDocument:
-    """A document of a request by its index there. `score`: 0 to 1, relative to the other documents of the request."""
+    """A document of a request, by its index there. `score` is 0 to 1, relative to the other documents of the request."""
 
     index: int
     score: float

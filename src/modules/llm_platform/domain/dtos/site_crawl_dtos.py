@@ -37,7 +37,11 @@ Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field
 
 
 class LinkedPage(BaseModel, frozen=True):
-    """A page as a crawl reads it. Its text may be empty, if it has links. `size_bytes`: as it was sent, decompressed."""
+    """A page as a crawl reads it.
+
+    - Its text may be empty if it has links.
+    - `size_bytes` is its decompressed size as sent.
+    """
 
     page: Page
     links: tuple[PageLink, ...] = ()
@@ -47,14 +51,14 @@ class LinkedPage(BaseModel, frozen=True):
 
 
 class SiteCrawlRequest(BaseModel, frozen=True):
-    """A site is the host of `url`, its subdomains, and the same host with or without `www.`.
+    """A site to crawl: the host of `url`, its subdomains, and the same host with or without `www.`.
 
-    - `max_depth`: links from `url` to a page.
-    - `max_breadth`: new links that are followed from one page.
-    - `limit`: pages in all. The patterns of paths and hosts are those of `UrlPattern`.
-    - `allow_external`: pages of other hosts that the site links to are read too, and their links are not followed.
-    - `instructions`: links whose text or address has words of it come first.
-    - `whole_pages`: the text of a page is all that is visible, with what surrounds its main content.
+    - `max_depth` is the number of links from `url` to a page.
+    - `max_breadth` is the number of new links that are followed from one page.
+    - `limit` is the number of pages in all. The patterns of paths and hosts are those of `UrlPattern`.
+    - `allow_external` also reads pages of other hosts that the site links to, without following their links.
+    - `instructions` put links first whose text or address contains words of theirs.
+    - `whole_pages` keeps all visible text of a page, including what surrounds its main content.
     """
 
     url: StartUrl
@@ -80,9 +84,10 @@ class UnreadPage(BaseModel, frozen=True):
 
 
 class SiteCrawl(BaseModel, frozen=True):
-    """The pages in the order in which they were found, without their links, those that could not be read, and all addresses.
+    """The result of a crawl: the pages without their links, those that could not be read, and all addresses.
 
-    `stopped`: why there may be more, None if all that was wanted was found.
+    - The pages are in the order in which they were found.
+    - `stopped` says why there may be more pages; None if everything asked for was found.
     """
 
     base_url: str

@@ -1,4 +1,4 @@
-"""The verification of a text that somebody else wrote: which of its sentences its sources bear out."""
+"""The request and the result of a verification: which sentences of a text its sources support."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _with_distinct_numbers(sources: tuple[VerificationSource, ...]) -> tuple[Ver
 class VerificationRequest(BaseModel):
     """A text with citations, Markdown or plain.
 
-    - `sources` are given beside the text; they count before those that it lists or links.
-    - `find_sources`: sentences that no source supports are searched for on the web.
+    - `sources` are given along with the text; they count before those that the text lists or links to.
+    - `find_sources` searches the web for sentences that no source supports.
     - `language` is that of the text; without it, it is detected.
     """
 
@@ -78,12 +78,13 @@ class VerificationRequest(BaseModel):
 class VerifiedSource(BaseModel, frozen=True):
     """A source of the text, and whether it could be read.
 
-    - `state`: `read`; `dead`, where there is no such page or server; `refused`, where it may not be read or asks for a
-      login; `no_text`, where it has no text or the text names no address; `late`, where it was not read in time.
+    - `state` is `read`, or says why the source was not read: `dead` if there is no such page or server, `refused` if it may
+      not be read or asks for a login, `no_text` if it has no text or the text names no address, `late` if it was not read in
+      time.
     - `reason` says in words why it was not read.
-    - `url` is None where the source has no address.
+    - `url` is None if the source has no address.
     - `pages` is the number of pages of a PDF.
-    - `is_found`: a search found it, the text does not name it.
+    - `is_found` is True if a search found it and the text does not name it.
     """
 
     index: int
@@ -99,12 +100,12 @@ class VerifiedSource(BaseModel, frozen=True):
 
 
 class VerifiedSentence(BaseModel, frozen=True):
-    """A sentence of the text; offsets are code points of the text as sent, without the citations at its end.
+    """A sentence of the text. Offsets are code points of the text as sent, without the citations at its end.
 
-    - `verdict` is the best that one of the sources that it cites gives. Of a sentence that cites none it is that of the source
-      that fits it best, and `unchecked` where it states nothing, as a question, or where no source was read.
-    - `is_cited`: the author names a source. Otherwise its citations are those that the platform found.
-    - `difference` is what the source has otherwise, where one says so.
+    - `verdict` is the best one of the sources that the sentence cites. If it cites none, it is that of the source that fits
+      it best, and `unchecked` if the sentence states nothing, such as a question, or if no source was read.
+    - `is_cited` is True if the author names a source. Otherwise its citations are those that the platform found.
+    - `difference` is what a source has otherwise, if one does.
     """
 
     start: int

@@ -106,7 +106,7 @@ class Statements:
         candidates: Sequence[Sequence[Candidate]],
         matcher: TermMatcher,
     ) -> None:
-        """`candidates` are the sentences of each source, compared with the question by the `matcher`."""
+        """Compare sources with a question. `candidates` are the sentences of each source, compared by the `matcher`."""
         self.question = question
         weights = weigh(question, [candidate for found in candidates for candidate in found]).subject
         strong = [term.weight > WEAK_WEIGHT for term in question.terms]  # words about the form of the answer need no quote

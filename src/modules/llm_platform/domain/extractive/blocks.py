@@ -43,8 +43,8 @@ class Block:
     """A run of lines that belong together.
 
     - `heading` is the nearest one above.
-    - `syntax`: the language that a fence names.
-    - `term`: what the text explains.
+    - `syntax` is the language that a fence names.
+    - `term` is the term that the text explains.
     """
 
     kind: BlockKind

@@ -74,9 +74,11 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`parts` lists, for each thing asked, the indices of its terms.
+    """A question, as its terms.
 
-    `asks_how`: for a way to do something. `asks_what`: for a definition or an explanation.
+    - `parts` lists, for each thing asked, the indices of its terms.
+    - `asks_how` is True if it asks for a way to do something.
+    - `asks_what` is True if it asks for a definition or an explanation.
     """
 
     text: str

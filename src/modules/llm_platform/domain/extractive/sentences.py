@@ -36,12 +36,12 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 class Sentence:
     """A sentence without markup. `position` orders it in its source.
 
-    - `before` is the previous sentence of the same paragraph; the first sentence has the code right above it in
-      `above`, the last one the next blocks in `after`.
-    - `is_complete` is False when the text was cut in the middle of it.
+    - `before` is the previous sentence of the same paragraph. The first sentence has the code right above it in `above`, the
+      last one the next blocks in `after`.
+    - `is_complete` is False if the text was cut in the middle of it.
     - `term` is the term of a definition list that it explains.
-    - `intro`: the paragraph with a colon above its list. A table row has its cells in `row`, and the column names in
-      `columns`, which the announcement of a table has, too.
+    - `intro` is the paragraph with a colon above its list.
+    - `row` has the cells of a table row, and `columns` the column names, which the announcement of a table has too.
     """
 
     text: str

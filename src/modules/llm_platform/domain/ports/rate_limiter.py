@@ -84,8 +84,8 @@ class IRateLimiter(ABC):
 
     @abstractmethod
     async def take(self, client: str, *, counts_for_all: bool = True, only_reads: bool = False) -> RateLimitDecision:
-        """Count one request of `client` (an identifier, not a secret) and decide on it. Never raises.
+        """Count one request of `client` (an identifier, not a secret), and decide on it. Never raises.
 
-        With `counts_for_all` False, the limit of all clients neither counts the request nor decides on it. `only_reads`: the
-        limit of reads alone counts it, if there is one.
+        With `counts_for_all` False, the limit of all clients neither counts the request nor decides on it. With `only_reads`,
+        only the limit of reads counts it, if there is one.
         """

@@ -19,7 +19,7 @@ class IResearchJobStore(ABC):
     worker without a valid lease can write nothing. Times are those of the store.
     """
 
-    # For the caller of the research. An id of another owner does not exist.
+    # The caller of a run uses these methods. For any other owner its id does not exist.
 
     @abstractmethod
     async def add(self, job: dtos.NewResearchJob, max_queued: int) -> dtos.ResearchJob | None:
@@ -60,8 +60,9 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def ask_finish(self, owner: str, job_id: str) -> bool:
-        """Record that the caller asks for the text before the search has ended. Return False if there is no such unfinished
-        run.
+        """Record that the caller asks for the text before the search has ended.
+
+        Return False if there is no such unfinished run.
         """
 
     @abstractmethod
@@ -88,13 +89,13 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def rename_thread(self, owner: str, job_id: str, title: str) -> bool:
-        """Give the thread of this run a title. False: there is no such run."""
+        """Give the thread of this run a title. Return False if there is no such run."""
 
     @abstractmethod
     async def delete_thread(self, owner: str, job_id: str) -> tuple[str, ...]:
         """Remove all runs of the thread of this run, as `delete` does; return their ids."""
 
-    # For workers.
+    # Workers use these methods.
 
     @abstractmethod
     async def claim(self, token: str, lease_s: float, is_report: bool | None = None) -> dtos.ClaimedJob | None:
@@ -131,7 +132,7 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def settle_webhook(self, delivery: dtos.WebhookDelivery, status: dtos.WebhookStatus, retry_in_s: float = 0.0) -> None:
-        """Record the result of this attempt. `pending`: it is due again in `retry_in_s` seconds."""
+        """Record the result of this attempt. With `pending`, it is due again in `retry_in_s` seconds."""
 
     @abstractmethod
     async def counts(self) -> Mapping[dtos.ResearchStatus, int]:

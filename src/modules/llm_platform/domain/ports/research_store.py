@@ -48,7 +48,7 @@ class IResearchStore(ABC):
 
     @abstractmethod
     async def stats(self) -> dtos.StoreStats:
-        """Entries, bytes, age and hits by stage."""
+        """Return the entries, bytes, age and hits of each stage."""
 
     @abstractmethod
     async def export(self, file: Path, name: str | None = None) -> int:

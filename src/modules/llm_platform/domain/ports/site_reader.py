@@ -17,7 +17,7 @@ class ISiteReader(ABC):
     async def read(self, url: str, admits: Callable[[str], bool], *, is_whole: bool = False) -> LinkedPage:
         """Return the page. A redirect is followed to an address that `admits` accepts, and is a PageError otherwise.
 
-        `is_whole`: its text is all that is visible, with what surrounds its main content.
+        With `is_whole`, the text is all that is visible, including what surrounds the main content.
 
         Waits as long as the site asks for between two pages. Raises the page errors of `domain.exceptions` and nothing else.
         Cancelling is safe at any point and closes what was opened.

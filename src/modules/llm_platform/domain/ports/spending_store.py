@@ -9,10 +9,10 @@ class ISpendingStore(ABC):
 
     @abstractmethod
     async def add(self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float]) -> Mapping[str, float]:
-        """Add US dollars to accounts of a day (`2026-01-31`) and return their sums; an amount of 0 only reads.
+        """Add US dollars to accounts of a day (`2026-01-31`) and return their sums. An amount of 0 only reads.
 
-        `seen`: the sums of these accounts that the caller has read before; a missing one is 0. A sum that the store has lost
-        since then is raised to it first, so no sum of a day falls below what one of its callers has seen.
+        `seen` are the sums of these accounts that the caller has read before; a missing one is 0. If the store has lost a sum
+        since then, it is raised to that first, so that no sum of a day falls below what a caller has seen.
 
-        Days before are removed. Raises SpendingStoreError; nothing is added then.
+        Earlier days are removed. Raises SpendingStoreError; nothing is added then.
         """

@@ -17,12 +17,12 @@ NO_SYNTHESIS = "The writer's stream ended without an answer: use another writer"
 
 @dataclass(frozen=True, slots=True)
 class SynthesisRequest:
-    """What to write.
+    """A text to write.
 
     - `language` is the BCP 47 tag of the answer.
     - `instructions` are the person's own wishes for the text.
-    - `context` is what the person wrote beyond the question: untrusted data, no source.
-    - `evidence`: the rows of the ledger whose answer takes sentences of several sources, quoted from `sources`.
+    - `context` is text of the person beyond the question. It is untrusted data, and no source.
+    - `evidence` are the rows of the ledger whose answer takes sentences of several sources, quoted from `sources`.
 
     With `questions` the text is a report: an introduction, one `##` section for each of them, where the sources disagree, and
     what could not be found. Only a writer with `writes_reports` gets them.

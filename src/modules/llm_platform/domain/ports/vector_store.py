@@ -64,10 +64,9 @@ class IVectorStore(ABC):
     async def search(
         self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
-        """Return the best passages, fused from vector and keyword search (`vector` None: keywords only), best first, scores
-        0 to 1.
+        """Return the best passages, fused from vector and keyword search, best first, with scores from 0 to 1.
 
-        A filter key that no passage has matches nothing.
+        Without a `vector` only keywords are searched. A filter key that no passage has matches nothing.
         """
 
     @abstractmethod

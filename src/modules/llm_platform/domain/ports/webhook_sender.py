@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WebhookReply:
-    """The result of one attempt. `is_final`: another one would not succeed. `reason` is for the log, without the address."""
+    """The result of one attempt.
+
+    - `is_final` is True if another attempt would not succeed.
+    - `reason` is for the log, without the address.
+    """
 
     is_delivered: bool
     reason: str

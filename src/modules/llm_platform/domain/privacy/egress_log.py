@@ -26,7 +26,7 @@ class EgressLog:
     __slots__ = ("_cached", "_lock", "_parent", "_sums")
 
     def __init__(self, parent: EgressLog | None = None) -> None:
-        """`parent` gets all that this log gets."""
+        """Create an empty log. `parent` gets all entries of this log too."""
         self._parent = parent
         self._cached: list[Sent] = []
         self._sums: dict[tuple[str, SentKind, str], tuple[int, int]] = {}  # requests, bytes; no proxy: an empty name

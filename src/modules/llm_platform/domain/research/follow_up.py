@@ -96,7 +96,7 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
 
 
 def has_content_words(question: str, language: str, terms: int = 1) -> bool:
-    """Return whether the question has so many content words of its own."""
+    """Return whether the question has this many content words of its own."""
     return len(_terms(question, language)) >= terms
 
 

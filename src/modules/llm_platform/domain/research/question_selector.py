@@ -6,7 +6,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, cl
 from modules.llm_platform.domain.research.content_words import content_key
 from modules.llm_platform.domain.search.query_syntax import has_foreign_syntax
 
-MAX_QUESTIONS = 3  # of one plan, unless a caller says otherwise
+MAX_QUESTIONS = 3  # the default for one plan
 MIN_QUESTION_CHARS = 3
 
 

@@ -28,8 +28,8 @@ MEMOIZED_JOINED_WORDS: Final = 1 << 12
 MEMOIZED_RUNS: Final = 1 << 14
 
 _JOINT = re.compile(r"[_.'’+#-]")
-# From a capital inside a word to its end: `UpClass` of setUpClass, `Server` of HTTPServer. Beginning with the capital it is
-# five times as fast as a pattern of the whole word.
+# Matches from a capital inside a word to its end: `UpClass` of setUpClass, `Server` of HTTPServer. A pattern that begins with
+# the capital is five times as fast as a pattern of the whole word.
 _INNER_CAPITAL = re.compile(r"[A-Z](?:(?<=[a-z].)|(?<=[A-Z].)[a-z]{2})[A-Za-z0-9]*")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 

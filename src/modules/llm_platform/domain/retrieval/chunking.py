@@ -57,7 +57,7 @@ class ChunkPacker:
     """Joins pieces, in order, to chunks that are neither long nor tiny. A section ends at a heading with MIN_WORDS above it."""
 
     def __init__(self, max_words: int, overlap: int, shortest: int = MIN_WORDS) -> None:
-        """`shortest` is MIN_WORDS, or more to keep sections together."""
+        """Set the length of the shortest passage: MIN_WORDS, or more to keep sections together."""
         self._max_words = max_words
         self._longest = max_chunk_words(max_words)
         self._tiny = int(max_words * TINY_SHARE)

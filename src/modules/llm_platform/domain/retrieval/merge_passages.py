@@ -10,7 +10,7 @@ from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
 
 GAP: Final = "\n\n"  # passages are separated by blanks only
 MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a neighbour is shown with it
-# With 3, 48 of 84 questions instead of 47 have their answer shown, in a ninth more text.
+# A limit of 3 shows the answer to 48 of 84 questions instead of 47, in a ninth more text.
 MAX_MERGED: Final = 2
 MAX_EXACT: Final = 3  # further passages that have the options, signs and identifiers of the question
 MAX_GAP_CHARS: Final = 4  # two neighbours have nothing but blanks between them

@@ -20,7 +20,7 @@ DEFECT: Final = "internal"  # an exception that no code of an error describes
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One declared metric. `buckets`: upper bounds of a histogram, ascending, in the unit of the name."""
+    """One declared metric. `buckets` are the upper bounds of a histogram, ascending, in the unit of the name."""
 
     name: str
     kind: MetricKind

@@ -41,7 +41,7 @@ OFFSET: Final = "messaging.kafka.offset"
 
 @dataclass(frozen=True, slots=True)
 class SpanType:
-    """One declared span. `name`: its name, with placeholders for the parts that vary."""
+    """One declared span. `name` is its name, with placeholders for the parts that vary."""
 
     name: str
     kind: SpanKind

@@ -39,7 +39,7 @@ _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _SINGLE: Final = frozenset({
     "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
 })
-# Of these, the ones that apply to the value itself and not to a part of it.
+# The keywords among these that apply to the value itself, and not to a part of it.
 _IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "dependentSchemas", "if", "then", "else", "not")
 
 TOO_LARGE: Final = f"has more than {MAX_SCHEMA_BYTES} bytes: describe less"

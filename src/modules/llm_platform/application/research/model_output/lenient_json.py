@@ -116,7 +116,7 @@ class _Frame:
             self.key = str(self.items.pop())
 
     def value(self) -> Container:
-        """Pairs, else items; both when the bracket of an object with nested objects was closed too late."""
+        """Return the pairs, else the items, or both if the bracket of an object with nested objects was closed too late."""
         if not self.pairs:
             return self.items if self.items or self.kind != "{" else {}
         within = [item for item in self.items if isinstance(item, dict | list)]

@@ -11,7 +11,8 @@ from modules.llm_platform.application.research.report.summarize import SUMMARY_M
 from modules.llm_platform.application.research.rounds import NO_ROUNDS, REPORT
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportAmounts, ReportEstimate
 
-QUERIES_TOKENS = (500, 1024)  # of the prompt and of the longest answer of one call
+# The tokens of the prompt, and of the longest answer, of one call.
+QUERIES_TOKENS = (500, 1024)
 RANK_TOKENS = (BATCH * 300 + 600, RANK_MAX_TOKENS)
 
 

@@ -53,8 +53,8 @@ CUT_SUMMARIES = "page_cut: {count} summaries cover only the beginning of their p
 class FinishedReport:
     """The response and the texts that its quotes point into.
 
-    `is_complete`: the expected writer wrote it and no limit cut it short. `is_storable`: it is complete and uses no
-    documents, which may change at any time.
+    - `is_complete` is True if the expected writer wrote it and no limit cut it short.
+    - `is_storable` is True if it is complete and uses no documents, which may change at any time.
     """
 
     response: ResearchResponse

@@ -23,8 +23,8 @@ from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 QUERIES_VERSION = "2"  # part of store keys: raise it when the prompt changes
 QUERIES_MAX_TOKENS = 1024  # room for a model that thinks before it lists a few lines
-QUERIES_PER_LANGUAGE = 1  # for one sub-question
-SECOND_LANGUAGE = "en"  # most pages are written in it
+QUERIES_PER_LANGUAGE = 1  # the queries of one sub-question
+SECOND_LANGUAGE = "en"  # most pages are written in English
 MAX_QUERY_WORDS = 15  # a longer query of a model is a sentence, which engines answer badly
 MAX_TOPIC_WORDS = 4  # words of the question that are added to a sub-question without its topic
 UNUSABLE = "llm_provider: its answer contained no search query; the sub-question and its words are searched"

@@ -171,11 +171,11 @@ def parse_ranking(text: str, titles: Sequence[str]) -> list[tuple[float, ...] | 
 
 @dataclass(slots=True)
 class SearchState:
-    """What a running exploration has found, by canonical address.
+    """The results of a running exploration, by canonical address.
 
     - `searches` counts requests to providers.
-    - `late`: those that timed out.
-    - `fallback_scores`: the results that the model did not score.
+    - `late` counts the searches that timed out.
+    - `fallback_scores` counts the results that the model did not score.
     """
 
     questions: list[str] = field(default_factory=list)

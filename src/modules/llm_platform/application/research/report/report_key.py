@@ -58,6 +58,6 @@ def _identity(request: dtos.ResearchRequest) -> dict[str, object]:
     # Fields that an endpoint adds to the request, such as `stream`, are left out too.
     parts = set(dtos.ResearchRequest.model_fields) - EXCLUDED_FIELDS
     is_requested = request.model_dump(mode="json", include=parts, exclude_none=True)
-    # With `urls`, a search runs only when the request sets `sources`. Without `urls` the field changes nothing, so a command
-    # that sets it and an HTTP client that does not find each other's report.
+    # A request with `urls` only searches if it sets `sources`. In other requests the field changes nothing, so a command that
+    # sets it and an HTTP client that does not set it find each other's report.
     return is_requested | ({"searched": "sources" in request.model_fields_set} if request.urls else {})

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class MadeReport:
-    """A report for all its followers. `is_stored`: the store has it under its key."""
+    """A report for all its followers. `is_stored` is True if the store has it under its key."""
 
     response: ResearchResponse
     is_stored: bool

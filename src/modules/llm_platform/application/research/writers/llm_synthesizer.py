@@ -35,8 +35,10 @@ class LLMSynthesizer(StreamingSynthesizer):
     """Sends the numbered sources with the rules of the answer prompt to a model, in one call.
 
     - `llm` may be a router: its resets and its spending are passed on.
-    - `context_tokens` is the context window of the smallest model behind it, prompt and answer together.
-    - `sources_tokens`: of it are for the sources of a short answer. Raises the errors of the port of language models.
+    - `context_tokens` is the context length of the smallest model behind it, prompt and answer together.
+    - `sources_tokens` is the part of it for the sources of a short answer.
+
+    Raises the errors of the port of language models.
     """
 
     version = ANSWER_VERSION
