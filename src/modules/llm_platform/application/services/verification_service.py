@@ -382,8 +382,8 @@ def changes_of(
         citations = sentence.citations if sentence else ()
         now = next((citation for citation in citations if citation.source_index == was.source_index), None)
         if now is None or now.verdict != was.verdict:
-            place = TextSpan(start=was.start, end=was.end)
-            changes.append(dtos.VerificationChange(sentence=place, was=was, now=now))
+            span = TextSpan(start=was.start, end=was.end)
+            changes.append(dtos.VerificationChange(sentence=span, was=was, now=now))
     return tuple(changes)
 
 

@@ -178,8 +178,8 @@ class FactComparison:
         if found is None:
             return None
         own, other = found
-        place = shifted(place_of(self.passage_facts.text, other), self.passage.span[0])
-        return Change("date", place_of(self.claim.text, own), place)
+        changed = shifted(place_of(self.passage_facts.text, other), self.passage.span[0])
+        return Change("date", place_of(self.claim.text, own), changed)
 
     def _has_number(self, number: ClaimNumber) -> bool:
         """Return whether the number, in figures or words, is in the passage or in a sentence that shares much of the claim."""

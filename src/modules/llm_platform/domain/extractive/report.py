@@ -13,7 +13,7 @@ from modules.llm_platform.domain.extractive.candidates import MIN_WORDS, TITLE_C
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_passage
-from modules.llm_platform.domain.extractive.scoring import coverage, score_candidates, weigh
+from modules.llm_platform.domain.extractive.scoring import best_first, coverage, score_candidates, weigh
 from modules.llm_platform.domain.extractive.sentences import blocks_of
 from modules.llm_platform.domain.extractive.voices import Side, sides_of
 from modules.llm_platform.domain.text.language import detect
@@ -47,23 +47,24 @@ class SelectedPassages:
         self._chosen: list[tuple[Candidate, frozenset[str]]] = []
 
     def add(self, chosen: Sequence[Candidate]) -> None:
-        self._texts.update(one.sentence.text for one in chosen)
-        self._chosen += [(one, frozenset(one.words)) for one in chosen]
+        self._texts.update(candidate.sentence.text for candidate in chosen)
+        self._chosen += [(candidate, frozenset(candidate.words)) for candidate in chosen]
 
     def add_texts(self, texts: Iterable[str]) -> None:
         self._texts.update(texts)
 
-    def contains(self, one: Candidate) -> bool:
-        return one.sentence.text in self._texts
+    def contains(self, candidate: Candidate) -> bool:
+        return candidate.sentence.text in self._texts
 
-    def is_repetition(self, one: Candidate) -> bool:
+    def is_repetition(self, candidate: Candidate) -> bool:
         """Return whether the report has this sentence, a near duplicate, or a list or table that contains it."""
-        if self.contains(one):
+        if self.contains(candidate):
             return True
-        own = frozenset(one.words)
+        own = frozenset(candidate.words)
         enough = [DUPLICATE_FROM * min(len(own), len(words)) for _, words in self._chosen]
         return any(
-            (len(words) >= MIN_SENTENCE_WORDS and len(own & words) >= least) or selection.is_shown_with(other, one)
+            (len(words) >= MIN_SENTENCE_WORDS and len(own & words) >= least)
+            or selection.is_shown_with(other, candidate)
             for (other, words), least in zip(self._chosen, enough, strict=True)
         )
 
@@ -82,21 +83,21 @@ class PassageSelector:
         self._candidates = candidates
         self._weights = weigh(question, candidates)
         score_candidates(candidates, self._weights)
-        fit = (one for one in candidates if one.fit)
-        self._ranked = sorted(fit, key=lambda one: (-one.score, one.rank, one.sentence.position))
-        self._near = [one for one in self._ranked[:selection.MAX_COMPARED] if one.is_quotable]
-        self._behind = {id(one.before): one for one in candidates if one.before is not None}
+        fit = (candidate for candidate in candidates if candidate.fit)
+        self._ranked = sorted(fit, key=best_first)
+        self._near = [candidate for candidate in self._ranked[:selection.MAX_COMPARED] if candidate.is_quotable]
+        self._behind = {id(candidate.before): candidate for candidate in candidates if candidate.before is not None}
 
     def is_answered(self) -> bool:
         """Return whether the sources answer the question, before passages are selected for other questions."""
         selected = SelectedPassages()
-        found = [*(self.conflict(selected) or ()), *(one for passage in self.passages(selected) for one in passage)]
+        found = [*(self.conflict(selected) or ()), *itertools.chain.from_iterable(self.passages(selected))]
         subject = self._weights.subject
         return coverage(found, subject, range(len(subject))) >= selection.ANSWERS_FROM
 
     def conflict(self, selected: SelectedPassages) -> Conflict | None:
         """Select two sentences of different sources that contradict each other; None if there are none."""
-        found = find_conflict([one for one in self._near if not selected.contains(one)])
+        found = find_conflict([candidate for candidate in self._near if not selected.contains(candidate)])
         if found:
             selected.add(found)
         return found
@@ -119,7 +120,10 @@ class PassageSelector:
         """
         ranked, of_a_source = self._ranked, MAX_OF_A_SOURCE
         if opening:
-            ranked = [one for one in ranked if not one.sentence.row and not one.sentence.is_announcement]
+            ranked = [
+                candidate for candidate in ranked
+                if not candidate.sentence.row and not candidate.sentence.is_announcement
+            ]
             of_a_source = 1
         found = False
         for shortest in (MIN_SENTENCE_WORDS, MIN_WORDS):
@@ -140,20 +144,20 @@ class PassageSelector:
     ) -> Iterator[Sequence[Candidate]]:
         top, count = 0.0, 0
         below: Counter[tuple[int, str]] = Counter()  # the passages by source and heading, and with "" by source
-        for one in ranked:
+        for candidate in ranked:
             floor = FIRST_FLOOR if count < FIRST_FEW else PASSAGE_FLOOR
-            if count == most or one.score < floor * top:
+            if count == most or candidate.score < floor * top:
                 break
-            here = (one.rank, one.sentence.heading)
-            is_exhausted = below[one.rank, ""] >= of_a_source or (here[1] and below[here] >= MAX_OF_A_HEADING)
-            stray = count and one.sentence.row
-            if is_exhausted or stray or not _can_lead(one, shortest) or selected.is_repetition(one):
+            here = (candidate.rank, candidate.sentence.heading)
+            is_exhausted = below[candidate.rank, ""] >= of_a_source or (here[1] and below[here] >= MAX_OF_A_HEADING)
+            is_single_row = count and candidate.sentence.row
+            if is_exhausted or is_single_row or not _can_lead(candidate, shortest) or selected.is_repetition(candidate):
                 continue
-            passage = _extended_passage(one, selected, self._behind, sentences)
+            passage = _extended_passage(candidate, selected, self._behind, sentences)
             if passage and self._is_about_question(passage):
-                top = max(top, one.score)
+                top = max(top, candidate.score)
                 count += 1
-                below.update({here, (one.rank, "")})
+                below.update({here, (candidate.rank, "")})
                 selected.add(passage)
                 yield passage
 
@@ -163,33 +167,33 @@ class PassageSelector:
         for passage in passages:
             order.setdefault(passage[0].rank, len(order))
         ordered = sorted(passages, key=lambda passage: (order[passage[0].rank], passage[0].sentence.position))
-        return tuple(tuple(selection.quote_of(one, self._near) for one in passage) for passage in ordered)
+        return tuple(tuple(selection.quote_of(candidate, self._near) for candidate in passage) for passage in ordered)
 
     def _is_about_question(self, passage: Sequence[Candidate]) -> bool:
         """Return whether the passage with its headings has two terms of the question; one is enough for few terms."""
-        met = {number for one in passage for number, credit in one.met.items() if credit >= TITLE_CREDIT}
+        met = {number for candidate in passage for number, credit in candidate.met.items() if credit >= TITLE_CREDIT}
         return len(met) > 1 or len(self._question.terms) <= FEW_TERMS
 
 
-def _can_lead(one: Candidate, shortest: int) -> bool:
+def _can_lead(candidate: Candidate, shortest: int) -> bool:
     """Return whether a passage can be built around the sentence."""
-    if not one.has_own_term or one.attached or one.sentence.row:
-        return one.has_own_term
-    return shortest <= len(one.words) <= MAX_PASSAGE_WORDS
+    if not candidate.has_own_term or candidate.attached or candidate.sentence.row:
+        return candidate.has_own_term
+    return shortest <= len(candidate.words) <= MAX_PASSAGE_WORDS
 
 
 def _extended_passage(
-    one: Candidate, selected: SelectedPassages, behind: Mapping[int, Candidate], most: int
+    candidate: Candidate, selected: SelectedPassages, behind: Mapping[int, Candidate], most: int
 ) -> list[Candidate]:
     """Return the sentence with its antecedent and the sentences that continue it; empty if its antecedent is missing."""
-    passage = [member for member in selection.with_antecedent(one) if not selected.contains(member)]
-    if one not in passage or (one.is_dependent and len(passage) < 2):
+    passage = [member for member in selection.with_antecedent(candidate) if not selected.contains(member)]
+    if candidate not in passage or (candidate.is_dependent and len(passage) < 2):
         return []
     room = MAX_PASSAGE_WORDS - sum(len(member.words) for member in passage)
-    following = behind.get(id(one))
+    following = behind.get(id(candidate))
     while following is not None and len(passage) < most and not passage[-1].attached:
         room -= len(following.words)
-        if room < 0 or not selection.continues(following, one) or selected.is_repetition(following):
+        if room < 0 or not selection.continues(following, candidate) or selected.is_repetition(following):
             break
         passage.append(following)
         following = behind.get(id(following))

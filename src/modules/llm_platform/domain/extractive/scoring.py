@@ -47,22 +47,27 @@ def weigh(question: Question, candidates: Sequence[Candidate]) -> Weights:
 def score_candidates(candidates: Sequence[Candidate], weights: Weights) -> None:
     """Set the `passage` and `score` of each candidate, and add the terms of its source to its own."""
     everything = range(len(weights.ranking))
-    for _, group in itertools.groupby(candidates, key=lambda one: one.rank):
+    for _, group in itertools.groupby(candidates, key=lambda candidate: candidate.rank):
         members = list(group)
         passage = coverage(members, weights.ranking, everything)
-        around = dict.fromkeys((number for one in members for number in one.met), SOURCE_CREDIT)
-        for one in members:
-            one.met = around | {number: max(credit, SOURCE_CREDIT) for number, credit in one.met.items()}
-            one.passage = passage
-            one.score = score(one, weights.ranking, weights, everything)
+        around = dict.fromkeys((number for candidate in members for number in candidate.met), SOURCE_CREDIT)
+        for candidate in members:
+            candidate.met = around | {number: max(credit, SOURCE_CREDIT) for number, credit in candidate.met.items()}
+            candidate.passage = passage
+            candidate.score = score(candidate, weights.ranking, weights, everything)
 
 
-def score(one: Candidate, focus: Sequence[float], weights: Weights, asked: Iterable[int]) -> float:
+def best_first(candidate: Candidate) -> tuple[float, int, int]:
+    """Return the sort key for the highest score first; equal scores keep the order of the sources and sentences."""
+    return -candidate.score, candidate.rank, candidate.sentence.position
+
+
+def score(candidate: Candidate, focus: Sequence[float], weights: Weights, asked: Iterable[int]) -> float:
     """Return how well the sentence matches the terms, weighted by `focus`, in its source and by its form."""
-    sharp: float = _share(one.met, focus) ** SHARPNESS
-    fits = (1 - PASSAGE_SHARE) * sharp + PASSAGE_SHARE * one.passage
-    subject = OFF_SUBJECT if weights.names.intersection(asked) - one.met.keys() else 1.0
-    return fits * one.quality * subject / (1 + RANK_STEP * one.rank)
+    sharp: float = _share(candidate.met, focus) ** SHARPNESS
+    fits = (1 - PASSAGE_SHARE) * sharp + PASSAGE_SHARE * candidate.passage
+    subject = OFF_SUBJECT if weights.names.intersection(asked) - candidate.met.keys() else 1.0
+    return fits * candidate.quality * subject / (1 + RANK_STEP * candidate.rank)
 
 
 def _share(met: Mapping[int, float], weights: Sequence[float]) -> float:
@@ -73,8 +78,8 @@ def _share(met: Mapping[int, float], weights: Sequence[float]) -> float:
 def coverage(chosen: Iterable[Candidate], weights: Sequence[float], numbers: Iterable[int]) -> float:
     """Return the weighted share of these terms that the candidates have together."""
     met: dict[int, float] = {}
-    for one in chosen:
-        for number, credit in one.met.items():
+    for candidate in chosen:
+        for number, credit in candidate.met.items():
             met[number] = max(met.get(number, 0.0), credit)
     own = {number: weights[number] for number in numbers}
     total = sum(own.values())

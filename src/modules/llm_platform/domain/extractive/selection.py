@@ -20,7 +20,7 @@ from modules.llm_platform.domain.extractive.candidates import (
 )
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Question, TermMatcher
-from modules.llm_platform.domain.extractive.scoring import Weights, coverage, score, score_candidates, weigh
+from modules.llm_platform.domain.extractive.scoring import Weights, best_first, coverage, score, score_candidates, weigh
 from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
 
 MAX_QUOTES = 3  # quotes for a question of one part
@@ -29,11 +29,11 @@ OTHER_SOURCE_FLOOR = 0.75  # least share of the top score for a sentence of anot
 SAME_SOURCE_FLOOR = 0.7  # applies to sentences of the same source too
 ANSWERS_FROM = 0.45  # least share of the terms, weighted by rarity, in all quotes together
 LEADER_ANSWERS_FROM = 0.9  # least evidence of the best sentence, for a question of one part
-ABOUT_WEIGHT = 0.62  # share of the sentences around it that have a term; fitted on CLAPNQ
-AROUND = 8  # sentences before and behind it, in its section or list
+ABOUT_WEIGHT = 0.62  # the weight of the share of sentences around it that have a term; fitted on CLAPNQ
+AROUND = 8  # the sentences before and behind it, in its section or list
 PART_ANSWERS_FROM = 0.3  # least share of the terms for each part of several
-OTHER_PARTS_WEIGHT = 0.15  # weight of terms of other parts
-REPEATS_FROM = 0.6  # shared content words, of the shorter sentence
+OTHER_PARTS_WEIGHT = 0.15  # the weight of terms of other parts
+REPEATS_FROM = 0.6  # a sentence repeats another from this share of common content words in the shorter one
 REPETITION_COST = 0.35
 NEIGHBOUR_FLOOR = 0.2  # least share of the score of the sentence that a neighbour continues
 PART_GAIN = 0.1  # least share of a part's terms that a further sentence adds
@@ -74,9 +74,12 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
     chosen: list[Candidate] = []
     for part in range(len(question.parts)):
         chosen += _choose(part, question, candidates, weights, chosen)
-    ranked = sorted(candidates, key=lambda one: (-one.score, one.rank, one.sentence.position))
-    fit = [one for one in ranked[:MAX_COMPARED] if one.is_quotable]
-    chosen = [one for one in chosen if not any(other is not one and _is_listed_in(other, one) for other in chosen)]
+    ranked = sorted(candidates, key=best_first)
+    fit = [candidate for candidate in ranked[:MAX_COMPARED] if candidate.is_quotable]
+    chosen = [
+        candidate for candidate in chosen
+        if not any(other is not candidate and _is_listed_in(other, candidate) for other in chosen)
+    ]
     if coverage(chosen, weights.subject, range(len(weights.subject))) < ANSWERS_FROM or lacks_exact(question, chosen):
         return Extraction([], fit, candidates)
     return Extraction(_in_reading_order(chosen, fit), fit, candidates)
@@ -92,35 +95,36 @@ def _choose(
     """Return the sentences for one part of the question; none when `selected` answers it already, or no sentence does."""
     single, asked = len(question.parts) == 1, question.parts[part]
     focus = [weight * (1.0 if number in asked else OTHER_PARTS_WEIGHT) for number, weight in enumerate(weights.ranking)]
-    scores = {id(one): score(one, focus, weights, asked) for one in candidates}
+    scores = {id(candidate): score(candidate, focus, weights, asked) for candidate in candidates}
     ranked = sorted(
-        (one for one in candidates if one.fit and one.has_own_term), key=lambda one: (-scores[id(one)], one.rank)
+        (candidate for candidate in candidates if candidate.fit and candidate.has_own_term),
+        key=lambda candidate: (-scores[id(candidate)], candidate.rank),
     )
     known = coverage(selected, weights.subject, asked)
-    leader = next((one for one in ranked if with_antecedent(one) and one not in selected), None)
+    leader = next((candidate for candidate in ranked if with_antecedent(candidate) and candidate not in selected), None)
     if leader is None:
         return []
     reach = coverage([leader, *selected], weights.subject, asked)
     answers = _is_answer(leader, question, candidates) if single else reach >= PART_ANSWERS_FROM
     if not answers or (selected and reach - known < PART_GAIN):
         return []
-    behind = {id(one.before): one for one in candidates if one.before is not None}
+    behind = {id(candidate.before): candidate for candidate in candidates if candidate.before is not None}
     top, limit = scores[id(leader)], MAX_QUOTES if single else MAX_QUOTES_A_PART
     chosen: list[Candidate] = []
-    for one in ranked:
+    for candidate in ranked:
         if len(chosen) >= limit:
             break
-        floor = top * (SAME_SOURCE_FLOOR if one.rank == leader.rank else OTHER_SOURCE_FLOOR)
-        group = [member for member in with_antecedent(one) if member not in chosen and member not in selected]
-        repeats = max((overlap(one, other) for other in (*selected, *chosen)), default=0.0)
-        if any(is_shown_with(other, one) for other in (*selected, *chosen)):
+        floor = top * (SAME_SOURCE_FLOOR if candidate.rank == leader.rank else OTHER_SOURCE_FLOOR)
+        group = [member for member in with_antecedent(candidate) if member not in chosen and member not in selected]
+        repeats = max((overlap(candidate, other) for other in (*selected, *chosen)), default=0.0)
+        if any(is_shown_with(other, candidate) for other in (*selected, *chosen)):
             continue
         if not group or repeats >= REPEATS_FROM or len(chosen) + len(group) > limit:
             continue
-        if scores[id(one)] - REPETITION_COST * repeats * top >= floor:
+        if scores[id(candidate)] - REPETITION_COST * repeats * top >= floor:
             chosen += group
-            if single and one.sentence.term:
-                chosen += _continuation(one, behind, limit - len(chosen))
+            if single and candidate.sentence.term:
+                chosen += _continuation(candidate, behind, limit - len(chosen))
     return chosen
 
 
@@ -135,56 +139,56 @@ def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candi
     share = coverage([leader], [term.weight for term in question.terms], range(len(question.terms)))
     position = candidates.index(leader)
     nearby = candidates[max(0, position - AROUND) : position + AROUND + 1]
-    around = [one for one in nearby if _section(one) == _section(leader)]
-    about = sum(one.has_own_term and one.is_quotable for one in around) / len(around)
+    around = [candidate for candidate in nearby if _section(candidate) == _section(leader)]
+    about = sum(candidate.has_own_term and candidate.is_quotable for candidate in around) / len(around)
     return share + ABOUT_WEIGHT * about >= LEADER_ANSWERS_FROM
 
 
-def _section(one: Candidate) -> tuple[int, str, str]:
+def _section(candidate: Candidate) -> tuple[int, str, str]:
     """Return its source, heading and list."""
-    return one.rank, one.sentence.heading, one.sentence.intro
+    return candidate.rank, candidate.sentence.heading, candidate.sentence.intro
 
 
-def _continuation(one: Candidate, behind: Mapping[int, Candidate], most: int) -> list[Candidate]:
+def _continuation(candidate: Candidate, behind: Mapping[int, Candidate], most: int) -> list[Candidate]:
     """Return the next sentences after one that explains a term."""
     found: list[Candidate] = []
-    following = behind.get(id(one))
-    while following is not None and len(found) < most and not (found or [one])[-1].attached:
-        if not continues(following, one):
+    following = behind.get(id(candidate))
+    while following is not None and len(found) < most and not (found or [candidate])[-1].attached:
+        if not continues(following, candidate):
             break
         found.append(following)
         following = behind.get(id(following))
     return found
 
 
-def continues(following: Candidate, one: Candidate) -> bool:
+def continues(following: Candidate, candidate: Candidate) -> bool:
     """Return whether the following sentence can be quoted after this one."""
     quotable = following.is_quotable and following.sentence.is_complete and len(following.words) <= LONG_WORDS
-    return quotable and (following.is_dependent or following.score >= NEIGHBOUR_FLOOR * one.score)
+    return quotable and (following.is_dependent or following.score >= NEIGHBOUR_FLOOR * candidate.score)
 
 
 def lacks_exact(question: Question, chosen: Sequence[Candidate]) -> bool:
     """Return whether an option, sign or identifier of the question is neither in the quotes nor in their headings."""
     exact = [number for number, term in enumerate(question.terms) if term.weight >= EXACT_WEIGHT]
-    return any(all(one.met.get(number, 0.0) < TITLE_CREDIT for one in chosen) for number in exact)
+    return any(all(candidate.met.get(number, 0.0) < TITLE_CREDIT for candidate in chosen) for number in exact)
 
 
-def _is_listed_in(selected: Candidate, one: Candidate) -> bool:
-    return any(one.sentence.text in strip_markup(block.text) for block in selected.attached)
+def _is_listed_in(selected: Candidate, candidate: Candidate) -> bool:
+    return any(candidate.sentence.text in strip_markup(block.text) for block in selected.attached)
 
 
-def is_shown_with(selected: Candidate, one: Candidate) -> bool:
+def is_shown_with(selected: Candidate, candidate: Candidate) -> bool:
     """Return whether the selected sentence comes with a table or list that contains this one."""
-    return is_in_same_table(selected, one) or _is_listed_in(selected, one)
+    return is_in_same_table(selected, candidate) or _is_listed_in(selected, candidate)
 
 
-def with_antecedent(one: Candidate) -> list[Candidate]:
+def with_antecedent(candidate: Candidate) -> list[Candidate]:
     """Return the sentence, after the one that it depends on; empty when either cannot be quoted."""
-    if not one.is_quotable:
+    if not candidate.is_quotable:
         return []
-    if not one.is_dependent:
-        return [one]
-    before = one.before
+    if not candidate.is_dependent:
+        return [candidate]
+    before = candidate.before
     if (
         before is None
         or not before.is_quotable
@@ -193,19 +197,21 @@ def with_antecedent(one: Candidate) -> list[Candidate]:
         or not before.sentence.is_complete
     ):
         return []
-    return [before, one] if len(before.words) <= LONG_WORDS else []
+    return [before, candidate] if len(before.words) <= LONG_WORDS else []
 
 
 def _in_reading_order(chosen: Sequence[Candidate], fit: Sequence[Candidate]) -> list[Quote]:
     """Sources in the order of selection, sentences by their position in the source."""
     order: dict[int, int] = {}
-    for one in chosen:
-        order.setdefault(one.rank, len(order))
-    ordered = sorted(chosen, key=lambda one: (order[one.rank], one.sentence.position))
-    return [quote_of(one, fit) for one in ordered]
+    for candidate in chosen:
+        order.setdefault(candidate.rank, len(order))
+    ordered = sorted(chosen, key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
+    return [quote_of(candidate, fit) for candidate in ordered]
 
 
-def quote_of(one: Candidate, fit: Sequence[Candidate]) -> Quote:
+def quote_of(candidate: Candidate, fit: Sequence[Candidate]) -> Quote:
     """Return the quote of a candidate, with the indices of other sources that have the same words."""
-    same = {other.source.index for other in fit if other.rank != one.rank and other.words == one.words}
-    return Quote(one.sentence, one.source, one.lead, one.above, one.attached, sorted(same))
+    same = {other.source.index for other in fit if other.rank != candidate.rank and other.words == candidate.words}
+    return Quote(
+        candidate.sentence, candidate.source, candidate.lead, candidate.above, candidate.attached, sorted(same)
+    )
