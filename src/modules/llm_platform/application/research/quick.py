@@ -48,14 +48,14 @@ from modules.llm_platform.domain.research.follow_up import has_content_words
 
 log = logging.getLogger(__name__)
 
-MAX_FUSED = 200  # results of all rounds among which the sources are chosen
-MAX_SOURCES = 20  # up to 30 are found; the last ones cost tokens and are seldom cited
-RESERVE_SHARE = 0.1  # share of the time that is kept for the extractive answer near the deadline
+MAX_FUSED = 200  # the results of all rounds from which the sources are chosen
+MAX_SOURCES = 20  # of up to 30 that are found; the last ones cost tokens and are seldom cited
+RESERVE_SHARE = 0.1  # the share of the time that is kept for the extractive answer
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
-NOT_JUDGED_AGAIN_S = 600.0  # pause after a judge that was too late; each try is paid for
+NOT_JUDGED_AGAIN_S = 600.0  # the pause after a judge that was too late, because each try is paid for
 MAX_LATE_CLAIMS = 1000
-MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # share of the writing time that a whole answer waits for its judge
+MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # a whole answer waits this share of its writing time for the judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,12 @@ class ResearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class FoundSources:
-    """What a run found: all results, its numbered sources, what a writer reads of these, and their raw results."""
+    """The sources of a run.
+
+    - `results` are all results of its searches.
+    - `sources` are its numbered sources, and `raw` their raw results.
+    - `excerpts` are the parts of the sources that a writer reads.
+    """
 
     results: SearchResults
     sources: tuple[Source, ...]
@@ -91,11 +96,14 @@ class FoundSources:
 
 
 class QuickResearch:
-    """Answers from search results and the best of their pages: one search if shallow, three concurrent ones if deep.
+    """Answers questions from search results and the best of their pages.
 
-    - `plans` caches the questions of deep research runs, `round_answers` what the model adds to further rounds; None disables
-      the cache.
-    - `models` names those that plan, for the keys of both.
+    A shallow run makes one search, a deep run three concurrent ones.
+
+    - `writer` writes the answer, and `fallback` does if that fails.
+    - `plans` caches the questions of deep runs, and `round_answers` what the model adds to further rounds; None disables the
+      cache.
+    - `models` names the models that plan, for the keys of both caches.
     - `reader` reads pages; None reads none.
     """
 
@@ -125,19 +133,19 @@ class QuickResearch:
         self._late_claims: TTLCache[tuple[str, CitedClaim], bool] = TTLCache(MAX_LATE_CLAIMS, NOT_JUDGED_AGAIN_S)
 
     def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> Self:
-        """Return a copy that searches the files of the request, beside the sources or in their place."""
+        """Return a copy that searches the files of the request, with `beside_sources` together with the sources."""
         other = copy(self)
         other._search = FilesSearch(files, self._search if beside_sources else None)
         return other
 
     def end(self, context: ResearchContext) -> float:
-        """Event loop time by which everything is done."""
+        """Return the event loop time by which the run has ended."""
         return context.began + self._options.timeout_s
 
     async def answer(self, context: ResearchContext) -> None:
-        """Emit all events of the research except the first one; Done is the last.
+        """Emit all events of the run except the first one, up to Done.
 
-        Raises the AppException after which nothing is left to answer from.
+        Raises the AppException after which there is nothing to answer from.
         """
         options, asked = self._options, context.request
         timeout_s = options.timeout_s - output_seconds(asked, options.timeout_s)
@@ -151,7 +159,7 @@ class QuickResearch:
             )
             found = await self._search_and_read(context, planned.questions, rounds, reads)
             context.early_finish.close()
-            await _tell_sources(context, found.sources)
+            await _emit_and_store(context, found.sources)
             written = await self._write_and_check(context, found, reads, rounds)
             sources = written.sources if written else found.sources
             result = ResearchResult(
@@ -174,7 +182,7 @@ class QuickResearch:
     async def _search_and_read(
         self, context: ResearchContext, questions: Sequence[str], rounds: FurtherRounds, reads: PageReads
     ) -> FoundSources:
-        """Search for the questions and read the best pages; then, round by round, for what these leave open."""
+        """Search for the questions and read the best pages, then search, round by round, for what these leave open."""
         count = self._options.results_per_search
         limit = count if context.request.depth == "shallow" else MAX_SOURCES
         results = await run_searches(context, questions, self._search, count, reads)
@@ -192,7 +200,7 @@ class QuickResearch:
             await rounds.read(rows, number_sources(fused, known=results.earlier)[0])
             numbered, raw = number_sources(rounds.best_first(fused, limit), known=results.earlier)
             sources, excerpts = await reads.read_sources(numbered)
-            if reads.read():  # pages in place of excerpts
+            if reads.read():  # the rows may be filled from pages now, in place of excerpts
                 await rounds.read(rows, excerpts)
         return FoundSources(results, sources, excerpts, raw)
 
@@ -210,7 +218,7 @@ class QuickResearch:
             return None
         question = request.query
         if follow_up is not None and not by_model and has_content_words(follow_up.asked, context.language):
-            # The sources are on the topic of the question that stands by itself, and its words would outweigh those asked.
+            # The sources are about the topic. The words of the topic, which the standalone question adds, would outweigh its own.
             question = follow_up.asked
         verification = None
         if self._judge is not None and self._options.judges_supported:
@@ -241,8 +249,8 @@ class QuickResearch:
         return await write_events(context, writing)
 
 
-async def _tell_sources(context: ResearchContext, sources: tuple[Source, ...]) -> None:
-    """Emit the sources and store their texts, which quotes point into."""
+async def _emit_and_store(context: ResearchContext, sources: tuple[Source, ...]) -> None:
+    """Emit the sources, and store their texts, which quotes point into."""
     ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
     context.emit(events.Ranked(request_id=context.request_id, query=context.request.query, kept=ranked))
     context.emit(events.SourcesNumbered.of(context.request_id, sources))

@@ -1,7 +1,7 @@
-"""Asks every configured upstream for a real answer and says what is wrong and what to do about it.
+"""Check each configured upstream with a real request, and say what is wrong and what to do about it.
 
-Health answers "can it serve?" every few seconds; a doctor is called once, by a person, and may take the time of a
-search. The causes and remedies are the adapters' own: their errors carry them.
+The health check answers every few seconds whether the platform can serve. These checks are run once, by a person, and may take
+as long as a search. Causes and remedies come from the errors of the adapters.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from shared.exceptions import AppException
 
 CHECK_DEADLINE_S = 30.0
-PROBE_QUERY = "python"  # every search engine has results for it
+PROBE_QUERY = "python"  # every search engine has results for this word
 FEW_RESULTS = 3
-MAX_ENGINES_TRIED = 6  # engines tried for the proposed list
+MAX_ENGINES_TRIED = 6  # for the list of engines that is proposed
 PROBE_PROMPT = "Answer with the detail ready."
 PROBE_MAX_TOKENS = 1024  # leaves room for reasoning
 JUDGE_DEADLINE_S = 1200.0  # a small model on a CPU reads the pairs for minutes
@@ -98,7 +98,7 @@ class DoctorService:
         self._clock = clock
 
     async def examine(self, *, spend: bool = False) -> tuple[CheckResult, ...]:
-        """The results in the order of the checks; `spend` allows calls that cost money. Reports errors, never raises them."""
+        """Return the results in the order of the checks. `spend` allows calls that cost money. Errors are results too."""
         searches = [
             self._with_deadline(check.provider.name, self._search(check, spend=spend)) for check in self._searches
         ]

@@ -103,7 +103,7 @@ class PassageSelector:
         return found
 
     def sides(self, conflict: Conflict | None) -> tuple[Side, Side] | None:
-        """Return the two sides of a conflict, each with the sources that take it."""
+        """Return the two sides of a conflict, each with the number of independent sources that say the same."""
         return sides_of(conflict, self._candidates) if conflict else None
 
     def passages(

@@ -7,10 +7,10 @@ from typing import Final
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.conflicts import says_the_same
 
-NEIGHBOURS: Final = 2  # sentences on each side that belong to the passage of a sentence
+NEIGHBOURS: Final = 2  # the sentences on each side that belong to the passage of a sentence
 SHINGLE_WORDS: Final = 3
-SAME_SUBJECT: Final = 0.5  # least share of the question's words that a sentence has of those in the disputed one
-SAME_PASSAGE: Final = 0.8  # shared shingles of two copies, as a share of the shorter passage
+SAME_SUBJECT: Final = 0.5  # a voice has at least this share of the question's words in the disputed sentence
+SAME_PASSAGE: Final = 0.8  # copies share at least this share of the shorter passage's shingles
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def sides_of(conflict: tuple[Candidate, Candidate], candidates: Sequence[Candida
 
 
 def _voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) -> int:
-    """Return how many sources say what `side` says; those whose passages are nearly identical are one voice."""
+    """Return how many sources say what `side` says. Sources with nearly identical passages are one voice."""
     of_source = {side.rank: side}
     for candidate in candidates:
         if _is_about(candidate, side) and says_the_same(candidate, side, other):

@@ -1,7 +1,7 @@
 """Remove what models put around an answer: a code fence around all of it, and a list of sources below it.
 
-Both are recognised while the answer is streamed: text that may belong to them is buffered until that is decided. The result
-does not depend on the pieces.
+Both are recognised while the answer is streamed. Text that may belong to them is buffered until that is decided. The result
+does not depend on how the answer is cut into pieces.
 """
 
 import re
@@ -13,7 +13,7 @@ from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
 from modules.llm_platform.domain.text.sentences import CLOSING, STOPS, WIDE_STOPS
 from modules.llm_platform.domain.text.tokens import fold
 
-MAX_ENTRY_CHARS = 1000  # a longer line is no entry
+MAX_ENTRY_CHARS = 1000  # a longer line is not an entry of a list of sources
 
 _MARKDOWN = frozenset({"md", "markdown"})
 _PLAIN = frozenset({"", "text", "txt", "plain", "plaintext"})
@@ -43,20 +43,20 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 class FenceRemover:
-    """Takes an answer in pieces and returns it without a fence around all of it; other fences stay.
+    """Removes a fence around the whole of an answer that arrives in pieces. Other fences stay.
 
-    A fence named `markdown` contains the answer as soon as it cites one of the `numbers`. Until then, and in a fence without a
-    name, the text is buffered until the fence is closed and nothing follows.
+    A fence named `markdown` contains the answer if its text cites one of the `numbers`. Until it does, and in a fence without
+    a name, the text is buffered until the fence is closed and nothing follows.
     """
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = sorted(numbers)
         self._state = "start"
-        self._buffer: list[str] = []  # unchanged lines from the opening fence on
+        self._buffer: list[str] = []  # the lines from the opening fence on, unchanged
         self._line = ""  # the incomplete line
         self._body: list[str] = []  # the lines inside the fence
         self._fence = self._name = self._inner = ""
-        self._is_mid_line = False  # a part of the line was returned already
+        self._is_mid_line = False  # True if a part of the line was already returned
 
     def feed(self, text: str) -> str:
         if self._state == "through":
@@ -73,7 +73,7 @@ class FenceRemover:
         return text + ("".join(rest) if self._state != "unwrapped" else "")
 
     def _partial(self) -> str:
-        """Return the part of an incomplete line that can be returned; in most answers all of it."""
+        """Return the part of the incomplete line that needs no buffer. In most answers that is all of it."""
         line, may_be_fence = self._line, _MAY_BE_FENCE.match(self._line) and not self._is_mid_line
         if not line or self._state in ("inside", "closed") or (may_be_fence and self._state != "through"):
             return ""
@@ -121,7 +121,7 @@ class FenceRemover:
         return line
 
     def _closes(self, line: str) -> bool:
-        """Return whether the line closes the outer fence; one with a name opens an inner fence."""
+        """Return whether the line closes the outer fence. A fence with a name opens an inner one."""
         fence = _FENCE.match(line.rstrip("\n"))
         if fence is None:
             return False
@@ -142,7 +142,7 @@ class FenceRemover:
         return any(cited_numbers(marker[1], self._numbers) for marker in MARKER.finditer(text))
 
     def _is_the_answer(self) -> bool:
-        """Return whether the fence contains prose; an answer may also be nothing but requested code."""
+        """Return whether the fence contains prose. A fence with only code stays: the code may be what was asked for."""
         body = "".join(self._body)
         if self._cites(body) or _SENTENCE_END.search(body):
             return True
@@ -150,18 +150,18 @@ class FenceRemover:
 
 
 class SourceListRemover:
-    """Takes a sanitised answer in pieces and returns it without the model's own list of sources at its end.
+    """Removes the model's own list of sources from the end of a sanitised answer that arrives in pieces.
 
-    Entries begin with a source's number, or contain an address or a source's title. A list with more text behind it, or with
-    citations only (such as one of sources of energy), stays.
+    An entry begins with the number of a source, or contains an address or the title of a source. A list with more text behind
+    it stays, and so does one with citations only, such as a list of sources of energy.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._titles = {title for source in sources if (title := _words(source.title))}
         self._blocks = BlockTracker()
         self._line = ""
-        self._buffer: list[str] = []  # blank lines, rules, and the possible list
-        self._in_list = False  # a title, or an entry without one, was read
+        self._buffer: list[str] = []  # blank lines, rules, and lines that may be the list
+        self._in_list = False  # True after the title of a list, or after an entry without a title
         self._is_mid_line = False
 
     def feed(self, text: str) -> str:

@@ -1,11 +1,11 @@
-"""Understand a follow-up question by rules: an elliptic question gets the topic terms of its thread.
+"""Understand follow-up questions by rules: an elliptic question gets the topic terms of its thread.
 
 A question is elliptic if it continues the conversation (`And in Norway?`), refers to something that it does not name
-(`How loud are they?`, `What is the reaction?`), or names only a side of something (`What are the disadvantages?`). Every
-other question stands by itself: a wrong topic does more harm than a missing one.
+(`How loud are they?`, `What is the reaction?`), or names only a side of something (`What are the disadvantages?`). Any other
+question stands alone, because a wrong topic does more harm than a missing one.
 
-The topic terms are the heaviest of the earlier questions and the last answer: a recent question, the first question, a name
-and an answer that repeats a term add to its weight.
+The topic terms are the heaviest terms of the earlier questions and the last answer. A term weighs more in a recent question,
+in the first question, as a name, and if an answer repeats it.
 """
 
 import math
@@ -34,20 +34,20 @@ from modules.llm_platform.domain.text.tokens import fold, words
 
 MAX_TOPIC_TERMS: Final = 4
 MAX_TOPIC_CHARS: Final = 120
-MIN_TOPIC_SHARE: Final = 0.6  # share of the weight of the heaviest term
+MIN_TOPIC_SHARE: Final = 0.6  # a topic term has at least this share of the heaviest term's weight
 DECAY: Final = 0.6  # the weight of a term shrinks by this factor with each later question
-NAME_BONUS: Final = 0.8  # added for a capitalized word, as a share of the weight of a mention
-FIRST_WEIGHT: Final = 1.2  # terms of the first question, which opens the topic
-FIRST_TERMS: Final = 3  # a first question of more terms spreads the weight of so many over them
-ANSWER_WEIGHT: Final = 3.0  # upper bound for a term that the last answer repeats
-ANSWER_MENTIONS: Final = 6  # mentions that give the whole weight
-MIN_MENTIONS: Final = 3  # a term of the last answer that no question has needs this many
+NAME_BONUS: Final = 0.8  # a capitalized word gets this share of a mention's weight in addition
+FIRST_WEIGHT: Final = 1.2  # the weight of terms in the first question, which opens the topic
+FIRST_TERMS: Final = 3  # the terms of a longer first question share the weight of this many
+ANSWER_WEIGHT: Final = 3.0  # the largest weight that the last answer adds to a term
+ANSWER_MENTIONS: Final = 6  # the mentions in the last answer that give the largest weight
+MIN_MENTIONS: Final = 3  # the mentions that a term needs if only the last answer has it
 
-MAX_SHORT_TERMS: Final = 3  # a question of more terms names what it is about
-MAX_DEFINITE_TERMS: Final = 2  # terms of a question such as `What is the reaction?`
-MAX_REFERRING_TERMS: Final = 4  # a question of more terms than these has what its pronoun refers to
-MAX_HISTORY_CHARS: Final = 20_000  # text in which the terms of a short question are looked up
-MAX_ANSWER_CHARS: Final = 3000  # text in which terms are counted
+MAX_SHORT_TERMS: Final = 3  # a question with more terms names what it is about
+MAX_DEFINITE_TERMS: Final = 2  # the most terms of a question such as `What is the reaction?`
+MAX_REFERRING_TERMS: Final = 4  # a question with more terms names what its pronoun refers to
+MAX_HISTORY_CHARS: Final = 20_000  # the text in which the terms of a short question are looked up
+MAX_ANSWER_CHARS: Final = 3000  # the text in which terms are counted
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _CHUNK = re.compile(rf"[{UNSPACED}]+|[^\W_]\S*")
@@ -58,7 +58,7 @@ _AND: Final = frozenset(["and", "und", "et", "y", "e", "ed", "en", "i", "и", "�
 
 
 def standalone_by_rules(question: str, turns: Sequence[Turn], language: str) -> str:
-    """Return the question, with the topic terms of the turns in front of it if it is elliptic."""
+    """Return the question; if it is elliptic, with the topic terms of the turns in front."""
     if not turns or not is_elliptic(question, turns, language):
         return question
     topic = topic_terms(question, turns, language)
@@ -68,7 +68,7 @@ def standalone_by_rules(question: str, turns: Sequence[Turn], language: str) -> 
 
 
 def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
-    """Return whether the question is understood only after the turns."""
+    """Return whether the question can only be understood with the turns before it."""
     if refers_to_thread(question, turns, language):
         return True
     own = _terms(question, language)
@@ -76,13 +76,13 @@ def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
         return True
     is_thing = len(own) == 1 and own[0].weight < NAME_WEIGHT and not read_question(question, language).asks_what
     if is_thing and len(turns) > 1:
-        return True  # inside a thread `Does freezing work?` refers to it, `What is photosynthesis?` does not
+        return True  # in a thread, `Does freezing work?` refers to the topic, and `What is photosynthesis?` does not
     topic = _known(own, turns[-1].question)
     return not topic and len(own) <= MAX_SHORT_TERMS and _known(own, _text_of(turns)) == {term.word for term in own}
 
 
 def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> bool:
-    """Return whether the words of the question say that it belongs to what was asked before: `And …`, `they`, nothing named."""
+    """Return whether the words of the question refer to an earlier one: `And …`, `they`, or nothing is named."""
     primary = language.partition("-")[0].lower()
     own = _terms(question, language)
     if not own:
@@ -101,7 +101,7 @@ def has_content_words(question: str, language: str, terms: int = 1) -> bool:
 
 
 def topic_terms(question: str, turns: Sequence[Turn], language: str) -> str:
-    """The heaviest terms of the turns that the question lacks, and the names of the last question, in order of mention."""
+    """Return the heaviest terms of the turns that the question lacks, and the names of the last question, in order."""
     own = TermMatcher(_terms(question, language))
     terms = [
         term for term in _weighed(turns, language) if not own[term.word] and not own[fold(term.written)]
@@ -115,12 +115,17 @@ def topic_terms(question: str, turns: Sequence[Turn], language: str) -> str:
 
 @dataclass(slots=True)
 class _TopicTerm:
-    """A term of the thread in the singular, as written first, and how much it says about the topic."""
+    """A term of the thread.
+
+    - `word` is the term in the singular, and `written` the term as it was written first.
+    - `weight` says how much it tells about the topic.
+    - `is_new_name` is True if the last question has it capitalized.
+    """
 
     word: str
     written: str
     weight: float = 0.0
-    is_new_name: bool = False  # capitalized in the last question
+    is_new_name: bool = False
 
 
 def _weighed(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:

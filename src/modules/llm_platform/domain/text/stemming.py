@@ -24,19 +24,16 @@ SHARED_SHARE: Final = 0.55  # share of the longer form
 
 
 def stem(word: str) -> str:
-    """Return the word, in lower case, without its ending; itself where it is short or holds anything but letters of ASCII."""
+    """Return a lower-case word without its ending; unchanged if it is short or has anything but ASCII letters."""
     if len(word) < MIN_PLURAL or not (word.isascii() and word.isalpha()):
         return word
-    word = _singular(word)
+    if word.endswith("ies") and len(word) > MIN_PLURAL:
+        word = word[:-3] + "y"
+    elif word.endswith("s") and not word.endswith(NO_PLURAL):
+        word = word[:-1]
     inflected = len(word) >= MIN_INFLECTED
     bare = _uninflected(word) if inflected else word
     return bare[:-1] if bare.endswith("e") and len(word) >= MIN_WITH_E else bare
-
-
-def _singular(word: str) -> str:
-    if word.endswith("ies") and len(word) > MIN_PLURAL:
-        return word[:-3] + "y"
-    return word[:-1] if word.endswith("s") and not word.endswith(NO_PLURAL) else word
 
 
 def _uninflected(word: str) -> str:

@@ -104,7 +104,7 @@ def _web_url(url: str) -> re.Match[str] | None:
 
 
 def canonical_url(url: str) -> str:
-    """Return a key that is equal for URLs of the same page; to compare, not to open.
+    """Return a key that is equal for URLs of the same page. It is for comparison, and cannot be opened.
 
     It ignores http or https, `www.`, a default port, the fragment (unless it is a route: `#/…`, `#!…`), tracking parameters,
     the order of the others, and a trailing slash. A URL of another scheme is returned unchanged.
@@ -114,7 +114,9 @@ def canonical_url(url: str) -> str:
         return url.strip()
     query = _clean_query(parts.query)
     route = parts.fragment if parts.fragment.startswith(("/", "!")) else ""
-    return f"//{_host(parts)}{parts.path.rstrip('/')}{'?' + query if query else ''}{'#' + route if route else ''}"
+    host = parts.netloc.rpartition("@")[2].lower().removesuffix(_DEFAULT_PORTS[parts.scheme]).removesuffix(":")
+    host = host.rstrip(".").removeprefix("www.")
+    return f"//{host}{parts.path.rstrip('/')}{'?' + query if query else ''}{'#' + route if route else ''}"
 
 
 def _split(url: str) -> SplitResult | None:
@@ -122,11 +124,6 @@ def _split(url: str) -> SplitResult | None:
         return urlsplit(url)
     except ValueError:  # unbalanced brackets, characters that turn into others under NFKC
         return None
-
-
-def _host(parts: SplitResult) -> str:
-    host = parts.netloc.rpartition("@")[2].lower().removesuffix(_DEFAULT_PORTS[parts.scheme]).removesuffix(":")
-    return host.rstrip(".").removeprefix("www.")
 
 
 def _clean_query(query: str) -> str:
