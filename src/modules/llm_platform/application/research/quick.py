@@ -218,7 +218,7 @@ class QuickResearch:
             return None
         question = request.query
         if follow_up is not None and not by_model and has_content_words(follow_up.asked, context.language):
-            # The sources are about the topic. The words of the topic, which the standalone question adds, would outweigh its own.
+            # All sources are about the topic, whose words in the standalone question would outweigh the asked ones.
             question = follow_up.asked
         verification = None
         if self._judge is not None and self._options.judges_supported:
