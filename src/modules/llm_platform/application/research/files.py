@@ -23,7 +23,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from shared.exceptions import AppException
 
-FILES: Final = "files"  # component name in `degraded`
+FILES: Final = "files"  # the component name in `degraded`
 NO_FIT: Final = "no passage of the files has the words of the question: their beginnings are shown"
 
 
@@ -42,11 +42,11 @@ OpenFiles = Callable[[Sequence[UploadedFile]], AbstractAsyncContextManager[Opene
 
 
 class FilesSearch(IWebSearchProvider):
-    """Searches the files, and the sources beside them if `others` is given.
+    """Searches the files, together with the sources if `others` is given.
 
-    Without them, files in which no passage fits the question (`Summarise this`) are found by their beginnings. Where one of the
-    two fails, `degraded` says so and the other one answers; where both fail, the error of the sources is raised. A document of
-    the operator that has the address of a file is left out.
+    Without other sources, files in which no passage fits the question (`Summarise this`) are found by their beginnings. If one
+    of the two searches fails, `degraded` says so and the other one answers; if both fail, the error of the sources is raised.
+    A document of the operator that has the address of a file is left out.
     """
 
     def __init__(self, files: OpenedFiles, others: IWebSearchProvider | None) -> None:
@@ -67,7 +67,10 @@ class FilesSearch(IWebSearchProvider):
         failures: list[Degraded] = []
         for name, outcome in zip((FILES, self._others.name), outcomes, strict=True):
             if isinstance(outcome, WebSearchResponse):
-                answers.append(self._without_files(outcome) if answers or failures else outcome)
+                if answers or failures:  # this is the answer of the sources, which must not replace a file
+                    others = tuple(item for item in outcome.results if item.url not in self._files.urls)
+                    outcome = outcome.model_copy(update={"results": others})
+                answers.append(outcome)
             elif isinstance(outcome, AppException) and not isinstance(outcome, WebSearchRequestError):
                 failures.append(Degraded.of(name, outcome))
             else:
@@ -75,10 +78,6 @@ class FilesSearch(IWebSearchProvider):
         if not answers and isinstance(outcomes[1], AppException):
             raise outcomes[1]
         return fuse_answers(request, answers).with_degraded(failures)
-
-    def _without_files(self, answer: WebSearchResponse) -> WebSearchResponse:
-        kept = tuple(item for item in answer.results if item.url not in self._files.urls)
-        return answer if len(kept) == len(answer.results) else answer.model_copy(update={"results": kept})
 
 
 class FilesReader(IPageReader):

@@ -130,9 +130,10 @@ class _Crawl:
             if self._size > MAX_CRAWL_BYTES:
                 self._stopped = "size"
                 return
+            admits = self._scope.is_on_site if url == self._root else self._scope.admits
             try:
                 linked = await self._reader.read(
-                    url, lambda hop: hop == url or self._admits_redirect(url, hop), is_whole=self._request.whole_pages
+                    url, lambda hop: hop == url or admits(hop), is_whole=self._request.whole_pages
                 )
             except AppException as error:
                 self._outcomes[url] = error
@@ -141,9 +142,6 @@ class _Crawl:
         address = canonical_url(linked.page.url)
         self._outcomes[url] = None if address in self._read else linked
         self._read.add(address)
-
-    def _admits_redirect(self, url: str, hop: str) -> bool:
-        return self._scope.is_on_site(hop) if url == self._root else self._scope.admits(hop)
 
     async def _follow(self, level: Sequence[str]) -> list[str]:
         """Return the new addresses that the pages of a level link to."""

@@ -200,13 +200,9 @@ def _pieces(text: str, block: OutlineBlock, language: str, max_words: int) -> It
         if (words := _words_in(text[slice(*sentence)])) <= max_words:
             yield ChunkPiece(*sentence, words)
         else:
-            yield from _small_pieces(text, sentence, max_words)
-
-
-def _small_pieces(text: str, span: Span, max_words: int) -> Iterator[ChunkPiece]:
-    for line in _lines(text, *span):
-        for start, end in _cut_long(text, *line, max_words):
-            yield ChunkPiece(start, end, _words_in(text[start:end]))
+            for line in _lines(text, *sentence):
+                for span in _cut_long(text, *line, max_words):
+                    yield ChunkPiece(*span, _words_in(text[slice(*span)]))
 
 
 def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:
