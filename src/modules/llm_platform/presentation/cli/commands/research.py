@@ -34,9 +34,11 @@ from shared.config import Settings
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
-MAX_CONTEXT_KB = 4 * MAX_CONTEXT_CHARS // 1024  # UTF-8 takes up to four bytes a character
+# The context is limited in characters, and UTF-8 takes up to four bytes for one.
+MAX_CONTEXT_KB = 4 * MAX_CONTEXT_CHARS // 1024
 NO_ANSWER_TO_WRITE = "cannot be combined with --plan-only, which writes no answer: leave out one of them"
-MAX_SCHEMA_KB = 64  # includes blanks; the request limits the schema itself
+# The file may hold white space; the request limits the schema without it.
+MAX_SCHEMA_KB = 64
 RESUMABLE = "Interrupted. Finished steps are stored. To continue, run:"
 
 
@@ -159,37 +161,62 @@ def research(
         "time_range": time_range, "freshness": freshness, "language": language, "omit_raw": omit_raw,
         "sources": options.source_kinds(sources, documents),
         "domains": options.split_list(domains),
-        "plan": read_plan(plan) if plan else None,
         "urls": tuple(url or ()),
-        "instructions": instructions, "model": model, "pages": pages, "rounds": rounds, "files": read_files(file or ()),
-        "output_schema": read_schema(schema) if schema else None,
+        "instructions": instructions, "model": model, "pages": pages, "rounds": rounds,
         "max_llm_calls": max_llm_calls, "max_cost_usd": max_cost_usd, "max_seconds": max_seconds,
         "fresh": fresh,
     }
+    fields |= _fields_of_files(plan, file or (), schema)
     output_options.check(console)
-    beyond = read_option_file("--context", context, max_kb=MAX_CONTEXT_KB, content="a text") if context else None
-    asked = options.read_question(console, question, prompts_enabled=not yes)
-    fields |= _question_fields(asked, beyond)
+    asked, question_fields = _read_question(console, question, context, prompts_enabled=not yes)
+    fields |= question_fields
     request = build_request(ResearchRequest, fields, argument="QUESTION")
     settings = setup.configure(console, arguments)
     if plan_only:
         print_plan(console, wiring, settings, request, as_json=as_json)
         return
-    words = [*ctx.meta[options.ARGUMENTS]]
-    if question is None:
-        words += ["--", asked] if asked.startswith("-") else [asked]
-    _Research(console, wiring, settings, output_options, fields, words).run(request)
+    words = ctx.meta[options.ARGUMENTS] if question is not None else _words_with_question(ctx, asked)
+    _ResearchCommand(console, wiring, settings, output_options, fields, words).run(request)
 
 
-def _question_fields(text: str, context: str | None) -> dict[str, str | None]:
-    """Return the question and its context: a text that is longer than a question contains one."""
-    if len(text) > MAX_MESSAGE_CHARS:
+def _fields_of_files(plan: Path | None, files: Sequence[Path], schema: Path | None) -> dict[str, Any]:
+    """Return the fields of the request that `--plan`, `--file` and `--schema` name files for."""
+    return {
+        "plan": read_plan(plan) if plan else None,
+        "files": read_files(files),
+        "output_schema": read_schema(schema) if schema else None,
+    }
+
+
+def _words_with_question(ctx: typer.Context, question: str) -> list[str]:
+    """Return the words of the command line, with the question that the terminal or standard input gave."""
+    separator = ["--"] if question.startswith("-") else []
+    return [*ctx.meta[options.ARGUMENTS], *separator, question]
+
+
+def _read_question(
+    console: Console, argument: str | None, context_file: Path | None, *, prompts_enabled: bool
+) -> tuple[str, dict[str, str | None]]:
+    """Return the text that was asked, and the fields `query` and `context` of the request.
+
+    A text that is too long for a question is a message that contains one. The whole message becomes context, before the text
+    of the `--context` file. Raises WrongUseError for more than MAX_MESSAGE_CHARS characters, or a file that cannot be read.
+    """
+    context = None
+    if context_file is not None:
+        context = read_option_file("--context", context_file, max_kb=MAX_CONTEXT_KB, content="a text")
+    asked = options.read_question(console, argument, prompts_enabled=prompts_enabled)
+    if len(asked) > MAX_MESSAGE_CHARS:
         reject("QUESTION", f"must have at most {MAX_MESSAGE_CHARS} characters")
-    question, message = split_message(text)
-    return {"query": question, "context": f"{message}\n\n{context}" if message and context else message or context}
+    question, message = split_message(asked)
+    return asked, {
+        "query": question,
+        "context": f"{message}\n\n{context}" if message and context else message or context,
+    }
 
 
 def _check_plan_only(depth: str | None, output_options: OutputOptions) -> None:
+    """Raise WrongUseError for an option that `--plan-only` cannot be combined with."""
     for option, path in (
         ("--output", output_options.file), ("--csl", output_options.csl), ("--evidence", output_options.evidence)
     ):
@@ -202,17 +229,22 @@ def _check_plan_only(depth: str | None, output_options: OutputOptions) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Research:
-    """One research run: asks the user what has to be asked, runs it, and delivers the answer."""
+class _ResearchCommand:
+    """One call of the command: review the plan with the user, run the research and deliver the answer.
+
+    - `fields` are the fields of the request, as the options give them. A reviewed plan replaces some of them.
+    - `words` are the words of the command line, with the question. They are printed as the command that resumes a report.
+    """
 
     console: Console
     wiring: setup.Wiring
     settings: Settings
     output_options: OutputOptions
-    fields: Mapping[str, Any]  # fields of the request, as the options give them
-    words: Sequence[str]  # words of the command line, with the question
+    fields: Mapping[str, Any]
+    words: Sequence[str]
 
     def run(self, request: ResearchRequest) -> None:
+        """Run the request and deliver its answer. Raises CommandError if the research fails."""
         is_keyless = self._print_notices(request)
         with setup.network_remedy(is_keyless=is_keyless):
             review = PlanReview(self.console, self.wiring, self.settings, request)
@@ -226,11 +258,11 @@ class _Research:
         self._deliver(review.add_to(response) if is_reviewed else response)
 
     def _print_notices(self, request: ResearchRequest) -> bool:
-        """Print what leaves the machine although nobody configured it; whether the query does, for the keyless search.
+        """Print what is sent to services that nobody configured. Return whether the keyless search gets the query.
 
-        A report may come from the store or be made of the pages of `--url`: then nothing has to be searched.
+        A request with files, or a report on the pages of `--url`, searches nothing unless `--sources` is given.
         """
-        if request.files and "sources" not in request.model_fields_set:  # nothing else is searched
+        if request.files and "sources" not in request.model_fields_set:
             return False
         if request.depth != "report":
             return setup.warn_about_keyless_search(self.console, self.wiring, self.settings)
@@ -249,7 +281,8 @@ class _Research:
             yield
         except KeyboardInterrupt:
             if request.depth == "report" and self.settings.STORE_TTL_DAYS:
-                blank = [Line()] if self.console.stderr_is_terminal else []  # ends the line in which ^C was echoed
+                # The terminal has echoed ^C: an empty line ends that line.
+                blank = [Line()] if self.console.stderr_is_terminal else []
                 self.console.print_notes([*blank, Line(RESUMABLE)])
                 words = [word for word in self.words if word != "--fresh"]
                 self.console.print_command(shlex.join(["llm-platform", "research", *words]))
@@ -262,9 +295,11 @@ class _Research:
         return self.console.stdout_is_terminal and options.is_printed and not options.prints_object
 
     async def _answer(self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool) -> ResearchResponse:
-        if store_plan:  # first, so that the plan survives a process that is killed
+        """Run the research, and show its steps if a terminal is there to show them."""
+        if store_plan:
+            # Stored before the run, so that the plan survives a process that is killed.
             await store_accepted_plan(platform, request)
-        if not self._is_live and not self.console.stderr_is_terminal:  # nothing is shown before the end
+        if not self._is_live and not self.console.stderr_is_terminal:
             return await platform.research.research(request)
         async with (
             report_folder_progress(self.console, platform),
@@ -278,7 +313,11 @@ class _Research:
 
 
 def read_files(paths: Sequence[Path]) -> tuple[UploadedFile, ...]:
-    """The files of `--file`. WrongUseError if one is empty, cannot be read, or is larger than all may be."""
+    """Read the files of `--file`.
+
+    Raises WrongUseError if a file is empty, cannot be read, or is larger than MAX_FILES_BYTES. The request limits the number
+    of files and their total size.
+    """
     files = []
     for path in paths:
         try:
@@ -295,7 +334,10 @@ def read_files(paths: Sequence[Path]) -> tuple[UploadedFile, ...]:
 
 
 def read_schema(path: Path) -> dict[str, Any]:
-    """The object of the `--schema` file. WrongUseError if it is no JSON object; the request checks the schema."""
+    """Read the JSON Schema of the `--schema` file. The request checks the schema itself.
+
+    Raises WrongUseError if the file cannot be read or holds no JSON object.
+    """
     text = read_option_file("--schema", path, max_kb=MAX_SCHEMA_KB, content="a schema")
     try:
         schema = from_json(text)
@@ -309,9 +351,9 @@ def read_schema(path: Path) -> dict[str, Any]:
 async def show_research(
     console: Console, events: AsyncIterable[ResearchEvent], *, is_live: bool
 ) -> ResearchResponse:
-    """Print the steps as they happen, with `is_live` also the answer while it is written; returns the answer.
+    """Print the steps of a research run as they happen, and return the answer.
 
-    Raises CommandError with the problem of a research run that failed.
+    With `is_live`, the text of the answer is printed while it is written. Raises CommandError if the run failed.
     """
     with LiveAnswer(console) as answer:
         progress = Progress(console, answer if is_live else None)
@@ -333,11 +375,17 @@ def deliver_research(
     is_live: bool,
     missing_model_note: str | None = None,
 ) -> None:
-    """Print the answer and write the files, as the options say. `is_live`: its text was printed by `show_research`."""
+    """Print the answer and write the files that the options name.
+
+    - `is_live` is True if `show_research` has printed the text already.
+    - `missing_model_note` is printed below the sources.
+
+    Raises CommandError if a file cannot be written, or if `--schema` got no object.
+    """
 
     def print_answer() -> None:
         if output_options.prints_object:
-            # Programs read the output alone: without one, standard output stays empty.
+            # A program parses standard output: without an object, nothing may be printed there.
             if response.output is None:
                 raise CommandError(f"{OutputError.of(response.degraded).message}; --json prints the text")
             console.print_verbatim(json_text(response.output))
@@ -345,7 +393,8 @@ def deliver_research(
         marked = terminal.mark_unsupported(response)
         if not is_live:
             console.print_markdown(marked)
-        elif blocks := terminal.marked_blocks(marked):  # the answer was printed before its citations were checked
+        elif blocks := terminal.marked_blocks(marked):
+            # The text was printed before its citations were checked: print the blocks with unsupported ones again.
             console.print_lines([Line(), Line(terminal.MARKED_NOTICE, "yellow"), Line()])
             console.print_markdown(blocks)
         console.print_lines(terminal.render_sources(response, missing_model_note))
