@@ -108,7 +108,7 @@ class _Handlers:
         """Return the tools that can work with the settings of this server."""
         platform = self._platform()
         choices = Choices.of(platform)
-        return types.ListToolsResult(tools=[_tool(spec, choices) for spec in TOOLS if spec.works(platform)])
+        return types.ListToolsResult(tools=[_tool(spec, choices) for spec in TOOLS if spec.is_available(platform)])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Return the result of a tool. An error of ours is a result too, which the model can read."""
@@ -125,9 +125,9 @@ class _Handlers:
     ) -> types.CallToolResult:
         platform = self._platform()
         spec = next((spec for spec in TOOLS if spec.name == params.name), None)
-        if spec is None or not spec.works(platform):
+        if spec is None or not spec.is_available(platform):
             raise UnknownToolError
-        await (call.start() if spec.researches else call.start_reading())
+        await (call.start() if spec.counts_as_research else call.start_reading())
         request = spec.parse(params.arguments or {}, Choices.of(platform))
 
         async def send_progress(progress: float, message: str) -> None:
@@ -136,7 +136,7 @@ class _Handlers:
         result = await spec.run(ToolRun(platform, call, send_progress, self._found_texts), request)
         content = [types.TextContent(type="text", text=spec.text(result))]
         return self._redacted(
-            types.CallToolResult(content=cast(Any, content), structured_content=spec.structured(result))
+            types.CallToolResult(content=cast(Any, content), structured_content=spec.structured_content(result))
         )
 
     async def list_resources(

@@ -60,16 +60,16 @@ from modules.llm_platform.presentation.validation_messages import field_location
 from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
-PAGE_CHARS: Final = 20_000  # part of a page in one result, unless `max_chars` says otherwise
+PAGE_CHARS: Final = 20_000  # default of `max_chars`: the part of a page in one result
 MAX_PAGE_CHARS: Final = 100_000
 MAX_SNIPPET_CHARS: Final = 2000
 MAX_REPORTED_ERRORS: Final = 10
-MAX_WAIT_S: Final = 50  # wait for the end of a background run: many hosts wait a minute for a tool
-WAIT_S: Final = 25  # unless `wait_s` says otherwise
-POLL_S: Final = 1.0
-NEED_A_MODEL: Final = ("model", "output_schema")  # arguments that are not offered without a language model
+MAX_WAIT_S: Final = 50  # limit of `wait_s`: many hosts give up on a tool after a minute
+WAIT_S: Final = 25  # default of `wait_s`
+POLL_S: Final = 1.0  # time between two reads of a run that is waited for
+MODEL_ARGUMENTS: Final = ("model", "output_schema")  # offered only if a language model is configured
 _LONG_QUESTION: Final[dict[str, Any]] = {"type": "string", "minLength": MIN_QUESTION_CHARS, "maxLength": MAX_MESSAGE_CHARS}
-ENDED: Final = ("done", "failed", "cancelled")  # statuses of a background run
+FINAL_STATUSES: Final = ("done", "failed", "cancelled")  # of a background run
 
 SendProgress = Callable[[float, str], Awaitable[None]]
 
@@ -85,27 +85,30 @@ def _check_source_id(source_id: str) -> str:
 
 
 class SearchToolRequest(WebSearchRequest, frozen=True):
-    """A search; of a `query` that is longer than a question, the question in it is searched."""
+    """A search. If `query` is longer than a question, the question that it contains is searched."""
 
     query: SearchQuery
 
 
 def _check_length(query: Any) -> Any:
-    """Return a query that is shorter than a message was split before; the limit of a longer one is that of a message."""
+    """Return the query. Raises the error `string_too_long` if it is longer than a message.
+
+    `_split_query` runs before and leaves such a query whole, so that the error names the limit of a message here.
+    """
     if isinstance(query, str) and len(query.strip()) > MAX_MESSAGE_CHARS:
         raise PydanticCustomError("string_too_long", "must have at most {limit} characters", {"limit": MAX_MESSAGE_CHARS})
     return query
 
 
 class ResearchToolRequest(ResearchRequest):
-    """A question; of a `query` that is longer than one, the question in it. All of it is the context then."""
+    """A research run. If `query` is longer than a question, it is split into the question in it and the context."""
 
     query: Annotated[Question, BeforeValidator(_check_length), WithJsonSchema(_LONG_QUESTION)]
 
     @field_validator("output_schema", mode="before")
     @classmethod
     def _read_json(cls, value: Any) -> Any:
-        """Read a schema that a host has sent as a string; any other value stays as it is."""
+        """Parse a schema that a host has sent as a string of JSON. Any other value is returned unchanged."""
         if not isinstance(value, str):
             return value
         try:
@@ -127,7 +130,7 @@ class ResearchToolRequest(ResearchRequest):
 
 
 class FetchRequest(BaseModel, frozen=True):
-    """A part of a page or a document: `max_chars` characters of its text from character `start` on."""
+    """A request for a part of a page or a document: at most `max_chars` characters of its text, from `start` (0-based)."""
 
     id: Annotated[
         str, StringConstraints(strip_whitespace=True, max_length=MAX_URL_CHARS), AfterValidator(_check_source_id)
@@ -137,11 +140,11 @@ class FetchRequest(BaseModel, frozen=True):
 
 
 class VerifyToolRequest(VerificationRequest):
-    """A text with its citations in it."""
+    """A text with its citations, to be checked against the cited pages."""
 
 
 class RunRequest(BaseModel, frozen=True):
-    """A background run, and how many seconds to wait for its end."""
+    """A request for the state of a background run, which waits up to `wait_s` seconds for its end."""
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=128)]
     wait_s: int = Field(default=WAIT_S, ge=0, le=MAX_WAIT_S, strict=True)
@@ -149,7 +152,12 @@ class RunRequest(BaseModel, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """The platform and the call that a tool works with."""
+    """What a tool works with during one call.
+
+    - `call` is the client's call: its id, its owner and the limits that apply to it.
+    - `send_progress` sends the number of a step and its text to the client.
+    - `found_texts` are texts of earlier searches, for pages that cannot be read.
+    """
 
     platform: LLMPlatform
     call: Call
@@ -159,7 +167,7 @@ class ToolRun:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The choices of a call on a platform: the kinds of sources, and the configured language models."""
+    """The values that arguments may have on a platform: its kinds of sources and its language models."""
 
     kinds: tuple[SourceKind, ...] = get_args(SourceKind)
     models: tuple[str, ...] = ()
@@ -171,12 +179,15 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, eq=False)  # hashable: a row of TOOLS equals itself
 class ToolSpec:
-    """One tool. `parameters` are the fields of `request` that clients may set, with their descriptions.
+    """One tool of the interface.
 
-    - `hidden` are the fields of `result` that are not sent.
-    - `read_only`: the tool changes nothing.
-    - `researches`: it makes research runs.
-    - `works` tells whether it can work on a platform.
+    - `request` is the model that its arguments are validated with.
+    - `parameters` are the fields of `request` that clients may set, with their descriptions.
+    - `run` carries out a request, and `text` renders the result for a model to read.
+    - `unsent_fields` are fields of `result` that are not sent.
+    - `read_only` is True if the tool changes nothing.
+    - `counts_as_research` is True if a call is limited like a research run, and False if it is limited like a reading.
+    - `is_available` tells whether the tool can work on a platform.
     """
 
     name: str
@@ -187,14 +198,14 @@ class ToolSpec:
     result: type[BaseModel]
     run: Callable[[ToolRun, Any], Awaitable[BaseModel]]
     text: Callable[[Any], str]
-    hidden: frozenset[str] = frozenset()
+    unsent_fields: frozenset[str] = frozenset()
     read_only: bool = True
-    researches: bool = False
-    works: Callable[[LLMPlatform], bool] = lambda platform: bool(platform.source_kinds)
+    counts_as_research: bool = False
+    is_available: Callable[[LLMPlatform], bool] = lambda platform: bool(platform.source_kinds)
 
     def input_schema(self, choices: Choices) -> dict[str, Any]:
-        """Return the JSON schema of the arguments that can work with these choices."""
-        schema, offered = self.request.model_json_schema(), self.offered(choices)
+        """Return the JSON schema of the arguments that are offered with these choices."""
+        schema, offered = self.request.model_json_schema(), self.offered_arguments(choices)
         properties = {
             name: {"description": text, **_untitled(schema["properties"][name])}
             for name, text in self.parameters.items()
@@ -211,25 +222,27 @@ class ToolSpec:
     def output_schema(self) -> dict[str, Any]:
         """Return the JSON schema of the structured result."""
         schema = self.result.model_json_schema(mode="serialization")
-        properties = {name: value for name, value in schema["properties"].items() if name not in self.hidden}
+        properties = {name: value for name, value in schema["properties"].items() if name not in self.unsent_fields}
         required = [name for name in schema.get("required", ()) if name in properties]
         used = _definitions(properties, schema.get("$defs", {}))
         cut = {"type": "object", "properties": properties, "required": required}
         shortened: dict[str, Any] = _untitled(cut | ({"$defs": used} if used else {}))
         return shortened
 
-    def offered(self, choices: Choices) -> list[str]:
-        """Return the arguments that can work with these choices."""
-        return [name for name in self.parameters if choices.models or name not in NEED_A_MODEL]
+    def offered_arguments(self, choices: Choices) -> list[str]:
+        """Return the names of the arguments that a client may use with these choices."""
+        return [name for name in self.parameters if choices.models or name not in MODEL_ARGUMENTS]
 
     def parse(self, arguments: Mapping[str, Any], choices: Choices) -> BaseModel:
-        """Return the request; an argument that is null or an empty string is left out. Raises InvalidArgumentsError, whose
-        message names each field of the tool without its value.
+        """Return the request of a call.
+
+        An argument that is null counts as not given, and so does an empty string for an optional one. Raises
+        InvalidArgumentsError, whose message names the fields that are wrong but repeats no value of the sender.
         """
         if unknown := sorted(arguments.keys() - self.parameters.keys()):
-            # A name of our own is helpful, any other one is the sender's text.
+            # The message may name a field of ours. Any other name is the sender's text, which is not repeated.
             name = next((name for name in unknown if name in self.request.model_fields), "a name")
-            known = ", ".join(self.offered(choices))
+            known = ", ".join(self.offered_arguments(choices))
             raise InvalidArgumentsError(f"{name}: is not an argument of this tool, which has {known}")
         arguments = {name: value for name, value in arguments.items() if value is not None}
         arguments = read_written_values(self.request, arguments)
@@ -242,8 +255,9 @@ class ToolSpec:
             raise InvalidArgumentsError("; ".join(map(_problem, problems[:MAX_REPORTED_ERRORS]))) from None
 
     def _decoded(self, name: str, value: Any) -> Any:
-        """Read a list that a host has sent as a string, as JSON or as values between commas; any other value stays as it
-        is.
+        """Parse a list that a host has sent as a string: JSON, or values separated by commas or white space.
+
+        A comma inside a URL separates nothing. Any other value is returned unchanged.
         """
         if not isinstance(value, str) or get_origin(self.request.model_fields[name].annotation) is not tuple:
             return value
@@ -255,12 +269,13 @@ class ToolSpec:
             return found
         return value.replace(",", " ").split() if "://" not in value else [part.strip(",") for part in value.split()]
 
-    def structured(self, result: BaseModel) -> dict[str, Any]:
-        return result.model_dump(mode="json", exclude=set(self.hidden))
+    def structured_content(self, result: BaseModel) -> dict[str, Any]:
+        """Return the result as JSON values, without the fields that are not sent."""
+        return result.model_dump(mode="json", exclude=set(self.unsent_fields))
 
 
 def default_sources(kinds: tuple[SourceKind, ...]) -> tuple[SourceKind, ...]:
-    """Return the web, or what else can be searched."""
+    """Return the kinds of sources that are searched if the client names none: the web, else the first kind there is."""
     return ("web",) if "web" in kinds or not kinds else kinds[:1]
 
 
@@ -283,34 +298,34 @@ async def _search(run: ToolRun, request: WebSearchRequest) -> FoundItems:
 
 
 async def _verify(run: ToolRun, request: VerificationRequest) -> VerifiedTextAndSource:
-    """Return the verified text; its citations are those of the text as sent."""
+    """Verify a text. The positions of the citations in the result count from the start of the text as sent."""
     async with run.call.research_slot():
         verified = await run.platform.verification.run(request, request_id=run.call.request_id, owner=run.call.owner)
     return VerifiedTextAndSource(text=request.text, **dict(verified))
 
 
 async def _research(run: ToolRun, request: ResearchRequest) -> ResearchResponse:
-    """Return the answer; its steps are sent as progress, in their order."""
+    """Return the answer. Its steps are sent as progress while it is made, in their order."""
     steps: asyncio.Queue[str | None] = asyncio.Queue()
 
-    def note(event: ResearchEvent) -> None:
+    def queue_step(event: ResearchEvent) -> None:
         if step := progress_text(event):
             steps.put_nowait(step)
 
-    async def send() -> None:
+    async def send_steps() -> None:
         number = 0
         while (step := await steps.get()) is not None:
             number += 1
             await run.send_progress(number, step)
 
-    sending = asyncio.create_task(send())
+    sending = asyncio.create_task(send_steps())
     try:
         async with run.call.research_slot():
             response = await run.platform.research.research(
                 request.model_copy(update={"omit_raw": True}),
                 request_id=run.call.request_id,
                 owner=run.call.owner,
-                on_event=note,
+                on_event=queue_step,
             )
         steps.put_nowait(None)
         await sending
@@ -321,6 +336,7 @@ async def _research(run: ToolRun, request: ResearchRequest) -> ResearchResponse:
 
 
 async def _fetch(run: ToolRun, request: FetchRequest) -> FetchedText:
+    """Return a part of a page. If the page cannot be read, the text that a search found for it is used, with a warning."""
     try:
         page = await run.platform.result_pages.read(request.id)
     except (PageConnectionError, PageError) as error:
@@ -346,13 +362,14 @@ async def _start(run: ToolRun, request: ResearchRequest) -> RunState:
 
 
 async def _get(run: ToolRun, request: RunRequest) -> RunState:
-    """Return the state of the run, at the latest when the time to wait is over."""
+    """Return the state of a run when it ends, or after `wait_s` seconds if it has not ended by then."""
     jobs, now = run.platform.research_jobs, asyncio.get_running_loop().time
-    jobs.start()  # continues what an earlier process left
+    # The run may have been started by an earlier process that is gone: start the workers that continue it.
+    jobs.start()
     deadline = now() + request.wait_s
     while True:
         job = await jobs.get(request.id, owner=run.call.owner)
-        if job.status in ENDED or now() >= deadline:
+        if job.status in FINAL_STATUSES or now() >= deadline:
             return RunState.of(job)
         await asyncio.sleep(min(POLL_S, max(0.0, deadline - now())))
 
@@ -407,7 +424,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         result=FoundItems,
         run=_search,
         text=search_text,
-        hidden=frozenset({"raw"}),
+        unsent_fields=frozenset({"raw"}),
     ),
     ToolSpec(
         name="fetch",
@@ -441,8 +458,8 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         result=ResearchResponse,
         run=_research,
         text=research_text,
-        hidden=frozenset({"raw_results", "evidence"}),
-        researches=True,
+        unsent_fields=frozenset({"raw_results", "evidence"}),
+        counts_as_research=True,
     ),
     ToolSpec(
         name="verify",
@@ -461,8 +478,8 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         result=VerifiedTextAndSource,
         run=_verify,
         text=verified_text,
-        hidden=frozenset({"text"}),
-        researches=True,
+        unsent_fields=frozenset({"text"}),
+        counts_as_research=True,
     ),
     ToolSpec(
         name="start_research",
@@ -474,8 +491,8 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         run=_start,
         text=run_text,
         read_only=False,
-        researches=True,
-        works=_runs_in_background,
+        counts_as_research=True,
+        is_available=_runs_in_background,
     ),
     ToolSpec(
         name="get_research",
@@ -492,7 +509,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         result=RunState,
         run=_get,
         text=run_text,
-        works=_runs_in_background,
+        is_available=_runs_in_background,
     ),
 )
 
@@ -503,7 +520,10 @@ def _problem(problem: Mapping[str, Any]) -> str:
 
 
 def _untitled(schema: Any) -> Any:
-    """Return the schema without the titles that pydantic derives from names, and without descriptions meant for programmers."""
+    """Return a JSON schema without the texts that pydantic generates for programmers.
+
+    These are the titles, which it derives from names, and the descriptions of objects, which it takes from docstrings.
+    """
     if isinstance(schema, list):
         return [_untitled(entry) for entry in schema]
     if not isinstance(schema, dict):
@@ -518,7 +538,7 @@ def _untitled(schema: Any) -> Any:
 
 
 def _definitions(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the definitions that the schema refers to, directly or through others."""
+    """Return the entries of `definitions` (by name) that the schema refers to, directly or through others."""
     found: dict[str, Any] = {}
     waiting = [schema]
     while waiting:
