@@ -195,7 +195,7 @@ class OpenAIProvider(ILLMProvider):
         reader = streaming.StreamReader()
         tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
         async with aclosing(gather_chunks(body_chunks(response), GATHER_S)) as chunks:
-            while not reader.done and not answer.repeats:
+            while not reader.done and not answer.is_looping:
                 received = await self._next_chunk(chunks, answer, limit, tail, whole)
                 has_new, known = False, answer.chars
                 for delta in reader.feed(received) if received else reader.end():
@@ -212,7 +212,7 @@ class OpenAIProvider(ILLMProvider):
                 with suppress(*TRANSPORT_ERRORS):
                     async with asyncio.timeout(DRAIN_S):
                         await anext(chunks, b"")
-        if not (reader.done or answer.repeats) and answer.finish_reason is None:
+        if not (reader.done or answer.is_looping) and answer.finish_reason is None:
             raise exceptions.LLMConnectionError(BROKEN_OFF.format(name=self.name))
 
     async def _next_chunk(

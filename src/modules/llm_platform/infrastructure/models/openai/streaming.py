@@ -1,6 +1,7 @@
-"""Parses chat answers as services really send them: complete or streamed, with fields missing, null or of another type.
+"""Parse chat answers as services really send them: complete or streamed, with fields missing, null or of another type.
 
-Does no I/O: the caller reads the network and enforces the timeouts. Of an answer only its text is passed on.
+Nothing here does I/O: the caller reads the network and enforces the timeouts. What is passed on is the text of an answer, the
+calls of tools, token counts, and the reasoning and the probabilities of tokens if the request asks for them.
 """
 
 import json
@@ -20,11 +21,12 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 from modules.llm_platform.infrastructure.models.openai.reasoning import ReasoningFilter, ReasoningText
 
-MAX_USAGE_TOKENS: Final = 100_000_000  # a larger count in `usage` is ignored
+MAX_USAGE_TOKENS: Final = 100_000_000  # larger counts in `usage` are ignored as wrong
+# Values of `finish_reason`. No service sends "repetition": the platform sets it when it stops a model that repeats itself.
 LENGTH: Final = "length"
 FILTERED: Final = "content_filter"
 FAILED: Final = "error"
-REPETITION: Final = "repetition"  # ours
+REPETITION: Final = "repetition"
 _FINISH = {
     "length": LENGTH,
     "max_tokens": LENGTH,
@@ -36,11 +38,11 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class InvalidAnswerError(Exception):
-    """The body is no chat answer; the message says what it is instead, as in "a web page instead of JSON"."""
+    """The body is not a chat answer. The message says what it is instead, such as "a web page instead of JSON"."""
 
 
 class ReportedError(Exception):
-    """The service reports an error in a body with status 200; `body` is that error."""
+    """The service reports an error in a body with status 200. `body` is the value of its field `error`."""
 
     def __init__(self, body: object) -> None:
         super().__init__("an error inside an answer")
@@ -48,7 +50,18 @@ class ReportedError(Exception):
 
 
 class Delta(NamedTuple):
-    """The content of one answer, or of one chunk of a streamed answer. None and empty: not contained."""
+    """The content of one answer, or of one chunk of a streamed answer.
+
+    A field that is None or empty was not sent.
+
+    - `finish_reason` is one of stop, length, content_filter, tool_calls and error.
+    - `prompt_tokens`, `completion_tokens`, `cached_tokens` and `reasoning_tokens` are the counts of the service.
+    - `refused` is True if the service marks the answer as a refusal.
+    - `tool_calls` are calls of tools, or parts of them, in the form of OpenAI's API.
+    - `logprobs` are the probabilities of the tokens, as the service sends them.
+    - `choice` is the number of the answer, from 0. A request may ask for several.
+    - `others` are the deltas of further answers in the same chunk.
+    """
 
     text: str = ""
     reasoning: str = ""
@@ -60,15 +73,18 @@ class Delta(NamedTuple):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     logprobs: tuple[dict[str, Any], ...] = ()
-    choice: int = 0  # the number of the answer, where several were asked for
-    others: tuple["Delta", ...] = ()  # deltas of further answers in the same chunk
+    choice: int = 0
+    others: tuple["Delta", ...] = ()
 
 
 EMPTY: Final = Delta()
 
 
 def read_answer(body: bytes) -> Delta:
-    """Return the content of a complete answer. Raises InvalidAnswerError for any other body, ReportedError for an error."""
+    """Return the content of the body of a complete answer.
+
+    Raises ReportedError for an error that the service reports, and InvalidAnswerError for any other body.
+    """
     body = body.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body.startswith(b"<"):
         raise InvalidAnswerError("a web page instead of JSON")
@@ -82,13 +98,16 @@ def read_answer(body: bytes) -> Delta:
 
 
 def read_chunk(payload: bytes) -> Delta:
-    """Return the content of one event of a streamed answer; may be EMPTY. Errors as in `read_answer`."""
+    """Return the content of one event of a streamed answer, or EMPTY if it has none. Raises the errors of `read_answer`."""
     chunk = _decode(payload)
     return _delta(chunk, "delta") if isinstance(chunk, dict) else EMPTY
 
 
 def _decode(body: bytes) -> Any:
-    """Decode JSON, with invalid UTF-8 and lone surrogates too: the other half of one may follow in the next chunk."""
+    """Decode JSON. Raises InvalidAnswerError.
+
+    Invalid UTF-8 is replaced. Lone surrogates are accepted, since the other half of a pair may follow in the next chunk.
+    """
     with suppress(ValueError):
         return from_json(body)
     try:
@@ -98,28 +117,28 @@ def _decode(body: bytes) -> Any:
 
 
 def _delta(answer: dict[str, Any], name: str) -> Delta:
+    """Return the content of an answer or a chunk. `name` is the field of a choice that holds it: "message" or "delta"."""
     if answer.get("error"):
         raise ReportedError(answer["error"])
     choices, usage = answer.get("choices"), answer.get("usage")
     listed = choices[: dtos.MAX_CHOICES] if isinstance(choices, list) else []
     known = [choice for choice in listed if isinstance(choice, dict)]
     first = next((choice for choice in known if choice.get("index") in (0, None)), None)
-    others = tuple(_choice(choice, name) for choice in known if choice is not first and _is_number(choice.get("index")))
+    numbers = range(1, dtos.MAX_CHOICES)
+    further = [choice for choice in known if type(choice.get("index")) is int and choice["index"] in numbers]
+    others = tuple(_choice(choice, name) for choice in further)
     counted = _usage(usage) if usage else {}
     if first is None:
         return Delta(**counted, others=others) if others or (usage and name == "delta") else EMPTY
     return _choice(first, name, others, **counted)
 
 
-def _is_number(index: object) -> bool:
-    return type(index) is int and 0 < index < dtos.MAX_CHOICES
-
-
 def _choice(choice: dict[str, Any], name: str, others: tuple[Delta, ...] = (), **counted: int | None) -> Delta:
-    """Return one of the answers, with the `others` and the usage where it is the first."""
+    """Return the content of one choice. `others` and the counts of tokens belong to the first choice."""
     message = choice.get(name)
     if not isinstance(message, dict):
-        message = {"content": choice.get("text")}  # the legacy completions API
+        # Some services answer in the form of the legacy completions API.
+        message = {"content": choice.get("text")}
     return Delta(
         text=_text(message.get("content")),
         reasoning=next((_text(message[name]) for name in _REASONING_FIELDS if message.get(name)), ""),
@@ -142,7 +161,7 @@ def _logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
 
 
 def _text(content: object) -> str:
-    """Return the text of a string or of a list of parts, without reasoning and other kinds of parts."""
+    """Return the text of a message's content: a string, or a list of parts without those of other kinds than text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -152,7 +171,10 @@ def _text(content: object) -> str:
 
 
 def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
-    """The calls of tools, or their parts, in OpenAI's form and with nothing else. Some services send arguments as JSON."""
+    """Return the calls of tools, or their parts, with the fields of OpenAI's API alone.
+
+    Some services send the arguments as an object where the API has a string of JSON.
+    """
     if not isinstance(calls, list):
         return ()
     found = []
@@ -164,13 +186,13 @@ def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
         texts = {"name": function.get("name"), "arguments": json.dumps(arguments) if isinstance(arguments, dict) else arguments}
         index = call["index"] if type(call.get("index")) is int and 0 <= call["index"] < dtos.MAX_TOOLS else position
         head = {name: call[name] for name in ("id", "type") if isinstance(call.get(name), str) and call[name]}
-        said = {name: text for name, text in texts.items() if isinstance(text, str)}
-        found.append({"index": index, **head, "function": said})
+        function_texts = {name: text for name, text in texts.items() if isinstance(text, str)}
+        found.append({"index": index, **head, "function": function_texts})
     return tuple(found)
 
 
 def _finish(reason: object) -> str | None:
-    """Return stop, length, content_filter, tool_calls or error; None while the answer continues."""
+    """Return stop, length, content_filter, tool_calls or error, or None while the answer continues."""
     return _FINISH.get(reason, "stop") if isinstance(reason, str) and reason else None
 
 
@@ -190,7 +212,10 @@ def _count(value: object) -> int | None:
 
 
 class EventDecoder:
-    """Returns the data of each server-sent event (WHATWG HTML) as soon as it is complete. Lines may end in LF, CR or CRLF."""
+    """Decoder of server-sent events (WHATWG HTML), which returns the data of each event as soon as it is complete.
+
+    Lines may end in LF, CR or CRLF, and chunks may end anywhere.
+    """
 
     def __init__(self) -> None:
         self._line = bytearray()
@@ -200,7 +225,8 @@ class EventDecoder:
     def feed(self, received: bytes) -> list[bytes]:
         """Return the data of the events that these bytes complete, in order."""
         if b"\n" not in received and b"\r" not in received:
-            self._line += received  # amortised, however small the chunks are
+            # A line that comes in many small chunks costs time in proportion to its length, because it is not copied.
+            self._line += received
             return []
         lines = (bytes(self._line) + received).splitlines(keepends=True)
         self._line.clear()
@@ -209,14 +235,15 @@ class EventDecoder:
         return self._events(lines)
 
     def finish(self) -> list[bytes]:
-        """Return the data of a last event without a blank line behind it."""
+        """Return the data of a last event that no blank line has ended."""
         lines = [bytes(self._line), b"\n"] if self._line else [b"\n"]
         return self._events(lines)
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
         events = []
         for raw in lines:
-            if raw == b"\n" and self._after_cr:  # the second half of a CRLF that was split between two chunks
+            if raw == b"\n" and self._after_cr:
+                # This is the second half of a CRLF that two chunks have parted, and not an empty line.
                 self._after_cr = False
                 continue
             self._after_cr = raw.endswith(b"\r")
@@ -236,9 +263,10 @@ _DONE: Final = b"[DONE]"
 
 
 class StreamReader:
-    """Parses a streamed body chunk by chunk. A plain JSON body instead of a stream is accepted too.
+    """Parser of a streamed body, chunk by chunk.
 
-    `done`: the service declared the end of the stream. All methods raise the errors of `read_answer`.
+    A service that ignores the wish for a stream sends a plain JSON body, which is accepted. `done` is True when the service
+    has declared the end of the stream. All methods raise the errors of `read_answer`.
     """
 
     def __init__(self) -> None:
@@ -250,7 +278,7 @@ class StreamReader:
         self._plain: bytearray | None = None
 
     def feed(self, received: bytes) -> Iterator[Delta]:
-        """Yield the deltas of the events that these bytes complete, also those before an error in the same bytes."""
+        """Yield the deltas of the events that these bytes complete. Events before an error are yielded, too."""
         self._bytes += len(received)
         if self._bytes > (MAX_STREAM_BYTES if self._plain is None else MAX_BODY_BYTES):
             raise InvalidAnswerError("more bytes than the limit for an answer")
@@ -262,7 +290,7 @@ class StreamReader:
             yield from self._deltas(self._events.feed(received))
 
     def end(self) -> Iterator[Delta]:
-        """Yield the remaining deltas at the end of the body; an incomplete event is dropped."""
+        """Yield the remaining deltas at the end of the body. An incomplete event is dropped."""
         if self._plain is not None:
             self.done = True
             yield read_answer(bytes(self._plain))
@@ -273,7 +301,7 @@ class StreamReader:
             raise InvalidAnswerError("an empty stream")
 
     def _begin(self, received: bytes) -> bytes:
-        """Return the bytes without leading white space; the first other byte decides between a stream and a plain body."""
+        """Return the bytes without leading white space. The first byte after it tells a plain body from a stream."""
         received = received.lstrip(_BLANK)
         self._has_begun = bool(received)
         if received.startswith((b"{", b"<", b"[")):
@@ -293,7 +321,7 @@ class StreamReader:
 
 
 def _read(payload: bytes) -> list[Delta]:
-    """Return one chunk, or several from a service that omits the blank line between events."""
+    """Return the deltas of one event: several if the service omits the blank lines between events."""
     try:
         return [read_chunk(payload)]
     except InvalidAnswerError:
@@ -302,48 +330,52 @@ def _read(payload: bytes) -> list[Delta]:
         return [read_chunk(line) for line in payload.split(b"\n")]
 
 
-KEY_TOKENS: Final = 200  # a key has fewer tokens
-MAX_ANSWER_CHARS: Final = 1_000_000  # more than the longest answer that a request may ask for
+KEY_TOKENS: Final = 200  # more tokens than an API key has
+MAX_ANSWER_CHARS: Final = 1_000_000  # more characters than the longest answer that a request may ask for
 
 
 class AnswerBuilder:
-    """Collects the deltas of one answer: `add` each, then `finish`, then take the `response`.
+    """Builder of one answer from its deltas: call `add` for each, then `finish`, and take the `response`.
 
-    A stream takes `new_parts` in between.
+    A caller who passes the answer on as a stream takes `new_parts` after each `add`.
+
+    - `finish_reason` is the last reason that the service has sent.
+    - `chars` is the number of characters received, with the reasoning.
+    - `is_looping` is True if the model repeats itself without end. The rest of the stream is then of no use.
     """
 
     def __init__(self, connection: LLMConnection, request: dtos.LLMRequest, redactor: Redactor) -> None:
         self.finish_reason: str | None = None
-        self.chars = 0  # received, with the reasoning
-        self.repeats = False  # itself, without end: the rest of the stream is of no use
+        self.chars = 0
+        self.is_looping = False
         self._connection = connection
         self._request = request
         self._filter = ReasoningFilter(redactor, connection.api_key)
         self._texts: list[str] = []
-        self._streamed = 0  # texts that `new_parts` has returned
+        self._streamed = 0  # the number of texts that `new_parts` has returned
         self._retractions = 0
         self._reset_pending = False
-        self._received: list[str] = []  # includes the reasoning, which is paid for
+        self._received: list[str] = []  # the text with the reasoning, which is paid for as well
         self._began = time.monotonic()
         self._first_at: float | None = None
-        self._counted_tokens = 0  # our count of the prompt, made when it is needed
+        self._counted_tokens = 0  # tokens of the prompt, counted by us when `progress` is first called
         self._repetition = RepetitionDetector()
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
         self._refused = False
-        self._takes_calls = "tools" in request.extra  # a call that nobody can answer is none
+        self._accepts_tool_calls = "tools" in request.extra  # without tools, nobody could answer a call
         self._reasoning = ReasoningText(redactor, connection.api_key) if request.as_it_comes else None
         self._logprobs: list[dict[str, Any]] = []
         self._streamed_logprobs = 0
         self._cached_tokens: int | None = None
         self._reasoning_tokens: int | None = None
         self._redactor = redactor
-        self._others: dict[int, AnswerBuilder] = {}  # further answers, by their number
+        self._others: dict[int, AnswerBuilder] = {}  # the further answers, by their numbers
         self._call_parts: list[dict[str, Any]] = []
         self._streamed_parts = 0
 
     def progress(self) -> ModelProgress:
-        """Return how far the model is; its tokens are counted by us."""
+        """Return how far the model is. Tokens are counted by us, since services report theirs at the end."""
         if not self._counted_tokens:
             self._counted_tokens = sum(count_tokens(message.content) for message in self._request.messages)
         now, tokens = time.monotonic(), count_tokens("".join(self._received))
@@ -370,7 +402,7 @@ class AnswerBuilder:
                 self._count_chars(len(other.text) + len(other.reasoning))
         if delta.logprobs and self._request.extra.get("logprobs"):
             self._receive_logprobs(delta.logprobs)
-        if delta.tool_calls and self._takes_calls:
+        if delta.tool_calls and self._accepts_tool_calls:
             self._call_parts.extend(delta.tool_calls)
             for call in delta.tool_calls:
                 self._count("".join(call["function"].values()) + call.get("id", " "))
@@ -383,7 +415,7 @@ class AnswerBuilder:
             self._append(self._filter.feed(delta.text))
 
     def finish(self) -> None:
-        """Return the rest of the buffered text, which belongs to the answer: no delta follows."""
+        """Add the buffered rest of the text to the answer. No delta may follow."""
         self._append(self._filter.finish())
         if self._reasoning:
             self._reasoning.finish()
@@ -413,18 +445,21 @@ class AnswerBuilder:
         if text or calls or reasoning or logprobs:
             parts.append(dtos.LLMToken(text=text, tool_calls=calls, reasoning=reasoning, logprobs=logprobs))
         for number, other in self._others.items():
-            told = (part for part in other.new_parts() if isinstance(part, dtos.LLMToken))
-            parts.extend(part.model_copy(update={"choice": number}) for part in told)
+            tokens = (part for part in other.new_parts() if isinstance(part, dtos.LLMToken))
+            parts.extend(token.model_copy(update={"choice": number}) for token in tokens)
         return parts
 
     def spent(self) -> dtos.Spending:
-        """Return the cost so far: a call that returned nothing used no tokens."""
+        """Return the spending so far. A call that returned nothing counts as a call without tokens."""
         if not self._received and not self._completion_tokens:
             return dtos.Spending(calls=1)
         return self._spending(self._usage())
 
     def response(self) -> dtos.LLMResponse:
-        """Return the complete answer. LLMProviderException when it is empty, filtered, refused, or nothing but reasoning."""
+        """Return the complete answer.
+
+        Raises LLMProviderException if the answer is empty, filtered, refused, or consists of reasoning alone.
+        """
         content, calls = "".join(self._texts), _joined(self._call_parts)
         if problem := self._problem(content, has_calls=bool(calls)):
             raise LLMProviderException(f"{self._connection.name} {problem}")
@@ -443,23 +478,24 @@ class AnswerBuilder:
         )
 
     def _other(self, number: int) -> "AnswerBuilder":
-        """Return a further answer. Its choices are its own, so it has no others."""
+        """Return the builder of a further answer, which is made at its first delta."""
         if number not in self._others:
             self._others[number] = AnswerBuilder(self._connection, self._request, self._redactor)
         return self._others[number]
 
     def _reason(self, *, has_calls: bool) -> str:
-        if self.repeats:
+        if self.is_looping:
             return REPETITION
         return "tool_calls" if has_calls and self.finish_reason in (None, "stop") else self.finish_reason or "stop"
 
     def _receive(self, text: str) -> None:
-        self.repeats = self.repeats or self._repetition.feed(text)
+        self.is_looping = self.is_looping or self._repetition.feed(text)
         self._count(text)
 
     def _receive_logprobs(self, logprobs: tuple[dict[str, Any], ...]) -> None:
-        """Collect the tokens' probabilities. A token is a piece that no redactor knows: none is passed on after one that
-        completes the key.
+        """Collect the probabilities of the tokens of a delta, unless these complete the API key.
+
+        A redactor finds a key in a whole text but not in its tokens, so the tokens are joined and searched here.
         """
         tail = "".join(entry["token"] for entry in self._logprobs[-KEY_TOKENS:])
         key = self._connection.api_key
@@ -486,7 +522,7 @@ class AnswerBuilder:
             self._texts.append(text)
 
     def _usage(self) -> dtos.Usage:
-        """Return the service's own count; our count where it sends none."""
+        """Return the counts of the service, or ours where it sends none."""
         prompt_tokens = self._prompt_tokens or sum(count_tokens(message.content) for message in self._request.messages)
         received = "".join([*self._received, *(text for other in self._others.values() for text in other._received)])
         return dtos.Usage(
@@ -503,7 +539,7 @@ class AnswerBuilder:
 
     def _problem(self, content: str, *, has_calls: bool) -> str | None:
         if self._request.as_it_comes and self.finish_reason != FAILED and not self._refused:
-            return None  # an empty answer tells such a caller something, too
+            return None  # such a caller gets the answer of the service unchanged, even an empty one
         if self.finish_reason == FILTERED:
             return "withheld the answer (content_filter): rephrase the question, or use another model"
         if self.finish_reason == FAILED:
@@ -518,7 +554,7 @@ class AnswerBuilder:
 
 
 def _joined(parts: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Return the whole calls of their parts, in order of their indexes."""
+    """Return the calls of tools that the parts make up, in the order of their indexes."""
     calls: dict[int, dict[str, Any]] = {}
     for part in parts:
         call = calls.setdefault(part["index"], {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
