@@ -1,6 +1,6 @@
-"""The documents of one named folder in an index. Each search compares the index with the folder and reads what changed.
+"""Index one folder of documents, and keep the index in step with it: each search reads what has changed since the last.
 
-Where `llm-platform index` put the folder into the shared index, its documents are searched and updated there. Otherwise the
+If `llm-platform index` has put the folder into the shared index, its documents are searched and updated there. Otherwise the
 folder has an index of its own.
 """
 
@@ -39,21 +39,21 @@ NOT_WRITABLE: Final = (
 )
 KEYWORDS_ONLY: Final = "the vectors of the documents are not complete yet{}: keyword search only"
 
-COLLECTION: Final = "documents"  # collection in the folder's own store
-CHECK_AGAIN_S: Final = 1.0  # the view of a large folder is at most this old
-CHECK_ALWAYS_S: Final = 0.02  # a folder that is listed this fast (a thousand files) is listed on every search
-LISTING_SHARE: Final = 20  # beyond that, listing takes at most a twentieth of the time
+COLLECTION: Final = "documents"  # the collection in an index of the folder's own
+CHECK_AGAIN_S: Final = 1.0  # a search uses no listing that is older, however large the folder is
+CHECK_ALWAYS_S: Final = 0.02  # a folder that is listed faster (a thousand files) is listed at every search
+LISTING_SHARE: Final = 20  # a slower folder is listed again after 20 times as long as its listing took
 LOCK_POLL_S: Final = 0.05
-REMOVED_AT_ONCE: Final = 500
-MUCH_BYTES: Final = 5_000_000  # more than this is found by keywords first, and its vectors are made afterwards
-OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files from which on a collection without a mean is rebuilt with one
+REMOVED_AT_ONCE: Final = 500  # documents removed by one call of the store
+MUCH_BYTES: Final = 5_000_000  # larger changes are indexed for keyword search first, and for vector search afterwards
+OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files; a larger collection without a mean of its vectors is rebuilt
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SharedIndex:
-    """The embedded index that `llm-platform index` writes: a collection below `folder`, and what is known of its folders."""
+    """The embedded index that `llm-platform index` writes: a collection below `folder`, and the states of its folders."""
 
     folder: Path
     collection: str
@@ -62,7 +62,7 @@ class SharedIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """The place of the documents: a collection below `folder`."""
+    """Where the documents are indexed: a collection below `folder`, in the shared index or in one of the folder's own."""
 
     folder: Path
     collection: str
@@ -71,10 +71,17 @@ class _Location:
 
 
 class FolderIndex:
-    """Indexes a folder and searches it. Made once for a folder, for one event loop.
+    """The index of one folder. Make one object for a folder, and use it in one event loop.
 
-    Concurrent searches share one listing and one update, which goes on when they are cancelled. Of several processes one
-    updates, the others wait until it is done and find nothing left to do.
+    Concurrent searches share one listing and one update, which continues when they are cancelled. If several processes index
+    the folder, one updates the index; the others wait for it and then find nothing left to do.
+
+    - `directory` is where an index of the folder's own is stored.
+    - `open_store` opens the store below a folder.
+    - `shared` is the index of `llm-platform index`, if there is one.
+    - `store` replaces the store of an index of the folder's own. It is not closed.
+    - `collection` names the collection in an index of the folder's own.
+    - `clock` returns seconds and never jumps.
     """
 
     def __init__(
@@ -101,7 +108,7 @@ class FolderIndex:
         self._clock = clock
         self._origin = ""
         self._location: _Location | None = None
-        self._rejected: object = None  # the stamp of a shared state whose collection cannot be used
+        self._rejected_stamp: object = None  # of a shared state whose collection cannot be used
         self._store: IVectorStore | None = None
         self._retrieval: RetrievalService | None = None
         self._state: FolderState | None = None
@@ -110,14 +117,14 @@ class FolderIndex:
         self._check_after = float("-inf")
         self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
-        self._failed_before = False  # the last update failed in the store
+        self._failed_before = False  # whether the last update failed in the store
         self._embedding: asyncio.Task[None] | None = None
-        self._embedded = (0, 0)  # documents, and of how many
-        self.progress: IndexProgress | None = None  # progress of the running update
+        self._embedded = (0, 0)  # the number of documents that have vectors, and that of all documents
+        self.progress: IndexProgress | None = None  # set while an update runs
 
     @property
     def retrieval(self) -> RetrievalService:
-        """The search over the indexed documents, None before the first one; by keywords only while vectors are pending."""
+        """The search over the indexed documents. While vectors are pending, it searches by keywords only."""
         if self._view.pending:
             done, total = self._embedded
             share = f" ({done:,} of {total:,})" if done else ""
@@ -133,11 +140,11 @@ class FolderIndex:
 
     @property
     def documents_read(self) -> int:
-        """The number of documents that the running update has processed."""
+        """The number of documents that the running update has processed, 0 if none runs."""
         return self.progress.documents if self.progress else 0
 
     async def document(self, doc_id: str) -> list[Passage]:
-        """Return all passages of one of the folder's documents; empty where it has none by this id."""
+        """Return all passages of a document. The list is empty if the folder has no document by this id."""
         for candidate_id in (
             doc_id,
             file_source.qualified_id(self._files.folder_name(self._folder), self._origin, doc_id),
@@ -148,15 +155,18 @@ class FolderIndex:
         return []
 
     async def refresh(self) -> FolderView:
-        """Bring the index in step with the folder. Cancelling leaves the update under way. Where much changed, keywords find
-        it when this returns, and vectors are made afterwards, as long as nothing else is to be read.
+        """Bring the index in step with the folder, and return what it holds.
 
-        Raises WebSearchConfigError without a folder or after `aclose`, and what indexing raises.
+        A caller that is cancelled leaves the update running. After large changes (MUCH_BYTES), keywords find the new text
+        when this returns, and its vectors are made in the background.
+
+        Raises WebSearchConfigError if the folder cannot be opened, the index cannot be written, or `aclose` was called; and
+        the errors of IndexingService.
         """
         if self._refreshing is not None and not self._refreshing.done():
-            await asyncio.wait(
-                [self._refreshing]
-            )  # it may have listed the folder before this call; its error is not ours
+            # A running update may have listed the folder before this call, so it may miss a change that its caller made.
+            # Its error is reported to those who started it.
+            await asyncio.wait([self._refreshing])
         if self._closed:
             raise exceptions.WebSearchConfigError(CLOSED)
         if self._refreshing is None or self._refreshing.done():
@@ -166,7 +176,7 @@ class FolderIndex:
         return self._view
 
     async def aclose(self) -> None:
-        """Stop reading; what was read stays. A second call does nothing."""
+        """Stop the running update and close the index. What has been read stays in it. A second call does nothing."""
         self._closed = True
         refreshing, self._refreshing = self._refreshing, None
         if refreshing is not None:
@@ -175,9 +185,10 @@ class FolderIndex:
         await self._close_store()
         await asyncio.to_thread(self._directory.close)
 
-    # --- what is there ----------------------------------------------------------------------------------------------------
+    # --- comparing the index with the folder ------------------------------------------------------------------------------
 
     async def _refresh_when_due(self) -> None:
+        """Update the index, unless the folder was listed a moment ago."""
         began = self._clock()
         if began < self._check_after:
             return
@@ -198,7 +209,7 @@ class FolderIndex:
             raise exceptions.WebSearchConfigError(NO_FOLDER) from error
 
     async def _refresh(self, listing: Listing) -> None:
-        """Update what changed. Another process may do it, or have done it: then there is nothing left to do."""
+        """Update the index to a listing of the folder, unless another process has done so in the meantime."""
         location = await self._locate()
         await self._load_state(location)
         while not await self._is_current(location, listing):
@@ -215,7 +226,8 @@ class FolderIndex:
                 else:
                     await self._save_state(location, self._state)
                     break
-            await asyncio.sleep(LOCK_POLL_S)  # `llm-platform index` writes to the shared collection
+            # `llm-platform index` is writing to the shared collection: wait until it has finished.
+            await asyncio.sleep(LOCK_POLL_S)
         state = self._state or FolderState()
         skipped = {printable(Path(position)): reason for position, reason in listing.left_out.items()}
         bad = skipped | dict(state.bad)
@@ -225,24 +237,26 @@ class FolderIndex:
             self._embedding.add_done_callback(_log_failure)
 
     async def _locate(self) -> _Location:
-        """Return the shared index where it holds this folder, else the folder's own."""
+        """Return the shared index if it holds this folder and can be used, else the index of the folder's own."""
         shared = self._shared
         stamp = await asyncio.to_thread(self._shared_stamp)
-        if shared is not None and stamp is not None and stamp != self._rejected:
+        if shared is not None and stamp is not None and stamp != self._rejected_stamp:
             location = _Location(shared.folder, shared.collection, shared.states, is_shared=True)
             if location == self._location:
                 return location
             await self._move_to(location)
-            if await self._is_ours(location):
+            if await self._uses_our_embedder(location):
                 return location
-            self._rejected = stamp
+            self._rejected_stamp = stamp
         location = await asyncio.to_thread(self._own_location)
         if location != self._location:
             await self._move_to(location)
         return location
 
     def _shared_stamp(self) -> tuple[int, int] | None:
-        if self._shared is None or self._folder.is_file():  # one file is not all that comes from its folder
+        """Return the stamp of this folder's state in the shared index, or None if the shared index cannot serve the folder."""
+        if self._shared is None or self._folder.is_file():
+            # The state would be that of the folder around the file, which has other documents as well.
             return None
         return self._shared.states.stamp(self._origin)
 
@@ -251,8 +265,8 @@ class FolderIndex:
         await self._close_store()
         self._location, self._state, self._state_stamp = location, None, None
 
-    async def _is_ours(self, location: _Location) -> bool:
-        """Return whether there is a collection of this embedder that can be read."""
+    async def _uses_our_embedder(self, location: _Location) -> bool:
+        """Return whether the collection can be read and was made with this embedder."""
         try:
             collection_info = await self._opened(location).describe(location.collection)
         except (exceptions.VectorStoreError, exceptions.VectorStoreConfigError):
@@ -266,7 +280,8 @@ class FolderIndex:
     def _own_location(self) -> _Location:
         with _as_config_error():
             folder = self._directory.make()
-        with suppress(OSError):  # the index is usable all the same
+        # The time of the last use matters to the clean-up only: without it, the index can still be used.
+        with suppress(OSError):
             self._directory.touch()
         location = self._location
         if location is not None and not location.is_shared and location.folder == folder:
@@ -274,7 +289,7 @@ class FolderIndex:
         return _Location(folder, self._collection, FolderStates(folder / self._collection))
 
     async def _load_state(self, location: _Location) -> None:
-        """Read the state where another process has written it since."""
+        """Read the stored state, unless it is the one that was read or written last."""
         stamp = await asyncio.to_thread(location.states.stamp, self._origin)
         if stamp != self._state_stamp or self._state is None:
             self._state = await asyncio.to_thread(location.states.load, self._origin)
@@ -285,7 +300,10 @@ class FolderIndex:
         self._state_stamp = await asyncio.to_thread(location.states.stamp, self._origin)
 
     async def _is_current(self, location: _Location, listing: Listing) -> bool:
-        """Return whether the index holds the folder as it was listed; another process may have removed it."""
+        """Return whether the index holds the folder as it was listed.
+
+        Another process may have removed the collection, so a matching state does not suffice.
+        """
         if self._state is None or not self._state.matches(listing):
             return False
         if not self._state.documents:
@@ -297,6 +315,7 @@ class FolderIndex:
 
     @asynccontextmanager
     async def _writer_lock(self, location: _Location) -> AsyncIterator[None]:
+        """Wait for the lock that lets one process at a time write to the index, and hold it inside the block."""
         lock = location.states.lock(self._origin) if location.is_shared else self._directory
         with _as_config_error():
             while not lock.acquire():  # noqa: ASYNC110  another process is waited for
@@ -309,7 +328,7 @@ class FolderIndex:
     # --- vectors ----------------------------------------------------------------------------------------------------------
 
     async def _embed(self, location: _Location) -> None:
-        """Make the pending vectors; another process may have made them before the lock is free."""
+        """Make the pending vectors, unless another process has made them while this one waited for the lock."""
         async with self._writer_lock(location):
             state = await asyncio.to_thread(location.states.load, self._origin)
             if state is None:
@@ -334,7 +353,12 @@ class FolderIndex:
     # --- updating ---------------------------------------------------------------------------------------------------------
 
     async def _update_or_rebuild(self, location: _Location, listing: Listing) -> FolderState:
-        """Update the index. An own index that is damaged is rebuilt, since all of it can be read again."""
+        """Update the index, and return its new state.
+
+        An index of the folder's own is rebuilt if it is damaged, since its documents can be read again. The shared index
+        holds other folders as well and is never rebuilt. Raises VectorStoreError if an update fails, except that the second
+        failure in a row leads to a rebuild.
+        """
         state = self._state or FolderState()
         if location.is_shared:
             return await self._update(location, listing, state)
@@ -344,7 +368,8 @@ class FolderIndex:
             except exceptions.VectorStoreError:
                 await self._close_store()
                 self._failed_before = not self._failed_before
-                if self._failed_before:  # a full disk passes, and the index is as it was; damage shows again
+                # The first failure may pass, as a full disk does, and the index is as it was. A second one in a row is damage.
+                if self._failed_before:
                     raise
                 log.warning("folder index rebuilt")
             else:
@@ -365,8 +390,9 @@ class FolderIndex:
             return False
 
     def _remove_own(self, location: _Location) -> None:
-        """Remove the index of the folder, its state first: after an interrupted rebuild it would claim that all files are
-        there.
+        """Remove the index of the folder's own.
+
+        The state is removed first: if a rebuild is interrupted, it must not claim that all files are indexed.
         """
         self._state = None
         with _as_config_error():
@@ -376,7 +402,7 @@ class FolderIndex:
     async def _is_outgrown(
         self, location: _Location, collection_info: Collection, listing: Listing, state: FolderState
     ) -> bool:
-        """Return whether it began with too few passages for a mean of their vectors, and has many by now."""
+        """Return whether the collection began with too few passages for a mean of their vectors, and has many by now."""
         if collection_info.mean or not collection_info.dimension or self._external_store is not None:
             return False
         passages = [document.passages async for document in self._opened(location).documents(location.collection)]
@@ -390,7 +416,8 @@ class FolderIndex:
         reading = file_source.FolderReading(
             known={path: known_file for path, known_file in state.known.items() if path in unchanged},
             bad=state.still_valid(state.bad, listing),
-            trusted=not (location.is_shared or has_json_lines),  # otherwise an id may have passed to another document
+            # In a shared index and in JSON lines, an id may have passed to another document.
+            trusted=not (location.is_shared or has_json_lines),
             readable_only=True,
         )
         report = await self._index(location, reading, vectors_later=vectors_later)
@@ -417,8 +444,9 @@ class FolderIndex:
         return report
 
     async def _remove_unreadable(self, location: _Location, reading: file_source.FolderReading, *, everything: bool) -> None:
-        """Remove documents that cannot be read any more: indexing alone leaves them as they were, and prunes nothing where
-        it finds no document at all.
+        """Remove documents whose files cannot be read any more, or with `everything`, all documents of the folder.
+
+        Indexing does not do this: it leaves such documents as they were, and prunes nothing if it finds no document at all.
         """
         store = self._opened(location)
         if not (everything or reading.unreadable) or await store.describe(location.collection) is None:
@@ -451,7 +479,7 @@ class FolderIndex:
 
 @dataclass(frozen=True, slots=True)
 class _OneReading(IDocumentSource):
-    """The files of one folder, read in step with what is known of them."""
+    """A document source that walks files with one `reading`: what is known of them, and what is found out about them."""
 
     files: file_source.FileDocumentSource
     reading: file_source.FolderReading
@@ -462,7 +490,7 @@ class _OneReading(IDocumentSource):
 
 @contextmanager
 def _as_config_error() -> Iterator[None]:
-    """Return the error of a wrong setting for an index that cannot be written."""
+    """Raise an OSError as WebSearchConfigError, with a message that names the setting."""
     try:
         yield
     except OSError as error:
@@ -470,6 +498,6 @@ def _as_config_error() -> Iterator[None]:
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
-    """Log a failure, since no caller may wait for the task any more; the next search meets the error again."""
+    """Log the failure of a task that may have no caller left. The next search meets the error again and reports it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("folder not read", extra={"error": type(error).__name__})
