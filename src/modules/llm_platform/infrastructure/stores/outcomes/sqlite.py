@@ -1,6 +1,6 @@
-"""Outcomes in one SQLite file, which all workers of a machine share.
+"""Store outcomes in one SQLite file, which all workers of a machine share.
 
-Concurrent calls are batched: one transaction stores the outcomes of many requests, so that durability costs little.
+Concurrent calls are batched: one transaction stores the outcomes of many requests, so that each pays little for durability.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 FORMAT: Final = 1  # stored in the file's user_version
-CLEANED_AT_ONCE: Final = 500  # rows of one transaction, so that other workers wait for milliseconds
-_OF_A_TENANT: Final = b"\xff"  # first byte of a key
+CLEANED_AT_ONCE: Final = 500  # rows removed by one transaction, so that other workers wait for milliseconds
+_TENANT_PREFIX: Final = b"\xff"  # the first byte of a key with a tenant; UTF-8 never has it
 LAST_ROWID: Final = 2**63 - 1
-_LENGTH_BYTES: Final = 4  # bytes of the key that hold the length of the tenant
+_LENGTH_BYTES: Final = 4  # bytes of a key that hold the length of the tenant
 
-# With a rowid: bodies are appended, and the index of the key stays small.
+# The table keeps its rowid: bodies are appended in order of time, and the index of the key stays small.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS outcome (
     stage TEXT NOT NULL,
@@ -46,28 +46,29 @@ CREATE TABLE IF NOT EXISTS outcome (
     PRIMARY KEY (stage, request_id)
 )
 """
-# One row: the id of the file, and the time of the last write test.
+# This table has one row, with the id of the file and the time of the last write test.
 _ABOUT: Final = """
 CREATE TABLE IF NOT EXISTS about (only INTEGER PRIMARY KEY CHECK (only = 1), id TEXT NOT NULL, probed_at INTEGER)
 """
 _COLUMNS: Final = 6
-# Statements for many rows, since SQLite releases the interpreter lock at each statement and gets it back late from a busy
-# loop. A few lengths, so that the statements stay prepared.
+# A statement handles many rows, because SQLite releases the interpreter lock at each statement and gets it back late from a
+# busy event loop. There are statements for a few lengths only, so that all of them stay prepared.
 LENGTHS: Final = (128, 32, 8, 1)
 _GET: Final = "SELECT request_id, kind, body, request_sha256 FROM outcome WHERE stage = ? AND request_id IN "
 _INSERT: Final = "INSERT INTO outcome (stage, request_id, kind, body, request_sha256, kept_at) VALUES "
 _ROW: Final = f"({', '.join('?' * _COLUMNS)})"
 _GET_MANY: Final = {length: f"{_GET}({', '.join('?' * length)})" for length in LENGTHS}
 _INSERT_MANY: Final = {length: f"{_INSERT}{', '.join([_ROW] * length)} ON CONFLICT DO NOTHING" for length in LENGTHS}
-SCANNED_AT_ONCE: Final = 100  # rows; most outcomes have some kilobytes
-# The parameters are the fields of OutcomeFilter; a request's key needs its tenant, so ids are compared afterwards.
+SCANNED_AT_ONCE: Final = 100  # rows read at once; an outcome has some kilobytes
+# The parameters are fields of OutcomeFilter. A key contains both the request id and the tenant, so a filter that names only
+# one of them is applied by `SqliteOutcomeStore.scan`.
 _SCAN: Final = """
 SELECT rowid, kept_at, stage, request_id, kind, body, request_sha256 FROM outcome
 WHERE rowid < ? AND (? IS NULL OR stage = ?) AND (? IS NULL OR kind = ?) AND (? IS NULL OR request_id = ?)
 AND kept_at <= ? AND kept_at >= ? ORDER BY rowid DESC LIMIT ?
 """
 _REMOVE: Final = "DELETE FROM outcome WHERE stage = ? AND request_id = ? AND kind = ? AND body = ?"
-# Outcomes are appended in order of time: the oldest have the lowest rowids, and no index is needed.
+# The oldest outcomes have the lowest rowids, because rows are appended in order of time. No index of time is needed.
 _OLDEST: Final = "SELECT rowid, kept_at FROM outcome ORDER BY rowid LIMIT ?"
 
 
@@ -76,8 +77,10 @@ class OtherFormatError(Exception):
 
 
 class OutcomeTable:
-    """The table of outcomes, for one thread; several processes may use the file, which is made on first use. Methods may
-    raise sqlite3.Error, OSError and OtherFormatError.
+    """The table of outcomes, used by one thread. Several processes may use its file at the same time.
+
+    The file is created at the first call. `clock` returns seconds since 1970. All methods block and may raise sqlite3.Error,
+    OSError and OtherFormatError.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float]) -> None:
@@ -86,7 +89,7 @@ class OutcomeTable:
         self._open: sqlite3.Connection | None = None
 
     def get_all(self, requests: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
-        """Return the stored outcome, or None, for each stage, request id and tenant."""
+        """Return the stored outcome, or None, for each (stage, request id, tenant), in the order of `requests`."""
         connection = self._connection()
         found: dict[tuple[RagStage, bytes], Outcome] = {}
         keys = [(stage, _key(request_id, tenant)) for stage, request_id, tenant in requests]
@@ -100,7 +103,7 @@ class OutcomeTable:
         return [found.get(key) for key in keys]
 
     def insert_all(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Store each outcome unless its request has one, and return the stored ones. One transaction."""
+        """Store each outcome in one transaction, unless its request has one. Return the outcomes that are stored then."""
         connection = self._connection()
         now = int(self._clock())
         written = 0
@@ -109,12 +112,12 @@ class OutcomeTable:
                 values = [value for outcome in chunk for value in _row(outcome, now)]
                 written += connection.execute(_INSERT_MANY[len(chunk)], values).rowcount
             if written == len(outcomes):
-                return list(outcomes)  # none of the requests had one
+                return list(outcomes)
             found = self.get_all([(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes])
         return [outcome for outcome in found if outcome is not None]
 
     def clean(self, before: float) -> int:
-        """Remove up to CLEANED_AT_ONCE outcomes from before this time (seconds since 1970); returns their number."""
+        """Remove up to CLEANED_AT_ONCE outcomes from `before` this time (seconds since 1970). Return the number removed."""
         connection = self._connection()
         with transaction(connection):
             oldest = connection.execute(_OLDEST, (CLEANED_AT_ONCE,)).fetchall()
@@ -123,7 +126,10 @@ class OutcomeTable:
         return len(old)
 
     def page(self, wanted: OutcomeFilter, below: int) -> list[tuple[int, StoredOutcome]]:
-        """Up to SCANNED_AT_ONCE outcomes below this rowid, the newest first; request_id and tenant may be others."""
+        """Return up to SCANNED_AT_ONCE outcomes below this rowid, with their rowids, the newest first.
+
+        If `wanted` has a request id without a tenant, or the reverse, the caller has to compare it.
+        """
         key = None if wanted.request_id is None or wanted.tenant is None else _key(wanted.request_id, wanted.tenant)
         now = self._clock()
         since = 0 if wanted.max_age_s is None else now - wanted.max_age_s
@@ -136,7 +142,7 @@ class OutcomeTable:
         ]
 
     def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
-        """Remove those that are stored with the same bytes. One transaction."""
+        """Remove the outcomes in one transaction. The result tells for each whether it was stored with the same bytes."""
         connection = self._connection()
         with transaction(connection):
             return [
@@ -147,14 +153,14 @@ class OutcomeTable:
             ]
 
     def probe(self) -> None:
-        """Write a row. Raises where the disk is full or read-only."""
+        """Write to the file, which raises if the disk is full or read-only."""
         connection = self._connection()
         require_free_space(self._file.parent)
         with transaction(connection):
             connection.execute("UPDATE about SET probed_at = ?", (int(self._clock()),))
 
     def identity(self) -> str:
-        """Return the id of the file."""
+        """Return the random id that the file got when it was created."""
         found: str = self._connection().execute("SELECT id FROM about").fetchone()[0]
         return found
 
@@ -179,10 +185,11 @@ class OutcomeTable:
 
     @staticmethod
     def _prepare(connection: sqlite3.Connection) -> None:
-        """Make the table, or check its format."""
+        """Create the tables, or check the format of the file. Raises OtherFormatError."""
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found == 0:
-            with transaction(connection):  # several workers may start at once
+            # Another worker may do this at the same time: the statements change nothing the second time.
+            with transaction(connection):
                 connection.execute(_SCHEMA)
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
         elif found != FORMAT:
@@ -194,7 +201,7 @@ class OutcomeTable:
 
 
 def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Split the values into lengths that have statements."""
+    """Split the items into chunks of the lengths that have a statement, see LENGTHS."""
     start = 0
     while left := len(items) - start:
         length = next(length for length in LENGTHS if length <= left)
@@ -203,39 +210,39 @@ def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def _row(outcome: Outcome, now: int) -> tuple[str, bytes, str, bytes, str, int]:
-    """Return the values of the columns."""
+    """Return the values of a row, in the order of its columns."""
     key = _key(outcome.request_id, outcome.tenant)
     return outcome.stage, key, outcome.kind, outcome.body, outcome.request_sha256, now
 
 
 def _key(request_id: str, tenant: str) -> bytes:
-    """Return the id, with a tenant before it a byte that UTF-8 never has, the tenant's length and the tenant, so that keys
-    are unique.
+    """Return the key of a request: its id as bytes, after a prefix if it has a tenant.
 
-    As bytes, since SQLite rejects lone surrogates in text, and one such id would fail its whole batch.
+    The prefix is _TENANT_PREFIX, the length of the tenant in _LENGTH_BYTES, and the tenant, so that keys are unique. Keys are
+    bytes because SQLite rejects lone surrogates in text, and one such id would fail its whole batch.
     """
     identity = bytes_of(request_id)
     if not tenant:
         return identity
     owner = bytes_of(tenant)
-    return _OF_A_TENANT + len(owner).to_bytes(_LENGTH_BYTES) + owner + identity
+    return _TENANT_PREFIX + len(owner).to_bytes(_LENGTH_BYTES) + owner + identity
 
 
 def _read_key(key: bytes) -> tuple[str, str]:
     """Return the request id and the tenant of a key."""
     owner = b""
-    if key.startswith(_OF_A_TENANT):
-        begin = len(_OF_A_TENANT) + _LENGTH_BYTES
-        end = begin + int.from_bytes(key[len(_OF_A_TENANT) : begin])
+    if key.startswith(_TENANT_PREFIX):
+        begin = len(_TENANT_PREFIX) + _LENGTH_BYTES
+        end = begin + int.from_bytes(key[len(_TENANT_PREFIX) : begin])
         owner, key = key[begin:end], key[end:]
     return text_of(key), text_of(owner)
 
 
 Result = TypeVar("Result")
-_Answers = tuple[list[list[Outcome | None]], list[list[Outcome]]]  # what was found, what was stored
+_BatchResult = tuple[list[list[Outcome | None]], list[list[Outcome]]]  # the results of its lookups and its insertions
 
 DAY_S: Final = 86_400
-CLOCK_JUMP_S: Final = 60.0  # more than a clock that is set right in small steps
+CLOCK_JUMP_S: Final = 60.0  # a clock that is set by more has jumped; smaller steps correct its drift
 CLOSED: Final = "the store of outcomes is closed"
 _FILE_ERRORS: Final = (sqlite3.Error, OSError, OtherFormatError)
 _BROKEN: Final = (
@@ -246,7 +253,7 @@ _NEWER: Final = "a newer version wrote the file of outcomes: use that one, or an
 
 @dataclass(slots=True)
 class _Batch:
-    """The calls that came while the previous batch ran, with the futures of their callers."""
+    """The calls that arrived while the previous batch ran, with the futures that their callers wait for."""
 
     lookups: list[Sequence[tuple[RagStage, str, str]]] = field(default_factory=list)
     lookup_futures: list[asyncio.Future[list[Outcome | None]]] = field(default_factory=list)
@@ -258,9 +265,9 @@ class _Batch:
 
 
 class SqliteOutcomeStore(IOutcomeStore):
-    """Outcomes in `file`, made at the first call, each stored for `ttl_days`.
+    """Store of outcomes in `file`, which is created at the first call. Outcomes are removed after `ttl_days`.
 
-    `clock`: seconds since 1970, which may jump; `monotonic`: seconds that never do.
+    `clock` returns seconds since 1970 and may jump. `monotonic` returns seconds and never jumps.
     """
 
     reach = "all workers of this machine"
@@ -275,8 +282,10 @@ class SqliteOutcomeStore(IOutcomeStore):
         self._table = OutcomeTable(file, clock)
         self._ttl_s = ttl_days * DAY_S
         self._clock, self._monotonic = clock, monotonic
-        self._started = clock() - monotonic()  # the time at which `monotonic` was 0, as the clock had it at the start
-        self._thread = ThreadPoolExecutor(1, "outcomes")  # owns the connection
+        # The time of `clock` at which `monotonic` was 0.
+        self._monotonic_epoch = clock() - monotonic()
+        # A connection of SQLite belongs to the thread that opened it, so one thread does all work.
+        self._thread = ThreadPoolExecutor(1, "outcomes")
         self._next = _Batch()
         self._is_running = False
         self._closed = False
@@ -318,10 +327,11 @@ class SqliteOutcomeStore(IOutcomeStore):
         return removed
 
     def _elapsed_clock(self) -> float:
-        """Return the time, without a jump forward since the start: that would make every outcome look expired, and a
-        request that is repeated would get another one.
+        """Return the time in seconds since 1970, without jumps forward since the start.
+
+        After such a jump, every outcome would look expired, and a request that is sent again would get another outcome.
         """
-        now, elapsed = self._clock(), self._started + self._monotonic()
+        now, elapsed = self._clock(), self._monotonic_epoch + self._monotonic()
         if now - elapsed > CLOCK_JUMP_S:
             by_s = round(now - elapsed)
             log.warning("the system clock jumped forward: outcomes expire as if it had not", extra={"by_s": by_s})
@@ -340,8 +350,9 @@ class SqliteOutcomeStore(IOutcomeStore):
             self._thread.shutdown()
 
     def _future(self) -> asyncio.Future[Any]:
-        """Return a future of the next batch, which starts in the next iteration of the event loop, or after the running
-        batch.
+        """Return a future for a call of the next batch. Raises OutcomeStoreError after `aclose`.
+
+        The batch starts when the running one has ended, or else in the next iteration of the event loop.
         """
         if self._closed:
             raise OutcomeStoreError(CLOSED)
@@ -357,14 +368,15 @@ class SqliteOutcomeStore(IOutcomeStore):
             _fail((*batch.lookup_futures, *batch.insertion_futures), OutcomeStoreError(CLOSED))
             return
         work = self._thread.submit(_run_batch, self._table, batch)
-        work.add_done_callback(partial(self._done, loop, batch))
+        work.add_done_callback(partial(self._end_in_thread, loop, batch))
 
-    def _done(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_Answers]) -> None:
-        """End the batch in the thread."""
+    def _end_in_thread(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_BatchResult]) -> None:
+        """Pass the result of a batch to the event loop. Runs in the thread of the store."""
         if not loop.is_closed():
-            loop.call_soon_threadsafe(self._answer, loop, batch, work)
+            loop.call_soon_threadsafe(self._end, loop, batch, work)
 
-    def _answer(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_Answers]) -> None:
+    def _end(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_BatchResult]) -> None:
+        """Begin the next batch, then give the callers of this one their results."""
         self._is_running = False
         if self._next:
             self._is_running = True
@@ -388,20 +400,20 @@ class SqliteOutcomeStore(IOutcomeStore):
             raise OutcomeStoreError(_message(error)) from error
 
 
-def _run_batch(table: OutcomeTable, batch: _Batch) -> _Answers:
-    """Run a batch in the thread. Insertions come first, so that lookups of the same batch find them."""
+def _run_batch(table: OutcomeTable, batch: _Batch) -> _BatchResult:
+    """Run a batch in the thread of the store. Insertions come first, so that lookups of the same batch find them."""
 
-    def run() -> _Answers:
+    def run() -> _BatchResult:
         outcomes = list(chain.from_iterable(batch.insertions))
         stored = iter(table.insert_all(outcomes) if outcomes else ())
         found = iter(table.get_all(list(chain.from_iterable(batch.lookups))))
-        return _split(found, batch.lookups), _split(stored, batch.insertions)
+        return _results_of_calls(found, batch.lookups), _results_of_calls(stored, batch.insertions)
 
     return _run_in_table(table, run)
 
 
 def _run_in_table(table: OutcomeTable, work: Callable[[], Result]) -> Result:
-    """Run an operation in the thread. After an error the file is opened again."""
+    """Run an operation in the thread of the store. An error closes the file, and the next operation opens it again."""
     with ExitStack() as on_error:
         on_error.callback(table.close)
         result = work()
@@ -409,13 +421,14 @@ def _run_in_table(table: OutcomeTable, work: Callable[[], Result]) -> Result:
     return result
 
 
-def _split(results: Iterator[Result], calls: Iterable[Sequence[object]]) -> list[list[Result]]:
+def _results_of_calls(results: Iterator[Result], calls: Iterable[Sequence[object]]) -> list[list[Result]]:
     return [list(islice(results, len(call))) for call in calls]
 
 
 def _resolve(futures: Sequence[asyncio.Future[Result]], answers: Sequence[Result]) -> None:
     for future, answer in zip(futures, answers, strict=True):
-        if not future.done():  # its caller was cancelled
+        # The future of a caller that was cancelled is done.
+        if not future.done():
             future.set_result(answer)
 
 
@@ -426,7 +439,7 @@ def _fail(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
 
 
 def _translated(error: BaseException) -> BaseException:
-    """Return a file error as OutcomeStoreError; any other error unchanged."""
+    """Return an error of the file as OutcomeStoreError, and any other error unchanged."""
     if not isinstance(error, _FILE_ERRORS):
         return error
     translated = OutcomeStoreError(_message(error))

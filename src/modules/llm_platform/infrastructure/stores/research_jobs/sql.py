@@ -1,4 +1,7 @@
-"""The SQL of the store of background runs, for SQLite and PostgreSQL."""
+"""Store research runs and their events with SQL that SQLite and PostgreSQL both understand.
+
+The parameters `:now` (seconds since 1970) and `{skip}`, `{known}` in the text of a statement are filled in by the driver.
+"""
 
 import json
 import re
@@ -20,13 +23,13 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
 )
 from modules.llm_platform.infrastructure.stores.research_jobs.answer_columns import answer_columns
 
-CLOCK_STEP_S: Final = 5.0  # back, after which a lease still counts; its worker renews it meanwhile
-LONGEST_DELAY_S: Final = 2.0 * DAY_S  # longest delay of a webhook: a retry waits for 29 hours at most
-CLEANED_AT_ONCE: Final = 100  # research runs of one transaction
+CLOCK_STEP_S: Final = 5.0  # a clock may be set back by this much, and leases still count
+LONGEST_DELAY_S: Final = 2.0 * DAY_S  # more than the longest wait for a retry of a webhook, 29 hours
+CLEANED_AT_ONCE: Final = 100  # research runs removed by one transaction
 _OPEN: Final = "status IN ('queued', 'running')"
-# A lease further away than its length is that of a clock that was wrong.
-_HELD: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {CLOCK_STEP_S}"
-_LEASED: Final = "WHERE number = :number AND lease = :token AND status = 'running' RETURNING is_finish_asked"
+# A lease that ends later than it can was taken while the clock was wrong: it does not count.
+_IS_LEASED: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {CLOCK_STEP_S}"
+_OF_LEASE: Final = "WHERE number = :number AND lease = :token AND status = 'running' RETURNING is_finish_asked"
 _INSERT_EVENT: Final = (
     "INSERT INTO llm_platform.research_job_event (job, number, type, data) VALUES (:job, :number, :type, :data) "
     "ON CONFLICT DO NOTHING"
@@ -35,13 +38,14 @@ _PUT_SOURCES: Final = (
     "INSERT INTO llm_platform.research_job_sources (job, data) VALUES (:job, :data) "
     "ON CONFLICT (job) DO UPDATE SET data = excluded.data"
 )
+# The columns of `_job`.
 _JOB: Final = (
     "id, status, request, created_at, started_at, finished_at, attempts, progress, webhook_attempts, "
     "CASE WHEN webhook IS NULL OR status = 'cancelled' THEN NULL ELSE coalesce(webhook_status, 'pending') END, api, thread"
 )
-_GAP: Final = "\x1f"  # stands in a search text between the question of the run and another title of its thread
+_GAP: Final = "\x1f"  # separates, in a search text, the question of a run from the title of its thread if that is another
 _SEARCH_TITLE: Final = f"coalesce(nullif(split_part(search_text, '{_GAP}', 2), ''), search_text)"
-# The thread and its title are those of another run of the owner, if it or another one of its thread is stored.
+# A run joins the thread of the run `:joined_id`, and takes over its title, if any run of that thread is still stored.
 _JOINED: Final = (
     "FROM llm_platform.research_job WHERE owner = :owner AND (id = :joined_id OR thread = :joined_id) LIMIT 1"
 )
@@ -50,13 +54,14 @@ _THREAD: Final = (
     f":search_text || coalesce((SELECT '{_GAP}' || {_SEARCH_TITLE} {_JOINED}), ''), :is_report"
 )
 _THREAD_COLUMNS: Final = "thread, title, search_text, is_report"
-# The thread of a run, or the thread with this id, whose first run may be gone.
+# `:id` is the id of any run of the thread, or that of the thread, whose first run may have been removed.
 _IS_THREAD: Final = (
     "thread = coalesce((SELECT thread FROM llm_platform.research_job WHERE owner = :owner AND id = :id), :id)"
 )
 _OF_THREAD: Final = f"WHERE owner = :owner AND {_IS_THREAD}"
 _RUNS: Final = "FROM llm_platform.research_job AS run WHERE run.owner = newest.owner AND run.thread = newest.thread"
-_IS_OWN: Final = f"EXISTS (SELECT 1 {_RUNS} AND run.api = '')"  # a run that no client of a compatible API stored
+# Threads that only clients of compatible APIs have written to are not listed.
+_HAS_NATIVE_RUN: Final = f"EXISTS (SELECT 1 {_RUNS} AND run.api = '')"
 _LIKE_SIGN: Final = re.compile(r"([%_!])")
 _THREADS: Final = f"""
 SELECT thread, title, status, created_at, request, (SELECT min(created_at) {_RUNS}), (SELECT count(*) {_RUNS}),
@@ -67,8 +72,8 @@ WHERE owner = :owner AND NOT EXISTS (SELECT 1 {_RUNS} AND run.number > newest.nu
 _LAST_EVENT: Final = (
     "SELECT data FROM llm_platform.research_job_event WHERE job = :job ORDER BY number DESC LIMIT 1"
 )
-# {skip}: rows that another worker is claiming are left to it. An owner with fewer running research runs comes first, so that
-# nobody's full queue keeps the others waiting.
+# {skip} leaves out rows that another worker is claiming. The owner with the fewest running runs comes first, so that nobody's
+# full queue keeps the others waiting.
 _CLAIM: Final = f"""
 UPDATE llm_platform.research_job
 SET status = 'running', attempts = attempts + 1, lease = :token, lease_until = :now + :lease_s,
@@ -76,15 +81,15 @@ SET status = 'running', attempts = attempts + 1, lease = :token, lease_until = :
 WHERE number = (
     WITH busy AS MATERIALIZED (
         SELECT owner, count(*) AS running FROM llm_platform.research_job
-        WHERE status = 'running' AND {_HELD} GROUP BY owner
+        WHERE status = 'running' AND {_IS_LEASED} GROUP BY owner
     )
-    SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND NOT ({_HELD})
+    SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND NOT ({_IS_LEASED})
         AND (CAST(:is_report AS boolean) IS NULL OR is_report = :is_report)
     ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
 )
 RETURNING number, id, owner, label, request, client_request, is_finish_asked, attempts, last_event, traceparent
 """  # noqa: S608  constants
-# First attempts come before retries: receivers that hang do not delay the others.
+# First attempts come before retries, so that receivers that hang do not delay the others.
 _CLAIM_WEBHOOK: Final = f"""
 UPDATE llm_platform.research_job
 SET webhook_attempts = webhook_attempts + 1, webhook_at = :now + :lease_s
@@ -98,14 +103,17 @@ RETURNING number, webhook, {_JOB}
 
 
 class SqlResearchJobStore(IResearchJobStore, SqlStore):
-    """Stores research runs for `ttl_days` after their end."""
+    """Store of research runs, each removed `ttl_days` after its end."""
 
     def __init__(self, ttl_days: float) -> None:
         self._ttl_s = ttl_days * DAY_S
 
     @operation(is_statement=True)
     def add(self, job: dtos.NewResearchJob, max_queued: int) -> Operation[dtos.ResearchJob | None]:
-        """Add a run in one statement, since a client waits. Run again after its connection broke, it finds the run."""
+        """Add a run with one statement, because a client waits for it.
+
+        A statement whose connection broke is run again and may find the run stored: it then returns the stored run.
+        """
         rows = yield Statement(
             f"""
             INSERT INTO llm_platform.research_job
@@ -117,7 +125,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
             RETURNING {_JOB}
             """,  # noqa: S608  constants
-            {**_new(job), "max_queued": max_queued, "webhook": job.webhook, "traceparent": job.traceparent},
+            {**_parameters_of_new(job), "max_queued": max_queued, "webhook": job.webhook, "traceparent": job.traceparent},
         )
         return _job(rows[0]) if rows else None
 
@@ -138,7 +146,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             RETURNING number
             """,  # noqa: S608  constants
             {
-                **_new(job), **answer_columns(events[-1]), "took_s": took_s, "last": events[-1].number,
+                **_parameters_of_new(job), **answer_columns(events[-1]), "took_s": took_s, "last": events[-1].number,
                 "webhook": job.webhook, "webhook_status": "pending" if job.webhook else None,
             },
         )
@@ -162,7 +170,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         job, request = _job(row), ResearchRequest.model_validate_json(row[2])
         result: Mapping[str, Any] = {}
         if job.finished_at is not None:
-            result = _decoded((yield Statement(_LAST_EVENT, {"job": number})))
+            result = _data_of_event((yield Statement(_LAST_EVENT, {"job": number})))
         return dtos.ResearchJobDetail.model_validate(
             {
                 **dict(job),
@@ -196,7 +204,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         pattern = None if text is None else "%" + _LIKE_SIGN.sub(r"!\1", text.casefold()) + "%"
         rows = yield Statement(
             f"""
-            {_THREADS} AND {_IS_OWN} AND (CAST(:before AS text) IS NULL OR number < (
+            {_THREADS} AND {_HAS_NATIVE_RUN} AND (CAST(:before AS text) IS NULL OR number < (
                 SELECT max(number) FROM llm_platform.research_job WHERE owner = :owner AND thread = :before
             )) AND (CAST(:pattern AS text) IS NULL OR EXISTS (
                 SELECT 1 {_RUNS} AND (
@@ -305,10 +313,10 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s, "is_report": is_report})
         if not rows:
             return None
-        [(number, found_id, owner, label, request, client_request, is_asked, attempts, last_event, traceparent)] = rows
+        [(number, found_id, owner, label, request, client_request, is_finish_asked, attempts, last_event, traceparent)] = rows
         claimed = dtos.ClaimedJob(
             number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), attempts, last_event,
-            traceparent, is_finish_asked=bool(is_asked),
+            traceparent, is_finish_asked=bool(is_finish_asked),
         )
         return replace(claimed, client_request=json.loads(client_request)) if client_request else claimed
 
@@ -348,7 +356,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         yield Statement(
             f"""
             UPDATE llm_platform.research_job
-            SET status = 'queued', lease = NULL, lease_until = 0, attempts = attempts - 1 {_LEASED}
+            SET status = 'queued', lease = NULL, lease_until = 0, attempts = attempts - 1 {_OF_LEASE}
             """,  # noqa: S608  constants
             {"number": job.number, "token": job.token},
         )
@@ -360,7 +368,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             return None
         [(number, url, *row)] = rows
         job = _job(row)
-        result = _decoded((yield Statement(_LAST_EVENT, {"job": number})))
+        result = _data_of_event((yield Statement(_LAST_EVENT, {"job": number})))
         return dtos.WebhookDelivery(number, url, job.webhook.attempts if job.webhook else 1, job, result)
 
     @operation()
@@ -385,7 +393,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
 
     @operation(empty=0)
     def _clean_some(self) -> Operation[int]:
-        """Remove up to CLEANED_AT_ONCE research runs."""
+        """Remove up to CLEANED_AT_ONCE expired research runs, and return the number removed."""
         removed = yield from _remove(
             "WHERE number IN (SELECT number FROM llm_platform.research_job WHERE finished_at < :now - :ttl_s "
             "ORDER BY number LIMIT :limit {skip})",
@@ -400,12 +408,13 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         return removed
 
 
-def _new(job: dtos.NewResearchJob) -> dict[str, Any]:
+def _parameters_of_new(job: dtos.NewResearchJob) -> dict[str, Any]:
+    """Return the parameters that `add` and `record` have in common."""
     return {
         "owner": job.owner,
         "id": job.id,
         "label": job.label,
-        # The fields that were set: whether `sources` was is part of a request with `urls`.
+        # Only fields that were set are stored: a request with `urls` means something else if `sources` is set.
         "request": job.request.model_dump_json(exclude_unset=True),
         "api": job.api,
         "client_request": json.dumps(job.client_request) if job.client_request else "",
@@ -426,9 +435,9 @@ def _delete(owner: str, job_id: str) -> Operation[bool]:
 
 
 def _remove(which: str, parameters: Mapping[str, Any]) -> Operation[Sequence[Row]]:
-    """Remove these runs with what is stored of them; returns their numbers and ids.
+    """Remove the runs that the clause `which` selects, with their events and sources. Return their numbers and ids.
 
-    The run comes first: its removal waits for a worker that writes events of it, and none can write them afterwards.
+    The run is removed first: this waits for a worker that is writing its events, and no worker can write any afterwards.
     """
     removed = yield Statement(f"DELETE FROM llm_platform.research_job {which} RETURNING number, id", parameters)  # noqa: S608
     for job, _ in removed:
@@ -438,11 +447,12 @@ def _remove(which: str, parameters: Mapping[str, Any]) -> Operation[Sequence[Row
 
 
 def _update_leased(job: dtos.ClaimedJob, changes: str, **parameters: Any) -> Operation[bool]:
-    """Update a run under its lease; return whether its caller asked for an early finish. Raises LeaseLostError, which rolls the
-    operation back.
+    """Update a run of this worker. Return whether its caller has asked for an early finish.
+
+    Raises LeaseLostError if the worker no longer has the lease, which rolls back the whole operation.
     """
     rows = yield Statement(
-        f"UPDATE llm_platform.research_job SET {changes} {_LEASED}",  # noqa: S608  constants
+        f"UPDATE llm_platform.research_job SET {changes} {_OF_LEASE}",  # noqa: S608  constants
         {"number": job.number, "token": job.token, **parameters},
     )
     if not rows:
@@ -456,7 +466,7 @@ def _insert_events(job: int, new: Sequence[dtos.JobEvent]) -> Operation[None]:
 
 
 def _job(row: Row) -> dtos.ResearchJob:
-    """Return the research of the columns `_JOB`."""
+    """Return the research run of a row with the columns `_JOB`."""
     job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook, api, thread_id = row
     asked = json.loads(request)
     return dtos.ResearchJob(
@@ -477,7 +487,7 @@ def _job(row: Row) -> dtos.ResearchJob:
 
 
 def _thread(row: Row) -> dtos.ResearchThread:
-    """Return the thread of a row of `_THREADS`; one that an earlier version stored has no title."""
+    """Return the thread of a row of `_THREADS`. A thread of an earlier version has no title: its question stands in."""
     thread_id, title, status, updated_at, request, created_at, runs, open_runs, evidence = row
     return dtos.ResearchThread(
         id=thread_id,
@@ -495,5 +505,6 @@ def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _decoded(rows: Sequence[Row]) -> Mapping[str, Any]:
+def _data_of_event(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """Return the data of the event that the rows of `_LAST_EVENT` hold, empty without one."""
     return json.loads(rows[0][0]) if rows else {}
