@@ -1,7 +1,7 @@
-"""The dependency injection container: ports, adapters and services of one platform.
+"""The dependency injection container, which builds the ports, adapters and services of one platform.
 
-To replace a port in a test: `build_platform(overrides={IWebSearchProvider: FakeWebSearch(…)})`. To add a search provider:
-see `infrastructure/search/from_settings/providers.py`.
+To replace a port in a test, call `build_platform(overrides={IWebSearchProvider: FakeWebSearch(…)})`. To add a search
+provider, see `infrastructure/search/from_settings/providers.py`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
 
-KEPT_CONVERSATIONS = 100  # conversations with language models, half a megabyte each at most
-STORED_RESEARCHES = 200  # their source texts can be requested; about 10 kB each, up to 500 kB for a report
+STORED_CONVERSATIONS = 100  # with language models; a conversation takes half a megabyte at most
+STORED_RESEARCHES = 200  # runs whose source texts can be requested; about 10 kB each, up to 500 kB for a report
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 
 
@@ -84,12 +84,13 @@ def _new_container(settings: Settings) -> Container:
 
 
 class Container(ProviderContainer):
-    """Every part of the platform. `_OVERRIDES` lists the providers that replace a port."""
+    """Every part of the platform. `_OVERRIDES` lists the providers of each port that can be replaced."""
 
     container: providers.Self[Any] = providers.Self()
     settings = providers.Dependency(instance_of=Settings)
-    metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)  # a server and a worker override it
-    tracer: providers.Object[ITracer] = providers.Object(NO_TRACER)  # likewise
+    # A server and a worker override the metrics and the tracer, see `_observed_container`.
+    metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)
+    tracer: providers.Object[ITracer] = providers.Object(NO_TRACER)
     resources = providers.Singleton(Resources, settings, metrics)
     redis = providers.Singleton(cache.build_redis, settings, resources)  # None without REDIS_URL
     database = providers.Singleton(stores.build_database, settings, resources)  # None without DATABASE_URL
@@ -103,7 +104,7 @@ class Container(ProviderContainer):
 
     document_source = providers.Singleton(documents.build_document_source, settings, resources)
     folder_embedder = providers.Singleton(embedders.build_local_embedder, settings)
-    folder_store: providers.Object[IVectorStore | None] = providers.Object(None)  # None: an embedded store of its own
+    folder_store: providers.Object[IVectorStore | None] = providers.Object(None)  # None: the folder opens an embedded store
     folder_index = providers.Singleton(
         documents.build_folder_index, settings, resources, document_source, folder_embedder, folder_store,
         providers.Object(index.embedded_store),
@@ -160,7 +161,7 @@ class Container(ProviderContainer):
 
     research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
     research_job_store = providers.Singleton(stores.build_research_job_store, settings, resources, database)
-    # Outcomes of workers.
+    # Only workers and the commands that read their outcomes use these two stores.
     outcome_store = providers.Singleton(stores.build_outcome_store, settings, resources, database)
     failed_request_store = providers.Singleton(stores.build_failed_request_store, settings, resources, database)
 
@@ -203,7 +204,7 @@ class Container(ProviderContainer):
         llm_provider,
         providers.Singleton(chat_models.missing_llm_message, settings),
         providers.Singleton(chat_models.configured_models, llm_adapters),
-        providers.Singleton(MemoryCache, KEPT_CONVERSATIONS),
+        providers.Singleton(MemoryCache, STORED_CONVERSATIONS),
         settings.provided.ANTHROPIC_MODELS,
     )
     research_judge = providers.Singleton(
@@ -280,7 +281,7 @@ class Container(ProviderContainer):
         judge=answer_judge,
     )
 
-    rate_limiter = providers.Singleton(limits.build_rate_limiter, settings, redis)  # used by servers only
+    rate_limiter = providers.Singleton(limits.build_rate_limiter, settings, redis)  # only servers limit their callers
     rate_limit_probe = providers.Singleton(limits.build_rate_limit_probe, settings, redis)
     store_probes = providers.Singleton(
         stores.store_probes, redis, research_store, rate_limit_probe, research_job_store
@@ -324,18 +325,19 @@ class Container(ProviderContainer):
 def build_platform(
     settings: Settings | None = None, overrides: Mapping[type[Any], object] | None = None
 ) -> LLMPlatform:
-    """Return the platform for `settings` (None: the environment). Nothing is connected before the first call.
+    """Return the platform for `settings`, by default those of the environment. Nothing is connected before the first call.
 
-    `overrides` maps a port to the object that replaces it, including its policies: IWebSearchProvider, ILLMProvider,
-    ISynthesizer, ICitationJudge, IPageReader, ISiteReader, IResearchStore, IResearchJobStore, IEmbedder, IVectorStore,
-    IMetrics or ITracer. Raises SettingsError for an invalid variable, ValueError for another port.
+    `overrides` maps a port to the object that replaces it with all its policies, such as cache and limits. The ports are
+    IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, IPageReader, ISiteReader, IResearchStore,
+    IResearchJobStore, IEmbedder, IVectorStore, IMetrics and ITracer. Raises SettingsError for an invalid variable, and
+    ValueError for any other port.
     """
     platform: LLMPlatform = _container(settings or Settings.load(), overrides).platform()
     return platform
 
 
 def build_server_platform(settings: Settings) -> LLMPlatform:
-    """Return the platform of a server: as `build_platform`, with metrics and traces."""
+    """Return the platform of a server, with metrics, and with traces if they are configured."""
     platform: LLMPlatform = _observed_container(settings, "llm-platform", {}).platform()
     return platform
 
@@ -344,8 +346,10 @@ def build_server_platform(settings: Settings) -> LLMPlatform:
 async def build_worker_parts(
     settings: Settings, overrides: Mapping[type[Any], object] | None = None, *, keep_failed: bool = False
 ) -> AsyncIterator[WorkerParts]:
-    """Yield the parts of a worker and close them. `overrides`: as for `build_platform`, and IOutcomeStore. `keep_failed`:
-    failed requests are stored for a replay.
+    """Yield the parts of a worker, and close them at the end.
+
+    `overrides` is that of `build_platform`, and takes IOutcomeStore as well. With `keep_failed`, failed requests are stored so
+    that they can be sent again.
     """
     from modules.llm_platform.presentation.kafka.contract.requests import Topics
     from modules.llm_platform.presentation.kafka.worker.dependencies import (
@@ -387,7 +391,10 @@ async def build_worker_parts(
 
 
 def build_message_schemas(settings: Settings, resources: Resources) -> MessageSchemas | None:
-    """Return the schemas of a schema registry, looked up when the worker starts; None without one."""
+    """Return the message schemas of the schema registry, or None if no registry is configured.
+
+    Nothing is requested here: the worker looks the schemas up when it starts.
+    """
     found = settings.schema_registry()
     if found is None:
         return None
@@ -403,7 +410,7 @@ def build_message_schemas(settings: Settings, resources: Resources) -> MessageSc
 
 @asynccontextmanager
 async def open_outcome_stores(settings: Settings) -> AsyncIterator[tuple[IOutcomeStore, IFailedRequestStore]]:
-    """Yield the stores of a worker with these settings, and close them."""
+    """Yield the store of outcomes and that of failed requests, and close them at the end."""
     container = _container(settings, None)
     try:
         yield container.outcome_store(), container.failed_request_store()
@@ -425,16 +432,18 @@ def _worker_notes(settings: Settings) -> Iterator[str]:
 
 
 def _observed_container(settings: Settings, service: str, overrides: Mapping[type[Any], object]) -> Container:
-    """Return the container of a process that runs for long: with metrics, and with traces where they are configured."""
+    """Return the container of a long-running process, with metrics, and with traces if they are configured."""
     tracer = telemetry.build_tracer(settings, service)
     container = _container(settings, {IMetrics: telemetry.build_metrics(), ITracer: tracer, **overrides})
-    container.resources().on_close(tracer.aclose)  # the first to be registered is closed last
+    # The tracer is closed last, since it is registered first.
+    container.resources().on_close(tracer.aclose)
     return container
 
 
 def _container(settings: Settings, overrides: Mapping[type[Any], object] | None) -> Container:
     if ILLMProvider in (overrides or {}):
-        settings = settings.model_copy(update={"LLM_STAGES": {}})  # the override serves every stage
+        # The override serves every stage, so no stage may ask for a model by name.
+        settings = settings.model_copy(update={"LLM_STAGES": {}})
     check_settings(settings)
     container = Container(settings=settings)
     for port, replacement in (overrides or {}).items():
@@ -454,7 +463,7 @@ def _for_any_model(replacement: Any) -> Callable[..., Any]:
     return lambda *_: replacement
 
 
-# Port to the providers that an override replaces, each with a function that makes its value.
+# The providers that the override of a port replaces, each with a function that makes its value of the override.
 _OVERRIDES: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     IWebSearchProvider: {"web_search_provider": _same, "search_adapters": _by_name},
     ILLMProvider: {"llm_provider": _same, "llm_adapters": _by_name},
