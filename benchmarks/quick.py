@@ -2,9 +2,12 @@
 
     make bench-quick
 
-Settings are the defaults of a server with a model: pages are read, doubted sentences are judged. A deep answer is compared
-without its further round, which the floor does not make; what it takes with the round is told. CPU is that of the server with
-its parsers. Run it before and after a change of what lies on an answer's path, on a machine that is otherwise idle.
+Settings are the defaults of a server with a model: pages are read, doubted sentences are judged. Ours reads some pages before
+the text is written and others, which the text cites, while it is written. CPU is compared with a floor that reads as many of
+both, and the log of the fake upstreams tells how many pages each has read. Answers a second and the slowest answer are compared
+with a floor that reads only the pages before the text. A deep answer is compared without its further round, which no floor
+makes; what it takes with the round is told. CPU is that of the server with its parsers. Run it before and after a change of what
+lies on an answer's path, on a machine that is otherwise idle.
 """
 
 from __future__ import annotations
@@ -33,12 +36,14 @@ from benchmarks.common import (
     stopped_at_the_end,
     wait_until,
 )  # fmt: skip
+from benchmarks.fake_upstreams import PAGE
 from benchmarks.over_http import TICKS, Load, answers, free_port
 
 PAGE_MS = 150.0
 SAMPLE_S = 0.1
-ONE_S, CROWD_S, WARM_S = 7.0, 6.0, 4.0
+ONE_S, CROWD_S, WARM_S = 6.0, 5.0, 4.0
 ONE_ROUNDS, CROWD_ROUNDS = 2, 2
+ONE_QUESTION_S = 0.3  # shorter than an answer, so that a client asks once
 CROWD, PLAIN_CROWD = 20, 50
 ASKED: dict[str, dict[str, object]] = {"shallow": {"depth": "shallow"}, "deep": {"depth": "deep", "rounds": 0}}
 DEEP_WITH_ROUNDS: dict[str, object] = {"depth": "deep"}
@@ -51,6 +56,13 @@ CLIENT_MB, PARSERS_MB = 2.0, 110
 class Server(NamedTuple):
     pid: int
     port: int
+
+
+class Side(NamedTuple):
+    """A server, and the fields of a request beside its question."""
+
+    server: Server
+    asked: dict[str, object]
 
 
 class Figures(NamedTuple):
@@ -142,15 +154,21 @@ async def loaded(server: Server, asked: dict[str, object], clients: int, seconds
     return Figures(median(load.walls), percentile(load.walls, 0.99), used, count / took, load.errors)
 
 
-async def in_turn(
-    servers: dict[str, Server], asked: dict[str, object], clients: int, seconds: float, rounds: int
-) -> dict[str, Figures]:
+async def in_turn(sides: dict[str, Side], clients: int, seconds: float, rounds: int) -> dict[str, Figures]:
     """Medians of alternating rounds, and all errors."""
-    runs: dict[str, list[Figures]] = {name: [] for name in servers}
+    runs: dict[str, list[Figures]] = {name: [] for name in sides}
     for number in range(rounds):
-        for name in sorted(servers, reverse=number % 2 == 0):
-            runs[name].append(await loaded(servers[name], asked, clients, seconds))
+        for name in sorted(sides, reverse=number % 2 == 0):
+            runs[name].append(await loaded(*sides[name], clients, seconds))
     return {name: _medians(found) for name, found in runs.items()}
+
+
+async def pages_of_one(upstream: str, side: Side) -> int:
+    """Return how many pages one answer reads."""
+    control(upstream, "reset")
+    load = Numbered(side.server.port, "/research", side.asked, 1)
+    await load.run(ONE_QUESTION_S)
+    return sum(entry["path"].startswith(PAGE) for entry in control(upstream, "log"))
 
 
 def _medians(runs: list[Figures]) -> Figures:
@@ -178,27 +196,37 @@ async def with_pages(upstream: str) -> list[bool]:
         running("benchmarks.floor_pages_server:app", upstream) as floor,
         running("modules.llm_platform.asgi:app", upstream) as ours,
     ):
-        servers = {"floor": floor, "ours": ours}
-        for server in servers.values():
+        for server in (floor, ours):
             await loaded(server, DEEP_WITH_ROUNDS, 4, WARM_S)
-        for depth, asked in ASKED.items():
-            one = await in_turn(servers, asked, 1, ONE_S, ONE_ROUNDS)
-            held.append(row(f"{depth}, one client, CPU", one["floor"].cpu_ms, one["ours"].cpu_ms, ONE_CPU[depth], "ms"))
-            held.append(row(f"{depth}, one client, wall", one["floor"].wall_s, one["ours"].wall_s, ONE_WALL[depth], "s"))
+        sides = {
+            depth: {
+                "floor": Side(floor, asked),
+                "equal floor": Side(floor, {**asked, "further": True}),
+                "ours": Side(ours, asked),
+            }
+            for depth, asked in ASKED.items()
+        }
+        for depth, compared in sides.items():
+            pages = {name: await pages_of_one(upstream, side) for name, side in compared.items()}
+            print(f"{depth}: an answer of the floor reads {pages['equal floor']} pages, one of ours {pages['ours']}")
+            held.append(pages["equal floor"] <= pages["ours"])
+            one = await in_turn({name: compared[name] for name in ("equal floor", "ours")}, 1, ONE_S, ONE_ROUNDS)
+            equal, own = one["equal floor"], one["ours"]
+            held.append(row(f"{depth}, one client, CPU", equal.cpu_ms, own.cpu_ms, ONE_CPU[depth], "ms"))
+            held.append(row(f"{depth}, one client, wall", equal.wall_s, own.wall_s, ONE_WALL[depth], "s"))
         before, _ = resident_mb(ours.pid)
-        for depth, asked in ASKED.items():
+        for depth, compared in sides.items():
             async with MemoryPeak(ours.pid) as memory:
-                crowd = await in_turn(servers, asked, CROWD, CROWD_S, CROWD_ROUNDS)
-            held.append(row(f"{depth}, {CROWD} clients, CPU", crowd["floor"].cpu_ms, crowd["ours"].cpu_ms, CROWD_CPU, "ms"))
-            rates = crowd["floor"].a_second, crowd["ours"].a_second
-            held.append(row(f"{depth}, {CROWD} clients, answers a second", *rates, CROWD_RATE, "/s", least=True))
-            held.append(row(f"{depth}, {CROWD} clients, p99", crowd["floor"].p99_s, crowd["ours"].p99_s, CROWD_P99, "s"))
-            held.append(crowd["ours"].errors == 0)
+                crowd = await in_turn(compared, CROWD, CROWD_S, CROWD_ROUNDS)
+            base, equal, own = crowd["floor"], crowd["equal floor"], crowd["ours"]
+            of = f"{depth}, {CROWD} clients"
+            held.append(row(f"{of}, CPU", equal.cpu_ms, own.cpu_ms, CROWD_CPU, "ms"))
+            held.append(row(f"{of}, answers a second", base.a_second, own.a_second, CROWD_RATE, "/s", least=True))
+            held.append(row(f"{of}, p99", base.p99_s, own.p99_s, CROWD_P99, "s"))
+            held.append(own.errors == 0)
             client_mb = (memory.server - before) / CROWD
             bars = f"<= {CLIENT_MB} and {PARSERS_MB}"
-            print(
-                f"{depth}, {CROWD} clients: {client_mb:.2f} MB a client, parsers {memory.parsers:.0f} MB together ({bars})"
-            )
+            print(f"{of}: {client_mb:.2f} MB a client, parsers {memory.parsers:.0f} MB together ({bars})")
             held += [client_mb <= CLIENT_MB, memory.parsers <= PARSERS_MB]
         for clients, seconds in ((1, ONE_S), (CROWD, CROWD_S)):
             told = await loaded(ours, DEEP_WITH_ROUNDS, clients, seconds)
@@ -212,10 +240,10 @@ async def without_pages(upstream: str) -> list[bool]:
         running("benchmarks.floor_pages_server:app", upstream, FLOOR_PAGES="0") as floor,
         running("modules.llm_platform.asgi:app", upstream, READ_PAGES="0", CITATION_JUDGE="off") as ours,
     ):
-        servers = {"floor": floor, "ours": ours}
-        for server in servers.values():
-            await loaded(server, ASKED["shallow"], 4, WARM_S)
-        plain = await in_turn(servers, ASKED["shallow"], PLAIN_CROWD, CROWD_S, 1)
+        sides = {"floor": Side(floor, ASKED["shallow"]), "ours": Side(ours, ASKED["shallow"])}
+        for side in sides.values():
+            await loaded(*side, 4, WARM_S)
+        plain = await in_turn(sides, PLAIN_CROWD, CROWD_S, 1)
     what = f"shallow without pages and judge, {PLAIN_CROWD} clients, CPU"
     return [row(what, plain["floor"].cpu_ms, plain["ours"].cpu_ms, PLAIN_CPU, "ms")]
 
