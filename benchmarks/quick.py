@@ -6,8 +6,8 @@ Settings are the defaults of a server with a model: pages are read, doubted sent
 the text is written and others, which the text cites, while it is written. CPU is compared with a floor that reads as many of
 both, and the log of the fake upstreams tells how many pages each has read. Answers a second and the slowest answer are compared
 with a floor that reads only the pages before the text. A deep answer is compared without its further round, which no floor
-makes; what it takes with the round is told. CPU is that of the server with its parsers. Run it before and after a change of what
-lies on an answer's path, on a machine that is otherwise idle.
+makes; what it takes with the round is told. CPU is that of the server with its parsers. Run it before and after a change of
+what lies on an answer's path, on a machine that is otherwise idle.
 """
 
 from __future__ import annotations
