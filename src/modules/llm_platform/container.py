@@ -232,11 +232,11 @@ class Container(ProviderContainer):
         timeout_s=providers.Singleton(writers.follow_up_timeout_s, settings),
     )
     research_parts = providers.Singleton(ResearchParts, quick_research, reporter, follow_ups, output)
-    held_sources: providers.Singleton[MemoryCache[StoredSources]] = providers.Singleton(MemoryCache, STORED_RESEARCHES)
+    stored_sources: providers.Singleton[MemoryCache[StoredSources]] = providers.Singleton(MemoryCache, STORED_RESEARCHES)
     research = providers.Singleton(
         ResearchService,
         research_parts,
-        held_sources,
+        stored_sources,
         metrics,
         research_job_store,
         providers.Singleton(research_variants.build_variants, container, providers.Object(_new_container)),
@@ -250,7 +250,7 @@ class Container(ProviderContainer):
         web_search,
         research_judge,
         providers.Singleton(services.verification_options, settings, llm_adapters),
-        held_sources,
+        stored_sources,
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = providers.Singleton(

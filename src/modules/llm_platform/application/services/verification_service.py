@@ -73,7 +73,7 @@ class VerificationService:
     - `search` finds further sources if a request asks for them.
     - `judge` is a model that verifies the citations that the comparison of words rated partial or unsupported; None without
       a model.
-    - `held_sources` stores the texts that quotes point into.
+    - `stored_sources` stores the texts that quotes point into.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class VerificationService:
         search: IWebSearchProvider,
         judge: ICitationJudge | None = None,
         options: VerificationOptions | None = None,
-        held_sources: ICache[StoredSources] | None = None,
+        stored_sources: ICache[StoredSources] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._reader = reader
         self._search = search
         self._judge = judge
         self._options = options or VerificationOptions()
-        self._held_sources = held_sources
+        self._stored_sources = stored_sources
         self._now = now
 
     async def verify(
@@ -210,8 +210,8 @@ class VerificationService:
                 size += len(source.text)
         if store_sources is not None:
             await store_sources(tuple(stored))
-        if self._held_sources is not None:
-            await self._held_sources.set(owner_key(owner, request_id), StoredSources(sources=tuple(stored)), STORED_S)
+        if self._stored_sources is not None:
+            await self._stored_sources.set(owner_key(owner, request_id), StoredSources(sources=tuple(stored)), STORED_S)
 
 
 class _TextVerification:
