@@ -1,11 +1,12 @@
 """All settings of the platform in one flat class; docs/reference/settings.md is generated from it.
 
-Precedence: argument, environment, `.env` of the working directory, default. If a setting has two names, the first one
-takes precedence. An empty variable counts as not set. An invalid value raises an error that names the variable, the
-reason and an example. Errors and reprs never contain a secret. The types of the values are in `setting_types`, what all
-rows have in common is in `setting_names`.
+Arguments take precedence over the environment, the environment over `.env` of the working directory, and `.env` over the
+defaults. If a setting has two names, the first one takes precedence. An empty variable counts as not set. An invalid value
+raises an error that names the variable, the reason and an example. Errors and reprs never contain a secret.
 
-Over 500 lines: the class is a table with one entry per variable.
+`setting_types` has the types of the values, and `setting_names` the functions that read and check variables by name.
+
+The file is long because the class is a table with one entry for each variable.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from shared import setting_types as types
 from shared.setting_names import setting
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
-SECRET_MIN_CHARS = 8  # shorter secrets are not redacted: that would also blank out ordinary words
-SECTIONS: Mapping[str, str] = {  # first field of each section to the heading of the section
+SECRET_MIN_CHARS = 8  # Shorter secrets are not redacted, because ordinary words would be redacted with them.
+SAFE_KEY_CHARS = 20  # A shorter API key can be guessed.
+SECTIONS: Mapping[str, str] = {  # The keys are the first fields of the sections, the values their headings.
     "LLM_PLATFORM_HOST": "Server",
     "LLM_PLATFORM_OFFLINE": "All upstreams",
     "LOG_LEVEL": "Logs",
@@ -41,36 +43,34 @@ SECTIONS: Mapping[str, str] = {  # first field of each section to the heading of
     "KAFKA_BOOTSTRAP_SERVERS": "Kafka",
     "RESEARCH_TIMEOUT_S": "Research and cache",
 }
-FIRST_SETTINGS = (  # those that a person needs first stand on top of the reference
+FIRST_SETTINGS = (  # The reference lists these on top: they are the ones that a new user needs.
     "SEARXNG_URL", "BRAVE_API_KEY", "BOCHA_API_KEY", "DOCUMENTS_DIR", "LLM_BASE_URL", "LLM_API_KEY", "LLM_MODEL",
     "KIMI_API_KEY", "LLM_PLATFORM_API_KEYS", "LLM_PLATFORM_HOST", "LLM_PLATFORM_DATA_DIR", "LLM_PLATFORM_OFFLINE",
 )
 
-# Finds the password before several hosts, which urlsplit refuses, and among the parameters.
+# The password of a database URL stands before the host or among the parameters. `urlsplit` cannot find the former if the URL
+# names several hosts.
 _URL_PASSWORD = re.compile(r"(?:[a-z]+://[^:@/]*:([^@/]*)@|[?&](?:ssl)?password=([^&#]*))")
-_LABELLED_KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):(.{8,})")  # an older key with a colon may be shorter
+_LABELLED_KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):(.{8,})")  # A shorter text after the colon is part of an unlabelled key.
 
 UNREADABLE_LINE = ".env line %d is ignored: it must be NAME=value, with both quotes if the value has any"
 
 log = logging.getLogger(__name__)
 
-
-# False while `Settings.without_environment` makes its settings.
+# The value is False while `Settings.without_environment` creates its settings.
 _reads_environment: ContextVar[bool] = ContextVar("reads_environment", default=True)
 
 
 class SettingsError(ValueError):
     """A setting is invalid. The message names the variable, the reason and an example, and contains no secret."""
 
-SAFE_KEY_CHARS = 20  # a shorter API key can be guessed
-
 
 class Settings(BaseSettings):
-    """The settings. Fields have the names of the environment variables: `Settings(BOCHA_API_KEY="…")`."""
+    """The settings of the platform. Each field has the name of its environment variable: `Settings(BOCHA_API_KEY="…")`."""
 
     model_config = SettingsConfigDict(
         env_file=".env",
-        env_file_encoding="utf-8-sig",  # editors on Windows write a byte order mark
+        env_file_encoding="utf-8-sig",  # Editors on Windows may write a byte order mark.
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -546,10 +546,10 @@ class Settings(BaseSettings):
     def __init__(self, **values: Any) -> None:
         """Create settings in which `values` take precedence over the environment.
 
-        Raises ValidationError without the input, also for an unknown name: an unknown environment variable may belong to
-        another program, an unknown argument is a mistake.
+        Raises ValidationError, which does not contain the input, for an invalid value and for an unknown argument. An unknown
+        environment variable is no error, because it may belong to another program.
         """
-        # Raise ValidationError for unknown arguments; `_env_file` and the like belong to pydantic-settings.
+        # Names such as `_env_file` are options of pydantic-settings.
         known = known_names()
         unknown = [name for name in values if name not in known and not name.startswith("_")]
         if unknown:
@@ -563,9 +563,9 @@ class Settings(BaseSettings):
 
     @classmethod
     def without_environment(cls, **values: Any) -> Settings:
-        """Return settings from `values` and the defaults alone: no environment variable and no `.env` is read. For tests.
+        """Create settings from `values` and the defaults alone, for tests. No environment variable and no `.env` is read.
 
-        Raises ValidationError as `Settings(…)` does.
+        Raises ValidationError, like `Settings(…)`.
         """
         token = _reads_environment.set(False)
         try:
@@ -588,12 +588,13 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls, **values: Any) -> Settings:
-        """Return the settings of this process. Raises SettingsError with one line for each invalid variable, and for each
-        former setting that something else replaces.
+        """Return the settings of this process. `values` take precedence over the environment.
 
-        Warns of each line of `.env` that is no assignment.
+        Each line of `.env` that is not an assignment is logged as a warning and ignored. Raises SettingsError, which has one
+        line for each invalid variable and for each former setting that was replaced by another.
         """
-        logging.getLogger("dotenv.main").setLevel(logging.ERROR)  # its warnings do not name the file
+        # The warnings of python-dotenv do not name the file, so the loop below writes its own.
+        logging.getLogger("dotenv.main").setLevel(logging.ERROR)
         try:
             settings = cls(**values)
             former = setting_names.former_settings(_variables_set())
@@ -615,8 +616,16 @@ class Settings(BaseSettings):
         return self.LLM_PLATFORM_HOST not in LOOPBACK_HOSTS and not self.LLM_PLATFORM_API_KEYS
 
     def api_keys(self) -> tuple[types.ApiKey, ...]:
-        """Return the keys of LLM_PLATFORM_API_KEYS, in order."""
-        return tuple(_parse_api_key(key.get_secret_value()) for key in self.LLM_PLATFORM_API_KEYS)
+        """Return the keys of LLM_PLATFORM_API_KEYS, in order.
+
+        An entry with a label matches two values: the part after the label, and the whole entry.
+        """
+        keys = []
+        for entry in self.LLM_PLATFORM_API_KEYS:
+            text = entry.get_secret_value()
+            labelled = _LABELLED_KEY.fullmatch(text)
+            keys.append(types.ApiKey(labelled[1], (labelled[2], text)) if labelled else types.ApiKey(None, (text,)))
+        return tuple(keys)
 
     def api_key_warnings(self) -> list[str]:
         """Return a sentence for each API key that is short enough to be guessed."""
@@ -628,13 +637,13 @@ class Settings(BaseSettings):
         ]
 
     def kafka_topics(self) -> dict[str, str]:
-        """Return the topics that have another name on the brokers, by their names in the contract."""
+        """Return the names of topics on the brokers by their names in the contract, for topics that KAFKA_CONFIG renames."""
         options = self.KAFKA_CONFIG.items()
-        start = types.TOPIC_OPTION
-        return {name.removeprefix(start): str(value) for name, value in options if name.startswith(start)}
+        prefix = types.TOPIC_OPTION
+        return {name.removeprefix(prefix): str(value) for name, value in options if name.startswith(prefix)}
 
     def schema_registry(self) -> types.SchemaRegistry | None:
-        """Return the schema registry of KAFKA_CONFIG; None without one."""
+        """Return the schema registry that KAFKA_CONFIG names, or None."""
         options = self.KAFKA_CONFIG
         if types.REGISTRY_URL not in options:
             return None
@@ -646,7 +655,7 @@ class Settings(BaseSettings):
         )
 
     def secrets(self) -> tuple[str, ...]:
-        """Return all configured secrets that are long enough to be redacted."""
+        """Return all configured secrets that are long enough to be redacted, with the passwords inside URLs."""
         with_user = [*self.SEARXNG_URL, *filter(None, (self.UPSTREAM_PROXY, self.REDIS_URL))]
         passwords = [urlsplit(url).password or "" for url in with_user]
         if self.DATABASE_URL is not None:
@@ -655,24 +664,20 @@ class Settings(BaseSettings):
         if (registry := self.schema_registry()) and registry.login:
             passwords.append(registry.login[1])
         labelled = (value for key in self.api_keys() for value in key.values)
-        found = (*_secrets_of(self), *labelled, *passwords, *map(unquote, passwords))
-        return tuple(dict.fromkeys(s for s in found if len(s) >= SECRET_MIN_CHARS))
+        found = (*_secret_values(self), *labelled, *passwords, *map(unquote, passwords))
+        return tuple(dict.fromkeys(secret for secret in found if len(secret) >= SECRET_MIN_CHARS))
 
 
-def _parse_api_key(key: str) -> types.ApiKey:
-    labelled = _LABELLED_KEY.fullmatch(key)
-    return types.ApiKey(labelled[1], (labelled[2], key)) if labelled else types.ApiKey(None, (key,))
-
-
-def _secrets_of(value: Any) -> Iterator[str]:
+def _secret_values(value: Any) -> Iterator[str]:
+    """Yield the text of each SecretStr in a value, in the fields of models and in the items of tuples and dicts."""
     if isinstance(value, SecretStr):
         yield value.get_secret_value()
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            yield from _secrets_of(getattr(value, name))
+            yield from _secret_values(getattr(value, name))
     elif isinstance(value, tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _secrets_of(item)
+            yield from _secret_values(item)
 
 
 known_names = partial(setting_names.known_names, Settings.model_fields)
@@ -683,13 +688,16 @@ setting_origin = partial(setting_names.origin_of, Settings)
 
 
 def opentelemetry_variables() -> Mapping[str, str]:
-    """Return the OTEL_… variables of the process. OpenTelemetry's SDK reads them itself, and does not read `.env`."""
+    """Return the OTEL_… variables of the process, without those of `.env`: OpenTelemetry's SDK does not read that file."""
     variables = environment_variables()["environment"].items()
     return {name: value for name, value in variables if value and name.startswith("OTEL_")}
 
 
 def unknown_variables(variables: Mapping[str, Any] | None = None) -> list[str]:
-    """Return a warning for each unknown variable that has a prefix of a setting, with the most similar setting."""
+    """Return a warning for each unknown variable that has the prefix of a setting. It names the most similar setting.
+
+    `variables` default to those of the process and of `.env`.
+    """
     return setting_names.unknown_settings(_variables_set() if variables is None else set(variables), known_names())
 
 
@@ -699,5 +707,5 @@ def _variables_set() -> set[str]:
 
 @cache
 def setting_prefixes() -> tuple[str, ...]:
-    """Return what the names of our variables begin with."""
+    """Return the prefixes of the settings' names, such as `KAFKA_`."""
     return setting_names.prefixes(known_names())
