@@ -1,8 +1,8 @@
-"""Chat completions answered by a research run: what the Perplexity and the OpenAI dialect share.
+"""Answer chat completions with a research run. The dialects of Perplexity and OpenAI share this module.
 
 The last message of the user is the question, or contains it. The turns before it are the conversation. System messages are
-instructions for the text. A stream is sent as
-`chat.completion.chunk` objects; https://platform.openai.com/docs/api-reference/chat-streaming describes them.
+instructions for the text. A stream consists of `chat.completion.chunk` objects, which
+https://platform.openai.com/docs/api-reference/chat-streaming describes.
 """
 
 import time
@@ -44,22 +44,24 @@ from modules.llm_platform.presentation.rest.http.problems import InvalidRequestE
 from shared.exceptions import AppException
 
 CHUNKS: Final = "The answer; as a stream, chunks of it, and `[DONE]` at the end."
-HARMLESS: Final[tuple[object, ...]] = (None, False, "", "none", "auto", [], {}, ["text"], ())  # values of a refused field
+# A field that is refused may have these values, because they change nothing.
+HARMLESS: Final[tuple[object, ...]] = (None, False, "", "none", "auto", [], {}, ["text"], ())
 END_OF_STREAM: Final = b"data: [DONE]\n\n"
 RESTARTED: Final = "\n\n---\n\nThe model failed here. The text above is void, and a new answer follows.\n\n"
 NO_QUESTION: Final = "the last message must be one of the user: it is the question"
 NO_VALUES: Final = "is too short to fill a schema: ask a question, or leave the format out"
 IN_BACKGROUND: Final = "is too short to research in the background: ask a question, or call without background"
-TOOL: Final = "tool"  # role of a turn that is about a call of a tool of the client
+TOOL: Final = "tool"  # The role of a turn that has the result of a tool of the client.
 PREVIOUS_ID: Final = "previous_response_id"
 NO_PREVIOUS: Final = (
     "no finished response with this id is stored for this API key: leave it out, or send the conversation as input"
 )
-EXTENSION: Final = "llm_platform"  # field of an answer that their clients ignore: verified citations, failures, metadata
+# This field of an answer has the verified citations, failures and metadata. Clients of the vendors ignore it.
+EXTENSION: Final = "llm_platform"
 
 
 class CompletionMessage(BaseModel, frozen=True):
-    """One turn of a conversation; its content is a text or a list of texts."""
+    """One turn of a conversation. Its content is a text or a list of texts."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: Content
@@ -70,18 +72,17 @@ class CompletionMessage(BaseModel, frozen=True):
 
 
 class OpenaiMessage(CompletionMessage, frozen=True):
-    """One turn of a chat. One of the assistant may call tools of the client, one of a `tool` has the result."""
+    """One turn of a chat. A turn of the assistant may call tools of the client, and a turn of a `tool` has the result."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]  # type: ignore[assignment]
     tool_calls: Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)] | None = None
     tool_call_id: str | None = None
     content: Content | None = None  # type: ignore[assignment]
-
     name: str | None = None
     reasoning_content: str | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _require_content(self) -> Self:
         if self.content is None and self.role not in ("assistant", TOOL):
             raise PydanticCustomError("missing", "needs a content")
         return self
@@ -102,12 +103,17 @@ def research_request(
     in_background: bool | None = False,
     **fields: Any,
 ) -> dtos.ResearchRequest:
-    """Return the research for a conversation; a ShortMessage if the last message is too short to search for.
+    """Return the research request for a conversation, or a ShortMessage if the last message is too short to search for.
 
-    What the last message has beyond a question, and the system messages beyond the instructions, are its `context`. Calls of
-    tools at the end, such as a hand-off from another model, belong to the question before them. Raises InvalidRequestError
-    that names where the last message was sent: `field` is the list of messages, or the place itself. A short message has
-    nothing for an `output_schema`, or to do `in_background`.
+    Text of the last message beyond the question, and of system messages beyond the longest instructions, becomes `context`.
+    Calls of tools at the end, such as a hand-off from another model, belong to the question before them.
+
+    - `field` is the name of the list of messages, or the location of the last message. Errors name it.
+    - `in_background` is True for a run in the background.
+    - `fields` are further fields of the research request.
+
+    Raises InvalidRequestError if the last message is not one of the user, is too long, or is too short for an `output_schema`
+    or for a run in the background.
     """
     if isinstance(field, str):
         for number, turn in enumerate(messages):
@@ -126,12 +132,12 @@ def research_request(
             ("body", *position), IN_BACKGROUND if in_background else NO_VALUES, "string_too_short"
         )
     question, message = split_message(text)
-    wishes = "\n".join(message.text for message in messages if message.role in ("system", "developer")).strip()
-    instructions, more = _split_instructions(wishes)
+    system_text = "\n".join(message.text for message in messages if message.role in ("system", "developer")).strip()
+    instructions, excess = _split_instructions(system_text)
     values = {
         "query": question,
         "depth": depth,
-        "context": join_context(message, more),
+        "context": join_context(message, excess),
         "instructions": instructions or None,
         "history": _history(messages[:-1]),
         **fields,
@@ -146,21 +152,25 @@ def research_request(
 
 
 def depth_within(depth: dtos.Depth, searches: int | None, least: int) -> dtos.Depth:
-    """Return the depth of a run that may make so many searches: a deep one that may make less than `least` is a shallow one,
-    which makes one. A report has no such limit.
+    """Return the depth of a run that may make `searches` searches, None for any number.
+
+    A deep run that may make less than `least` becomes a shallow run, which makes one. A report has no such limit.
     """
     return "shallow" if depth == "deep" and searches is not None and searches < least else depth
 
 
 def length_up_to_question(roles: Sequence[str]) -> int:
-    """Return how many turns end with the question: where calls of tools are the last ones, those up to the last of the user."""
+    """Return the number of turns up to the question.
+
+    If the last turn is the result of a tool, these are the turns up to the last one of the user. Otherwise they are all turns.
+    """
     if not roles or roles[-1] != TOOL:
         return len(roles)
     return next((position + 1 for position in reversed(range(len(roles))) if roles[position] == "user"), len(roles))
 
 
 def _split_instructions(text: str) -> tuple[str, str]:
-    """Return the instructions, cut at a line or between words, and the rest."""
+    """Return the instructions, cut at a line or between words, and the text beyond MAX_INSTRUCTION_CHARS."""
     if len(text) <= dtos.MAX_INSTRUCTION_CHARS:
         return text, ""
     head = text[: dtos.MAX_INSTRUCTION_CHARS]
@@ -172,7 +182,10 @@ def _split_instructions(text: str) -> tuple[str, str]:
 
 
 def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
-    """Return the last turns: each question of the user with the answer behind it. Long ones are cut, as clients send all."""
+    """Return the last turns, each with a question of the user and its answer.
+
+    Long questions and answers are cut, because clients send the whole conversation.
+    """
     turns: list[tuple[str, str]] = []
     for message in messages:
         text = message.text.strip()
@@ -187,23 +200,31 @@ def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
 
 
 def refuse_fields(body: BaseModel, reasons: Mapping[str, str]) -> None:
-    """Raise for a field that would change the answer and is not supported."""
+    """Raise InvalidRequestError for a field that is not supported and would change the answer.
+
+    `reasons` has the message for each such field.
+    """
     for name, reason in reasons.items():
         if getattr(body, name, None) not in HARMLESS:
             raise refused(name, reason)
 
 
 def refused(name: str, message: str) -> InvalidRequestError:
-    """Return the error for a field that would change the answer and is not supported."""
+    """Return the error for a field of the body that is not supported."""
     return InvalidRequestError.at(("body", name), message)
 
 
 @dataclass(slots=True)
 class Completion:
-    """One answer in the making. `sources` is the whole numbered list: [n] in the text is `sources[n-1]`.
+    """An answer of a research run while it is written.
 
-    `describe(sources, response)` returns the fields that a dialect adds beside `choices`; the response is None while the
-    answer is written.
+    - `describe(sources, response)` returns the fields that a dialect adds beside `choices`. The response is None until the
+      answer is complete.
+    - `sources` is the whole numbered list: [n] in the text is `sources[n-1]`.
+    - `created` is the time of the answer in seconds since 1970.
+    - `is_annotated` is True if the message has `annotations`.
+    - `is_json` is True if the content of the message is the JSON text of `output`.
+    - `tool` is the name of the client's tool that the message calls with `output` as arguments, or empty.
     """
 
     request_id: str
@@ -211,21 +232,24 @@ class Completion:
     describe: Callable[[Sequence[dtos.SourceRef], dtos.ResearchResponse | None], Mapping[str, Any]]
     sources: tuple[dtos.SourceRef, ...] = ()
     created: int = field(default_factory=lambda: int(time.time()))
-    is_annotated: bool = False  # the message has `annotations`
-    is_json: bool = False  # its content is the JSON text of `output`
-    tool: str = ""  # the tool of the client that the message calls, with `output` as arguments
+    is_annotated: bool = False
+    is_json: bool = False
+    tool: str = ""
 
-    def notice(self, event: ResearchEvent) -> None:
-        """Take the numbered sources from the events of the research."""
+    def collect_sources(self, event: ResearchEvent) -> None:
+        """Store the numbered sources if the event has them. Other events are ignored."""
         if isinstance(event, SourcesNumbered):
             self.sources = event.sources
 
     def content(self, response: dtos.ResearchResponse) -> str:
-        """Return the text of the message. Raises OutputError if it is JSON, and the schema was not filled."""
+        """Return the text of the message. Raises OutputError if it has to be JSON and the run did not fill the schema."""
         return structured.json_text(response) if self.is_json else response.synthesis
 
     def annotations(self, response: dtos.ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
-        """Return the annotations of the message. Those of JSON are its markers: the sentences stand in another text."""
+        """Return the annotations of the message. `shift` is the number of characters before the answer in its text.
+
+        If the message is JSON, the annotations mark its `[n]`, because the cited sentences are not in the message.
+        """
         if self.tool:
             return []
         if not self.is_json:
@@ -236,8 +260,8 @@ class Completion:
     def finish_reason(self) -> str:
         return "tool_calls" if self.tool else "stop"
 
-    def call(self, response: dtos.ResearchResponse) -> dict[str, Any]:
-        """Return the call of the tool. Raises OutputError if the schema was not filled."""
+    def tool_call(self, response: dtos.ResearchResponse) -> dict[str, Any]:
+        """Return the call of the client's tool. Raises OutputError if the run did not fill the schema."""
         function = {"name": self.tool, "arguments": structured.json_text(response)}
         return {"id": f"call_{self.request_id}", "type": "function", "function": function}
 
@@ -245,7 +269,7 @@ class Completion:
         """Return the answer as one object."""
         message: dict[str, Any] = {"role": "assistant", "content": None if self.tool else self.content(response)}
         if self.tool:
-            message["tool_calls"] = [self.call(response)]
+            message["tool_calls"] = [self.tool_call(response)]
         if self.is_annotated:
             message["annotations"] = self.annotations(response)
         choice = {"index": 0, "finish_reason": self.finish_reason, "message": message}
@@ -259,35 +283,36 @@ class Completion:
         return {**self.head("chat.completion.chunk"), "choices": [choice], **self.describe(self.sources, response)}
 
     def head(self, kind: str) -> dict[str, Any]:
-        """Return the fields that every object of the answer has."""
+        """Return the fields that all objects of the answer have. `kind` is the type of the object."""
         return {"id": self.request_id, "object": kind, "created": self.created, "model": self.model}
 
 
 class CompletionStream:
-    """Encodes the events of a research run: the first chunk has the sources, the last one the usage.
+    """Encodes the events of a research run. The first chunk has the sources, and the last one the usage.
 
-    A JSON text is one chunk at the end: it is made of the finished answer.
+    If the content of the message is JSON, it is one chunk at the end, because it is made from the complete answer.
     """
 
     @staticmethod
     def format_problem(problem: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return an error as the clients read it."""
+        """Return an error in the form that the clients read."""
         return openai_error(problem)
 
     def __init__(self, completion: Completion) -> None:
         self._completion = completion
         self._has_begun = False
         self._sent_chars = 0
-        self._void_chars = 0  # characters of a model that failed; the offsets of annotations begin after them
+        # The text of a model that failed has so many characters. The offsets of annotations count from its end.
+        self._void_chars = 0
 
     def encode(self, event: ResearchEvent) -> bytes:
         if isinstance(event, PlatformEvent):
             return b""
         match event:
             case Planned() | Searched() | Read() | RoundStarted():
-                return b""  # the first chunk has the sources, so no step is sent before
+                return b""  # The first chunk has the sources, so nothing is sent before they are known.
             case SourcesNumbered():
-                self._completion.notice(event)
+                self._completion.collect_sources(event)
                 return self._begin()
             case Token():
                 return b"" if self._completion.is_json else self._text(event.text)
@@ -311,7 +336,7 @@ class CompletionStream:
         text = b""
         try:
             if self._completion.tool:
-                delta = {"tool_calls": [{"index": 0, **self._completion.call(event.response)}]}
+                delta = {"tool_calls": [{"index": 0, **self._completion.tool_call(event.response)}]}
                 text = self._begin() + data_part(self._completion.chunk(delta))
             elif self._completion.is_json:
                 text = self._text(self._completion.content(event.response))
@@ -320,7 +345,7 @@ class CompletionStream:
         return self._begin() + text + self._end(event.response) + END_OF_STREAM
 
     def _begin(self) -> bytes:
-        """Return the first chunk, once."""
+        """Return the first chunk, or nothing if it has been sent."""
         if self._has_begun:
             return b""
         self._has_begun = True
@@ -342,10 +367,10 @@ def data_part(value: Mapping[str, Any]) -> bytes:
 
 
 def url_citations(response: dtos.ResearchResponse, shift: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the citations as OpenAI's annotations: the cited sentence and its source; quote and verdict as an extension.
+    """Yield the citations as OpenAI's annotations, which have the position of the cited sentence and its source.
 
-    The address of a PDF names the page of the quote.
-    `shift`: the characters before the answer in the text that the offsets point into.
+    Quote and verdict are in the field EXTENSION. The address of a PDF names the page of the quote. `shift` is the number of
+    characters before the answer in the text that the positions refer to.
     """
     sources = {source.index: source for source in response.sources}
     for citation in response.citations:
@@ -361,12 +386,12 @@ def url_citations(response: dtos.ResearchResponse, shift: int = 0) -> Iterator[d
 
 
 def chat_annotations(citations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the annotations of a chat message, which have the fields one level deeper than those of the Responses API."""
+    """Return the annotations in the form of a chat message, with their fields one level deeper than in the Responses API."""
     return [{"type": citation.pop("type"), "url_citation": citation} for citation in citations]
 
 
 def token_usage(response: dtos.ResearchResponse) -> dict[str, Any]:
-    """Return the tokens of all model calls of the research; 0 where no model was used."""
+    """Return the number of tokens of all model calls of the run, 0 if it called no model."""
     metadata = response.metadata
     return {
         "prompt_tokens": metadata.prompt_tokens,
@@ -376,8 +401,10 @@ def token_usage(response: dtos.ResearchResponse) -> dict[str, Any]:
 
 
 def extension(response: dtos.ResearchResponse, *, has_citations: bool = True) -> dict[str, Any]:
-    """Return what the format has no field for: failures, metadata, the verified citations unless they are annotations, and
-    the text that they point into where the message is JSON.
+    """Return the values that the format has no field for: failures, metadata, and the verified citations.
+
+    Citations are left out if the message has them as annotations (`has_citations` is False). For an answer in JSON, both the
+    citations and the text that they refer to are included.
     """
     fields = {"degraded", "metadata"}
     if response.output is not None:
@@ -388,7 +415,7 @@ def extension(response: dtos.ResearchResponse, *, has_citations: bool = True) ->
 
 
 def openai_error(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an error as the clients of OpenAI read it. `message` names the first invalid field."""
+    """Return an error in the form that clients of OpenAI read. Its `message` names the first invalid field."""
     errors = problem.get("errors") or []
     if problem["code"] == PreviousResearchNotFoundError.code:
         errors = [{"loc": ["body", PREVIOUS_ID], "msg": NO_PREVIOUS}]

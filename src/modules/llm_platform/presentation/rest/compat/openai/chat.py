@@ -1,7 +1,7 @@
 """The API of OpenAI: models, chat completions, responses and embeddings (docs/reference/compatible-apis.md).
 
-A model `research-…` answers by a research run; another one is a configured language model. Reference of the vendor:
-https://platform.openai.com/docs/api-reference
+A model named `research-…` answers with a research run. Any other name stands for a configured language model. The vendor
+documents the API at https://platform.openai.com/docs/api-reference.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     ConfiguredModel,
     LLMRequest,
     LLMResponse,
-    LLMToken,
 )
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
@@ -51,10 +50,12 @@ from modules.llm_platform.presentation.rest.http.run_research import run_researc
 from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
 
-REASONING: Final = "reasoning_content"  # the field of DeepSeek, Kimi, vLLM and others
-MAX_INPUTS: Final = 2048  # the vendor's limit
+REASONING: Final = "reasoning_content"  # DeepSeek, Kimi, vLLM and others use this field.
+MAX_INPUTS: Final = 2048  # The vendor accepts as many texts in one request.
 MAX_STOPS: Final = 16
 MAX_BIASES: Final = 1024
+# A request may not set these arguments of the function that fills a chat template: the server sets them, or they replace the
+# template.
 TEMPLATE_ARGUMENTS: Final = frozenset({
     "add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents", "max_length", "messages",
     "padding", "return_assistant_tokens_mask", "return_dict", "return_tensors", "tokenize", "tokenizer", "tokenizer_kwargs",
@@ -76,20 +77,19 @@ REFUSED: Final = {
     "modalities": "only text is supported",
     "audio": "only text is supported",
 }
-
-
 NO_COMPLETIONS: Final = "Completions of a prompt are not served: send the prompt as a message to POST /v1/chat/completions."
 
 
 class OpenaiStreamOptions(BaseModel, frozen=True):
-    """`include_usage`: the last chunk has the tokens."""
+    """Options of a stream. With `include_usage` it ends with a chunk that has the number of tokens."""
 
     include_usage: bool = Field(default=False, strict=True)
 
 
-def _template_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Refuse switches such as `enable_thinking`. A template, or arguments of the function that fills it, can stop a server
-    of vLLM.
+def _refuse_template_arguments(fields: dict[str, Any]) -> dict[str, Any]:
+    """Accept switches of a chat template, such as `enable_thinking`, and refuse TEMPLATE_ARGUMENTS.
+
+    Some of those can stop a server of vLLM.
     """
     if fields.keys() & TEMPLATE_ARGUMENTS:
         raise ValueError("may have switches of the template alone, and neither a template nor what the server sets")
@@ -99,12 +99,12 @@ def _template_fields(fields: dict[str, Any]) -> dict[str, Any]:
 TemplateFields = Annotated[
     dict[Annotated[str, Field(max_length=100)], bool | int | float | Annotated[str, Field(max_length=1000)] | None],
     Field(max_length=20),
-    AfterValidator(_template_fields),
+    AfterValidator(_refuse_template_arguments),
 ]
 
 
 def _check_biases(value: object) -> object:
-    """Refuse a wrong map as a whole: the place of an error in it would be a key of the sender's."""
+    """Refuse an invalid map as a whole. An error inside it would name a key, which is the sender's text."""
     if value is None or (
         isinstance(value, dict)
         and len(value) <= MAX_BIASES
@@ -115,7 +115,10 @@ def _check_biases(value: object) -> object:
 
 
 class OpenaiChatRequest(dialect.DialectBody, frozen=True):
-    """A conversation with a research run or a configured language model, which gets the fields from `temperature` on."""
+    """A conversation with a research run or a configured language model.
+
+    A language model gets the fields from `temperature` on. A research run ignores or refuses most of them.
+    """
 
     model: models.ModelName
     messages: chat_completions.Messages
@@ -159,7 +162,7 @@ _Inputs = Annotated[tuple[Input, ...], Field(min_length=1, max_length=MAX_INPUTS
 
 
 def _refuse_tokens(value: object) -> object:
-    """Refuse a text, or the first of several, that was sent as the ids of its tokens."""
+    """Refuse a text, or a list of texts, that is sent as the ids of its tokens."""
     first = value[0] if isinstance(value, list) and value else None
     if isinstance(first, int) or (isinstance(first, list) and first and isinstance(first[0], int)):
         raise ValueError(TOKENS)
@@ -167,7 +170,7 @@ def _refuse_tokens(value: object) -> object:
 
 
 class OpenaiEmbeddingRequest(dialect.DialectBody, frozen=True):
-    """One text or several. Ids of tokens are refused: they belong to the tokenizer of another model."""
+    """One text or several. Ids of tokens are refused, because they belong to the tokenizer of another model."""
 
     model: models.ModelName
     input: Annotated[Input | _Inputs, dialect.one_or_several(Input, _Inputs), BeforeValidator(_refuse_tokens)]
@@ -176,7 +179,7 @@ class OpenaiEmbeddingRequest(dialect.DialectBody, frozen=True):
 
 
 class OpenaiChatResponse(BaseModel, extra="allow"):
-    """A chat completion. `annotations` of the message are the citations of a research run."""
+    """A chat completion. If a research run answers, the `annotations` of the message are its citations."""
 
     id: str
     object: str
@@ -187,7 +190,7 @@ class OpenaiChatResponse(BaseModel, extra="allow"):
 
 
 class OpenaiEmbeddings(BaseModel):
-    """The vectors, in order; each has length 1."""
+    """The vectors in the order of the texts. Each vector has length 1."""
 
     object: str
     model: str
@@ -212,6 +215,7 @@ async def chat(request: Request) -> Response:
 
 
 async def _answer(request: Request, body: OpenaiChatRequest) -> Response:
+    """Answer with a research run, by rules if the conversation is a task about a transcript, or with a language model."""
     if depth := models.depth_of(body.model):
         task = transcripts.task_of(body.messages)
         return await (_answer_task(request, body, task) if task else _research(request, body, depth))
@@ -220,7 +224,7 @@ async def _answer(request: Request, body: OpenaiChatRequest) -> Response:
 
 @models.router.post("/completions", include_in_schema=False)
 async def complete(request: Request) -> Response:
-    """Refuse the API before chat completions, which old settings of clients still name."""
+    """Refuse the API that preceded chat completions. Some clients are still configured to call it."""
     raise NotFoundError(NO_COMPLETIONS)
 
 
@@ -241,18 +245,21 @@ async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> 
         return dialect.report_ignored(stream, body, *partly_served)
     rounds: list[RoundStarted] = []
 
-    def note(event: ResearchEvent) -> None:
+    def collect_rounds(event: ResearchEvent) -> None:
         if isinstance(event, RoundStarted):
             rounds.append(event)
 
-    answer = completion.whole(await run_research(request, question, note))
+    answer = completion.whole(await run_research(request, question, collect_rounds))
     if rounds:
-        answer["choices"][0]["message"][REASONING] = "".join(f"{begun.summary()}\n" for begun in rounds)
+        answer["choices"][0]["message"][REASONING] = "".join(f"{started.summary()}\n" for started in rounds)
     return dialect.json_answer(answer, body, *partly_served)
 
 
 async def _answer_task(request: Request, body: OpenaiChatRequest, task: TranscriptTask) -> Response:
-    """Answer a task about a transcript, which needs no research run: by one call of a model, without one by rules."""
+    """Answer a task about a transcript with one call of a model, or by rules if no model is configured.
+
+    Such a task needs no research run.
+    """
     model = transcripts.model_for_tasks(request)
     if model is not None:
         return await _chat(request, body.model_copy(update={"web_search_options": None}), model)
@@ -282,12 +289,12 @@ async def _stream(request: Request, body: OpenaiChatRequest, events: AsyncGenera
 
 def _whole(request: Request, body: OpenaiChatRequest, answer: LLMResponse) -> dict[str, Any]:
     completion = chat_completions.Completion(request_id(request), body.model, _describe)
-    choices = [_choice(number, one) for number, one in enumerate((answer, *answer.others))]
+    choices = [_choice(number, choice) for number, choice in enumerate((answer, *answer.others))]
     return {**completion.head("chat.completion"), "choices": choices, "usage": _llm_usage(answer)}
 
 
 def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:
-    """Return one of the answers of a language model."""
+    """Return an answer of a language model in the form of a choice."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if answer.tool_calls:
         message |= {"content": answer.content or None, "tool_calls": answer.tool_calls}
@@ -298,7 +305,7 @@ def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:
 
 
 def _prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
-    """Return the conversation for the model, with the fields that its service gets as they are."""
+    """Return the request to the model. The service gets the fields of EXTRA_FIELDS unchanged."""
     values: dict[str, Any] = {
         "messages": [_turn(message) for message in body.messages],
         "provider": model.provider,
@@ -323,7 +330,10 @@ def _turn(message: OpenaiMessage) -> dict[str, Any]:
 
 
 class ChatStream(chat_completions.CompletionStream):
-    """The chunks of OpenAI: annotations in the last delta, and the usage only on request, in a chunk without choices."""
+    """Encodes events as OpenAI's chunks.
+
+    The last delta has the annotations. A chunk without choices has the usage, if the request asks for it.
+    """
 
     def __init__(self, completion: chat_completions.Completion, includes_usage: bool) -> None:
         super().__init__(completion)
@@ -333,7 +343,11 @@ class ChatStream(chat_completions.CompletionStream):
         if isinstance(event, RoundStarted):
             return self._begin() + self._chunk(0, {REASONING: f"{event.summary()}\n"}, {})
         if isinstance(event, ModelPart):
-            return self._begin() + self._chunk(event.part.choice, *_delta(event.part))
+            part = event.part
+            fields = {"content": part.text, REASONING: part.reasoning, "tool_calls": part.tool_calls}
+            delta = {name: value for name, value in fields.items() if value}
+            logprobs = {"logprobs": {"content": part.logprobs}} if part.logprobs else {}
+            return self._begin() + self._chunk(part.choice, delta, logprobs)
         if isinstance(event, ChatDone):
             answers = (event.response, *event.response.others)
             ends = [self._chunk(number, {}, {}, _finish_reason(answer)) for number, answer in enumerate(answers)]
@@ -344,6 +358,7 @@ class ChatStream(chat_completions.CompletionStream):
     def _chunk(
         self, number: int, delta: Mapping[str, Any], more: Mapping[str, Any], finish_reason: str | None = None
     ) -> bytes:
+        """Return a chunk of answer `number`. `more` are the fields of the choice beside its delta."""
         choice = {"index": number, "finish_reason": finish_reason, "delta": delta, **more}
         return chat_completions.data_part({**self._completion.head("chat.completion.chunk"), "choices": [choice]})
 
@@ -368,13 +383,6 @@ def _extension(response: ResearchResponse) -> dict[str, Any]:
 
 def _finish_reason(answer: LLMResponse) -> str:
     return answer.finish_reason if answer.finish_reason in ("length", "content_filter", "tool_calls") else "stop"
-
-
-def _delta(part: LLMToken) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the delta of a part, and what stands beside it."""
-    delta = {"content": part.text, REASONING: part.reasoning, "tool_calls": part.tool_calls}
-    logprobs = {"logprobs": {"content": part.logprobs}} if part.logprobs else {}
-    return {name: value for name, value in delta.items() if value}, logprobs
 
 
 def _llm_usage(answer: LLMResponse) -> dict[str, Any]:
@@ -408,22 +416,18 @@ async def embed(request: Request) -> Response:
             raise InvalidRequestError.at(("body", "input", position), message, "too_long")
     async with CancelOnDisconnect(request.receive):
         vectors = await embeddings.embed(texts)
-    data = [
-        {"object": "embedding", "index": position, "embedding": _encoded(body, _valid(vector, position))}
-        for position, vector in enumerate(vectors)
-    ]
+    data = []
+    for position, vector in enumerate(vectors):
+        if vector is None:
+            raise InvalidRequestError.at(("body", "input", position), "has no words that can be embedded", "empty")
+        data.append({"object": "embedding", "index": position, "embedding": _encoded(body, vector)})
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     answer = {"object": "list", "model": embeddings.name, "data": data, "usage": usage}
     return dialect.json_answer(answer, body)
 
 
-def _valid(vector: Vector | None, position: int) -> Vector:
-    if vector is None:
-        raise InvalidRequestError.at(("body", "input", position), "has no words that can be embedded", "empty")
-    return vector
-
-
 def _encoded(body: OpenaiEmbeddingRequest, vector: Vector) -> list[float] | str:
+    """Return a vector as a list of numbers, or as little-endian 32-bit floats in base64."""
     if body.dimensions not in (None, len(vector)):
         raise chat_completions.refused("dimensions", f"the model has {len(vector)} dimensions: leave the field out")
     if body.encoding_format == "float":

@@ -161,7 +161,7 @@ async def _completion(request: Request, job: ResearchJobDetail) -> dict[str, Any
     )
     for event in await runs.stored_events(request, job.id):
         if isinstance(event, SourcesNumbered):
-            completion.notice(event)
+            completion.collect_sources(event)
         elif isinstance(event, Done):
             return completion.whole(event.response)
     return {}

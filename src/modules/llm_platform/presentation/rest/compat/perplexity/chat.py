@@ -184,12 +184,12 @@ async def _answer(
 ) -> tuple[research_dtos.ResearchResponse, ResearchPlan | None]:
     """Return the answer and, on request, its related questions, which are planned at the same time; none where that fails."""
     if not body.return_related_questions or isinstance(question, research_dtos.ShortMessage):
-        return await run_research(request, question, completion.notice), None
+        return await run_research(request, question, completion.collect_sources), None
     try:
         async with asyncio.TaskGroup() as tasks:
             plan = PlanRequest(query=question.query, language=question.language, history=question.history)
             related = tasks.create_task(_planned(request, plan))
-            response = await run_research(request, question, completion.notice)
+            response = await run_research(request, question, completion.collect_sources)
     except ExceptionGroup as group:
         raise group.exceptions[0] from None
     return response, related.result()
