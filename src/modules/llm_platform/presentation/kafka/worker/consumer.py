@@ -1,7 +1,7 @@
-"""The thread that owns the consumer: it polls, tracks offsets and commits.
+"""Run the thread that owns the Kafka consumer. It polls, tracks offsets and commits.
 
-A call from another thread would wait behind a running poll, so other threads set flags and send finished requests through a
-queue. The thread polls even when it fetches nothing: a slow request does not exceed max.poll.interval.ms.
+A call from another thread would wait for a running poll, so other threads set flags and send finished requests through a
+queue. The thread polls even if it fetches nothing, so a slow request does not exceed max.poll.interval.ms.
 """
 
 import logging
@@ -24,40 +24,51 @@ from modules.llm_platform.presentation.kafka.worker.unfetched_partitions import 
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.1
-PAUSE_AFTER_S: Final = 1.0  # a pause discards prefetched messages, so it waits until the window stays full
-REVOKE_WAIT_S: Final = 5.0  # wait for running requests of revoked partitions
+PAUSE_AFTER_S: Final = 1.0  # A pause discards prefetched messages, so partitions pause only after the window stays full.
+REVOKE_WAIT_S: Final = 5.0  # The longest wait for running requests of revoked partitions.
 FINAL_COMMIT_S: Final = 5.0
 CLOSE_S: Final = 10.0
 CLOSE_UNREACHABLE_S: Final = 0.5
-MAX_BATCH: Final = 1000  # messages of one cycle
-MIN_BATCH_SHARE: Final = 4  # a batch is at least window // 4 messages, if they arrive within BATCH_WAIT_S
+MAX_BATCH: Final = 1000  # Messages of one cycle.
+MIN_BATCH_SHARE: Final = 4  # A batch has at least window // 4 messages, if they arrive within BATCH_WAIT_S.
 BATCH_WAIT_S: Final = 0.01
 
 REPLACED_UNFETCHED: Final = "a Kafka consumer does not fetch its partitions and is replaced: librdkafka's issue 5586"
 
-_STABLE: Final = "steady"  # librdkafka's join_state of a member whose assignment is complete
+_STABLE: Final = "steady"  # The join_state in librdkafka's statistics of a member whose assignment is complete.
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
-    """`brokers_up`: number of connected brokers. `is_stable`: the group assignment is complete."""
+    """The state of the consumer, according to librdkafka's statistics.
+
+    - `brokers_up` is the number of connected brokers.
+    - `is_stable` is True if the group assignment is complete.
+    """
 
     brokers_up: int = 0
     is_stable: bool = False
 
 
 def state_of(parsed: Mapping[str, Any]) -> ConsumerState:
-    """Return the state from librdkafka's statistics."""
+    """Return the state of the consumer from librdkafka's statistics."""
     up = {broker.get("nodeid", -1) for broker in parsed.get("brokers", {}).values() if broker.get("state") == "UP"}
-    # -1 is a bootstrap address, or a second connection to the group coordinator
+    # The id -1 stands for a bootstrap address, and for a second connection to the group coordinator.
     return ConsumerState(len(up - {-1}), parsed.get("cgrp", {}).get("join_state") == _STABLE)
 
 
 class ConsumerThread:
-    """Reads `topics`. `window` limits the requests in flight.
+    """Consumer of the worker's topics. `run` is the body of its thread.
 
-    `on_requests` gets new requests. `on_revoke` gets revoked trackers twice: first (False) to cancel the requests that have
-    not started, then (True) to cancel all. Both callbacks run on this thread. Each request returns once through `settled`.
+    - `make_consumer` creates a Kafka consumer with the given callbacks.
+    - `window` limits the requests in flight.
+    - `settled` returns each request once: finished, or abandoned.
+    - `on_requests` gets new requests, on this thread.
+    - `on_revoke` gets the trackers of revoked partitions twice, on this thread: first with False to cancel requests that
+      have not started, then with True to cancel all.
+    - `on_error` gets errors of the client that are not fatal.
+    - `state` is the state that the client reported last.
+    - `full_at` is the time at which the window was last full, on the monotonic clock.
     """
 
     def __init__(
@@ -81,8 +92,8 @@ class ConsumerThread:
         self._on_requests, self._on_revoke, self._on_error = on_requests, on_revoke, on_error
         self.state = ConsumerState()
         self._in_flight = 0
-        self._paused: set[offsets.Partition] = set()  # assigned partitions that are paused
-        self.full_at = float("-inf")  # time at which the window was last full, on the monotonic clock
+        self._paused: set[offsets.Partition] = set()  # The assigned partitions that are paused.
+        self.full_at = float("-inf")
         self._full_since: float | None = None
         self._is_draining = self._is_closing = self._is_suspended = False
 
@@ -93,7 +104,7 @@ class ConsumerThread:
         return self._trackers.copy()
 
     def suspend(self) -> None:
-        """Fetch nothing until `resume`, as with a full window. Requests in flight continue."""
+        """Fetch nothing until `resume`, as if the window were full. Requests in flight continue."""
         self._is_suspended = True
         self._wake_up()
 
@@ -103,6 +114,7 @@ class ConsumerThread:
         self._wake_up()
 
     def drain(self) -> None:
+        """Fetch nothing any more. Requests in flight continue."""
         self._is_draining = True
         self._wake_up()
 
@@ -117,7 +129,7 @@ class ConsumerThread:
     # --- the thread ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run until `close`. Raises KafkaException for a fatal client error."""
+        """Run until `close`. Raises KafkaException for a fatal error of the client."""
         is_reachable = False
         try:
             self._subscribe()
@@ -150,6 +162,7 @@ class ConsumerThread:
         self._subscribe()
 
     def _cycle(self) -> None:
+        """Take finished requests, fetch new ones or wait for room, and commit."""
         self._settle(0)
         if 0 < self._room < self._min_batch:
             # Wait briefly in an almost full window: small batches cost more for each message.
@@ -180,7 +193,7 @@ class ConsumerThread:
         self._deliver([first, *more] if is_valid else more)
 
     def _wait_for_room(self) -> None:
-        """Wait for finished requests. After PAUSE_AFTER_S pause the partitions, and poll for group events only."""
+        """Wait for finished requests. After PAUSE_AFTER_S, pause the partitions and poll for group events only."""
         now = self.full_at = time.monotonic()
         self._full_since = self._full_since or now
         if not self._is_draining and now - self._full_since < PAUSE_AFTER_S:
@@ -191,14 +204,17 @@ class ConsumerThread:
         if unpaused:
             self._consumer.pause([TopicPartition(*partition) for partition in unpaused])
             self._paused.update(unpaused)
-        message = self._consumer.poll(0)  # a message was fetched before the pause
+        # The poll may return a message that was fetched before the pause.
+        message = self._consumer.poll(0)
         if message is not None and not self._is_draining:
             self._deliver([message])
         self._settle(POLL_S)
 
     def _resume_partitions(self, partitions: Iterable[offsets.Partition]) -> None:
-        """Resume paused partitions. librdkafka keeps the pause of a revoked partition: without a resume it would be paused
-        forever when it is assigned again.
+        """Resume those of the partitions that are paused.
+
+        librdkafka remembers the pause of a revoked partition. Without a resume, the partition would stay paused forever when
+        it is assigned again.
         """
         paused = [partition for partition in partitions if partition in self._paused]
         if paused:
@@ -210,7 +226,7 @@ class ConsumerThread:
         for message in messages:
             error = _error_of(message)
             if error is not None:
-                # A consumer reports fatal errors as messages of this code.
+                # The client reports fatal errors as messages with this code.
                 if error.fatal() or error.code() == KafkaError._FATAL:
                     raise KafkaException(error)
                 self._on_error(error)
@@ -229,8 +245,9 @@ class ConsumerThread:
             self._on_requests(requests)
 
     def _tracker_for(self, message: Message) -> offsets.OffsetTracker | None:
-        """Return the partition's tracker: a new one when the position was reset, None when the partition is not assigned. A
-        commit for the new owner's partition would skip its unfinished requests.
+        """Return the tracker of a message's partition, and a new one if the position was reset.
+
+        Return None if the partition is no longer assigned: a commit would skip unfinished requests of its new owner.
         """
         partition = _partition_of(message)
         tracker = self._trackers.get(partition)
@@ -239,7 +256,7 @@ class ConsumerThread:
         return tracker
 
     def _settle(self, timeout_s: float) -> None:
-        """Finish or abandon the settled requests; without any, wait `timeout_s` for the first."""
+        """Finish or abandon the settled requests. If there are none, wait up to `timeout_s` seconds for the first."""
         try:
             requests = self._settled.get(timeout=timeout_s) if timeout_s else self._settled.get_nowait()
             while True:
@@ -254,20 +271,24 @@ class ConsumerThread:
             return
 
     def _commit_finished(self) -> bool:
-        """Commit finished requests within FINAL_COMMIT_S; return whether the brokers replied. A synchronous commit has no
-        timeout while the brokers are unreachable.
+        """Commit finished requests within FINAL_COMMIT_S, and return whether the brokers replied.
+
+        The commit is asynchronous, because a synchronous one has no timeout while the brokers are unreachable.
         """
         self._settle(0)
         deadline = time.monotonic() + FINAL_COMMIT_S
         while (is_pending := self.committer.has_uncommitted()) and time.monotonic() < deadline:
             self.committer.commit_periodically(self._consumer)
             self._consumer.poll(POLL_S)
-        self._trackers.clear()  # closing revokes the partitions, and there is nothing left to commit
+        # Closing the consumer revokes the partitions. Without trackers, nothing is committed again.
+        self._trackers.clear()
         return not is_pending
 
     def _leave_group(self, timeout_s: float) -> None:
-        """Close the client. A close with unreachable brokers takes up to a minute and cannot be interrupted; it continues on
-        a daemon thread, which does not keep the process alive.
+        """Close the client, and wait up to `timeout_s` seconds for it.
+
+        While the brokers are unreachable, a close takes up to a minute and cannot be interrupted. It then continues on a
+        daemon thread, which does not keep the process alive.
         """
         closing = threading.Thread(target=self._consumer.close, name="kafka-close", daemon=True)
         closing.start()
@@ -286,7 +307,8 @@ class ConsumerThread:
 
     def _revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Let running requests finish within REVOKE_WAIT_S, commit, and drop the rest."""
-        if consumer is not self._consumer:  # a replaced client closes
+        if consumer is not self._consumer:
+            # The client that was replaced closes. Its partitions have been dropped.
             return
         trackers = self._trackers_of(partitions)
         self._on_revoke(trackers, False)
@@ -325,10 +347,11 @@ class ConsumerThread:
 
 
 def to_record(message: Message) -> IncomingRecord:
-    """Convert a message of the client."""
+    """Return a message of the client as a record."""
     try:
         headers = message.headers()
-    except UnicodeDecodeError:  # a header name is not UTF-8; the client then returns no header at all
+    except UnicodeDecodeError:
+        # The client returns no headers at all if the name of one is not UTF-8.
         headers = None
     return IncomingRecord(
         message.topic() or "",
@@ -345,7 +368,10 @@ def _bytes(raw: str | bytes | None) -> bytes | None:
 
 
 def _error_of(message: Message) -> KafkaError | None:
-    """Return the error; None for a record, and for the end of a partition, which the client reports as an error."""
+    """Return the error of a message.
+
+    Return None for a record, and for the end of a partition, which the client reports as an error.
+    """
     error = message.error()
     return None if error is None or error.code() == KafkaError._PARTITION_EOF else error
 

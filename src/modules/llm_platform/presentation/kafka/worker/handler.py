@@ -1,4 +1,4 @@
-"""Computes exactly one outcome for a request's bytes. Nothing here depends on a Kafka client."""
+"""Compute exactly one outcome for the bytes of a request. Nothing here depends on a Kafka client."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_WAITS_S: Final = (0.5, 1.0, 2.0, 4.0)  # waits between the tries of one request
-RETRY_JITTER: Final = 0.25  # share by which a wait varies, so that many requests do not retry at once
-STORE_RETRY_WAITS_S: Final = (0.1, 0.5, 2.0, 5.0)  # waits for the outcome store; the last one repeats
+RETRY_WAITS_S: Final = (0.5, 1.0, 2.0, 4.0)  # The waits between the tries of one request.
+RETRY_JITTER: Final = 0.25  # A wait varies by this share, so that many requests do not retry at once.
+STORE_RETRY_WAITS_S: Final = (0.1, 0.5, 2.0, 5.0)  # The waits for the outcome store. The last one repeats.
 MAX_LOGGED_TRACE_CHARS: Final = 200
-SMALL_RECORD_BYTES: Final = 64_000  # accepted by any topic, whatever limit was configured
-# Used by every successful request of the stage.
+SMALL_RECORD_BYTES: Final = 64_000  # Every topic accepts a record of this size, whatever limit is configured.
+# A successful request shows that these dependencies of its stage work. An answer may use only its context, and no index.
 USED_DEPENDENCIES: Final[Mapping[dtos.RagStage, tuple[DependencyName, ...]]] = {
     "search": ("index", "embedder"),
-    "answer": ("model",),  # an answer may use its context alone
+    "answer": ("model",),
 }
 
 KeepFailed = Callable[[dtos.FailedRequest], Awaitable[None]]
@@ -69,16 +69,16 @@ Search = Callable[[dtos.RagSearch], Awaitable[dtos.RagHits]]
 Answer = Callable[[dtos.RagQuestion], Awaitable[dtos.RagAnswer]]
 Sleep = Callable[[float], Awaitable[None]]
 SlotContext = AbstractAsyncContextManager[None]
-OutcomeKey = tuple[dtos.RagStage, str, str]  # stage, request id, tenant
+OutcomeKey = tuple[dtos.RagStage, str, str]  # The stage, the request id and the tenant.
 Result = TypeVar("Result")
 
 NO_SLOT: Final[SlotContext] = nullcontext()
 
 
 async def retry_until_deadline(call: Callable[[], Awaitable[Result]], timeout_s: float, sleep: Sleep) -> Result:
-    """Return the result of `call`, which is retried after recoverable errors while a wait fits into the deadline.
+    """Return the result of `call`. After a recoverable error it is called again if the wait ends before the deadline.
 
-    Raises the last error, or TimeoutError when the deadline passes during a call.
+    Raises the last error, or TimeoutError if the deadline passes during a call.
     """
     async with deadline_in(timeout_s):
         for usual_wait_s in RETRY_WAITS_S:
@@ -95,18 +95,30 @@ async def retry_until_deadline(call: Callable[[], Awaitable[Result]], timeout_s:
 
 @dataclass(slots=True)
 class HandlerCounters:
-    """Counters for the metrics, since the start of the process."""
+    """Counters for the metrics, since the start of the process.
 
-    outcomes: Counter[tuple[dtos.RagStage, str]] = field(default_factory=Counter)  # new outcomes by stage and code
-    duplicates: Counter[dtos.RagStage] = field(default_factory=Counter)  # requests that got a stored outcome
-    reused_ids: Counter[dtos.RagStage] = field(default_factory=Counter)  # requests with the id of another payload
-    store_waits: int = 0  # failed calls of the outcome store
+    - `outcomes` counts new outcomes by stage and code.
+    - `duplicates` counts requests that got a stored outcome.
+    - `reused_ids` counts requests whose id was first used with another payload.
+    - `store_waits` counts failed calls of the outcome store.
+    """
+
+    outcomes: Counter[tuple[dtos.RagStage, str]] = field(default_factory=Counter)
+    duplicates: Counter[dtos.RagStage] = field(default_factory=Counter)
+    reused_ids: Counter[dtos.RagStage] = field(default_factory=Counter)
+    store_waits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerOptions:
-    """`timeout_s`: deadline of a request with all its tries. `tenant_field`: metadata field that becomes a filter of the same
-    name, or None. `max_record_bytes`: limit by topic where it is not DEFAULT_RECORD_BYTES.
+    """Options of a RagHandler.
+
+    - `max_message_bytes` is the size of the largest request that is accepted.
+    - `timeout_s` is the deadline of a request with all its tries.
+    - `tenant_field` is the metadata field that becomes a filter of the same name, or None.
+    - `max_record_bytes` has the limit of each topic whose limit is not DEFAULT_RECORD_BYTES.
+    - `topics` are the names of the topics on the brokers.
+    - `schemas` encodes outcomes for a schema registry, and is None without a registry.
     """
 
     max_message_bytes: int = 1_000_000
@@ -118,7 +130,13 @@ class HandlerOptions:
 
 
 class RagHandler:
-    """Handles requests of both stages. `clock`: monotonic seconds."""
+    """Handler of the requests of both stages.
+
+    - `search` and `answer` run the stages.
+    - `outcomes` stores one outcome for each request id.
+    - `keep_failed` stores a failed request for a replay. It is None if failed requests are not stored.
+    - `clock` returns monotonic seconds.
+    """
 
     def __init__(
         self,
@@ -144,18 +162,19 @@ class RagHandler:
         self._store, self._sleep, self._clock = outcomes, sleep, clock
         self._dependencies = dependencies or Dependencies()
         self._keep_failed = keep_failed
-        self._store_failed_at: float | None = None  # time on the clock; None: the outcome store works
-        # Requests in progress, with the duplicates that wait for their outcome.
+        self._store_failed_at: float | None = None  # The time on the clock, or None while the outcome store works.
+        # The keys are those of the requests in progress, the values the duplicates that wait for their outcomes.
         self._in_flight: dict[OutcomeKey, list[asyncio.Future[dtos.Outcome | None]]] = {}
 
     async def handle(self, record: IncomingRecord, slot: SlotContext = NO_SLOT) -> OutgoingRecord:
-        """Prepare and process one request."""
+        """Prepare and process one request. See `prepare` and `process`."""
         [job] = await self.prepare((record,))
         return await self.process(job, slot)
 
     async def prepare(self, records: Sequence[IncomingRecord]) -> list[Job]:
-        """Parse requests, and look up their stored outcomes in one query. Raises only CancelledError: after an error of the
-        store `process` queries it again.
+        """Parse requests, and look up their stored outcomes in one query.
+
+        Raises only CancelledError. If the outcome store fails, `process` queries it again.
         """
         jobs = [self._parse(record) for record in records]
         storable = [job for job in jobs if self._is_storable(job)]
@@ -168,9 +187,10 @@ class RagHandler:
         return jobs
 
     async def process(self, job: Job, slot: SlotContext = NO_SLOT) -> OutgoingRecord:
-        """Return the outcome. Raises only CancelledError: then there is no outcome. `slot` is held while the stage runs.
+        """Return the outcome of a request. `slot` is held while the stage runs.
 
-        An outcome is stored before it is returned, so this waits while the outcome store fails.
+        The outcome is stored before it is returned, so this waits while the outcome store fails. Raises only CancelledError,
+        after which there is no outcome.
         """
         if not self._tracer.is_enabled:
             return await self._process(job, slot)
@@ -196,13 +216,17 @@ class RagHandler:
         return self._builder.to_record(job, outcome)
 
     def oversized(self, record: IncomingRecord) -> OutgoingRecord:
-        """Return the small failure that replaces an outcome which the brokers refuse as too large; always the same bytes."""
+        """Return the small failure that replaces an outcome which the brokers refuse as too large.
+
+        Its bytes are the same at each call, so a redelivered request gets the same record.
+        """
         job = self._parse(record)
         return self._small_builder.to_record(job, self._small_builder.build_failure(job, OUTCOME_TOO_LARGE))
 
     def _is_storable(self, job: Job) -> bool:
-        """Return whether the request can be repeated: it has an id, and a tenant where ids belong to tenants. Any other
-        request has a failure that depends on its bytes and its position only.
+        """Return whether the outcome can be found again: the request has an id, and a tenant if ids belong to tenants.
+
+        Any other request fails in a way that depends only on its bytes and its position.
         """
         request = job.request
         return request.request_id is not None and (self._options.tenant_field is None or request.tenant is not None)
@@ -215,15 +239,16 @@ class RagHandler:
         return Job.from_record(record, stage, request)
 
     async def _single_flight(self, job: Job, slot: SlotContext) -> dtos.Outcome:
-        """Return the first outcome of the id; a duplicate waits for the request in progress, and takes over when that is
-        cancelled.
+        """Return the first outcome of the id.
+
+        A duplicate waits for the request that is in progress, and replaces it if that one is cancelled.
         """
         key = job.stage, job.request_id, job.tenant
         outcome: dtos.Outcome | None = None
         while (waiters := self._in_flight.get(key)) is not None:
             waiters.append(waiter := asyncio.get_running_loop().create_future())
             outcome = await waiter
-            job.is_looked_up = False  # the earlier lookup is out of date
+            job.is_looked_up = False  # Another request may have stored an outcome since the lookup.
             if outcome is not None:
                 self.counters.duplicates[job.stage] += 1
                 return outcome
@@ -238,7 +263,7 @@ class RagHandler:
                     waiter.set_result(outcome)
 
     async def _stored_outcome(self, job: Job, key: OutcomeKey, slot: SlotContext) -> dtos.Outcome:
-        """Return the stored outcome, after computing it where there is none. Another worker may store its own first."""
+        """Return the stored outcome, or compute and store it. If another worker stores its own first, return that one."""
         stored = job.stored
         if not job.is_looked_up:
             stored = await self._call_store(job, partial(self._store.get, *key))
@@ -254,7 +279,7 @@ class RagHandler:
         return stored
 
     async def _keep_request(self, job: Job, keep: KeepFailed) -> None:
-        """Store a failed request for a replay, before its outcome. An invalid one would fail again."""
+        """Store a failed request for a replay, before its outcome. An invalid request is not stored: it would fail again."""
         record = job.record
         if isinstance(job.request.content, requests.RequestError) or record.value is None:
             return
@@ -262,7 +287,8 @@ class RagHandler:
             await keep(
                 dtos.FailedRequest(job.stage, job.request_id, job.tenant, record.value, record.key, record.headers)
             )
-        except OutcomeStoreError as error:  # the outcome counts, the replay is a convenience
+        except OutcomeStoreError as error:
+            # Only the outcome is guaranteed. The replay is a convenience.
             about = {"reason": error.message, **_log_fields(job)}
             log.warning("a failed request could not be stored: it cannot be replayed", extra=about)
 
@@ -282,9 +308,9 @@ class RagHandler:
     async def _run_stage(self, job: Job, slot: SlotContext) -> tuple[dtos.RagHits | dtos.RagAnswer | Failure, float]:
         """Return the content of the outcome, and the seconds that the stage took.
 
-        A failure that only the operator can repair is not an outcome: the request waits for the repair without a slot, and
-        runs again. It becomes the outcome when the request fails twice while a probe of the dependency succeeds: then the
-        request itself is the cause.
+        A failure that only the operator can repair is not an outcome. The request waits for the repair without a slot, and
+        runs again. If it fails twice while a probe of the dependency succeeds, the request itself is the cause, and the
+        failure becomes its outcome.
         """
         content = job.request.content
         if isinstance(content, requests.RequestError):
@@ -298,8 +324,8 @@ class RagHandler:
                 result = await self._call_stage(job.request_id, content)
                 took_s = self._clock() - started
             if not isinstance(result, Failure):
-                for used in USED_DEPENDENCIES[job.stage]:
-                    self._dependencies.record_call(used, None)
+                for dependency in USED_DEPENDENCIES[job.stage]:
+                    self._dependencies.record_call(dependency, None)
                 return result, took_s
             name = result.dependency
             if name is None:
@@ -314,7 +340,7 @@ class RagHandler:
     async def _call_stage(
         self, request_id: str, content: dtos.RagSearch | dtos.RagQuestion
     ) -> dtos.RagHits | dtos.RagAnswer | Failure:
-        """Run the stage. Raises only CancelledError, and that only when this task is cancelled."""
+        """Run the stage, and return its result or failure. Raises CancelledError if this task is cancelled, else nothing."""
         call: Callable[[], Awaitable[dtos.RagHits | dtos.RagAnswer]] = (
             partial(self._search, content) if isinstance(content, dtos.RagSearch) else partial(self._answer, content)
         )
@@ -329,12 +355,13 @@ class RagHandler:
                 raise
             log.exception("a stage raised CancelledError without being cancelled")
             return UNEXPECTED_ERROR
-        except Exception as error:  # the outermost handler of a request: a defect affects no other request
+        except Exception as error:
+            # This is the outermost handler of a request: a defect must not affect other requests.
             log.error("unexpected error", exc_info=error)
             return UNEXPECTED_ERROR
 
     async def _call_store(self, job: Job, call: Callable[[], Awaitable[Result]]) -> Result:
-        """Call the outcome store, and retry until it works. Only the first request that waits logs it."""
+        """Call the outcome store until it works. Only the first request that waits logs a warning."""
         try:
             return await call()
         except OutcomeStoreError as error:
@@ -358,7 +385,10 @@ class RagHandler:
 
 
 def _start_span(tracer: tracing.ITracer, job: Job) -> tracing.ISpan:
-    """Start the span of a request. Its headers replace those of the sender, so that the outcome carries them."""
+    """Start the span of a request.
+
+    Its trace headers replace those of the sender in the record, so that the outcome has them.
+    """
     record = job.record
     sent = {name: (value or b"").decode("latin-1") for name, value in record.headers if name in tracing.TRACE_HEADERS}
     span = tracer.start(MESSAGE_SPAN, f"process {record.topic}", sent, link=True)
@@ -395,10 +425,10 @@ def build_rag_handler(
     tracer: tracing.ITracer = tracing.NO_TRACER,
     keep_failed: KeepFailed | None = None,
 ) -> RagHandler:
-    """Create a handler from the platform's services. All tries of a request share one deadline.
+    """Create a handler from the platform's services.
 
-    There is no fallback for a failed model or embedder: the first outcome of an id is final, and after a recoverable failure
-    the sender can repeat the request under a new id.
+    A model or embedder that fails has no fallback, because the first outcome of an id is final. After a recoverable failure
+    the sender can send the request again under a new id.
     """
 
     async def answer(question: dtos.RagQuestion) -> dtos.RagAnswer:
