@@ -1,6 +1,7 @@
-"""The embedded vector store where Qdrant's engine is not installed: SQLite, which comes with Python.
+"""Embedded vector store in SQLite, which comes with Python. It is used if Qdrant's engine is not installed.
 
-BM25 over an inverted index; dense vectors are compared one by one. Fast enough for some ten thousand files.
+Keywords are ranked by BM25 over an inverted index. Dense vectors are compared one by one, which is fast enough for some ten
+thousand files.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.infrastructure.index.embedded_vector_store import Documents, EmbeddedVectorStore
 from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, HybridQuery, active_filters, hybrid_query
 
-FILE: Final = "passages.sqlite3"  # file in the collection's folder
-PAGE: Final = 1000  # documents listed at once
-SMOOTHING: Final = 0.5  # added in the inverse document frequency
+FILE: Final = "passages.sqlite3"  # The name of the file in the collection's folder.
+PAGE: Final = 1000  # Documents in one page of the list.
+SMOOTHING: Final = 0.5  # The term that BM25 adds in the inverse document frequency.
 CACHE_KIB: Final = 64_000
-BUSY_S: Final = 5.0  # wait for another process
+BUSY_S: Final = 5.0  # The longest wait for a lock that another process holds.
 _SCHEMA: Final = """
 CREATE TABLE facts (payload TEXT NOT NULL);
 CREATE TABLE documents (doc_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID;
@@ -46,8 +47,9 @@ CREATE TABLE fields (field TEXT, passage INTEGER, PRIMARY KEY (field, passage)) 
 
 
 class SqliteVectorStore(EmbeddedVectorStore):
-    """Stores a file for each collection. One process writes in a transaction that `finish` commits; others read the last
-    commit.
+    """Vector store with one file for each collection.
+
+    One process at a time writes, in a transaction that `finish` commits. Others read the last commit.
     """
 
     name = "sqlite"
@@ -58,7 +60,7 @@ class SqliteVectorStore(EmbeddedVectorStore):
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turns errors inside into vector store errors. SQLite's messages may quote stored text and are not repeated."""
+    """Turn errors inside the block into vector store errors, whose messages never quote stored text as SQLite's may."""
     try:
         yield
     except OSError as error:
@@ -68,13 +70,13 @@ def _translated() -> Iterator[None]:
 
 
 class SqliteCollection:
-    """One collection. All methods block and must be called by one thread. They raise vector store errors and nothing else."""
+    """One collection. All methods block, must be called by one thread, and raise only vector store errors."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
         self._path = folder / FILE
         self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int] | None = None  # device and inode of the file that is open
+        self._opened: tuple[int, int] | None = None  # The device and inode of the file that is open.
         self._facts: dtos.Collection | None = None
 
     # --- reading ----------------------------------------------------------------------------------------------------------
@@ -90,25 +92,33 @@ class SqliteCollection:
             where, values = _condition(filters)
             lists = [self._by_words(database, query, where, values)] if query.words else []
             if query.vector is not None:
-                lists.append(self._by_meaning(database, query.vector, where, values))
+                lists.append(self._by_vector(database, query.vector, where, values))
             fused: Counter[int] = Counter()
             for found in lists:
                 scaled = by_distribution([score for _, score in found])
                 fused.update({number: score for (number, _), score in zip(found, scaled, strict=True)})
             best = sorted(fused.items(), key=lambda ranked: (-ranked[1], ranked[0]))[:limit]
-            return [
-                dtos.FoundPassage(passage=self._passage(database, number), score=query.score(score))
-                for number, score in best
-            ]
+            found_passages = []
+            for number, score in best:
+                row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
+                if row is None:
+                    raise KeyError(number)
+                passage = payloads.passage_of(row[0], json.loads(row[1]))
+                found_passages.append(dtos.FoundPassage(passage=passage, score=query.score(score)))
+            return found_passages
 
     def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         with _translated():
             _, database = self._needed()
-            one = "SELECT payload FROM documents WHERE doc_id = ?"
-            rows = ((doc_id, _row(database, one, replace_surrogates(doc_id))) for doc_id in doc_ids)
+            statement = "SELECT payload FROM documents WHERE doc_id = ?"
+            rows = ((doc_id, _row(database, statement, replace_surrogates(doc_id))) for doc_id in doc_ids)
             return {doc_id: payloads.document_of(json.loads(row[0])) for doc_id, row in rows if row}
 
     def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
+        """Return the documents after the id `after` (None for the first page), and the id to continue after.
+
+        The second value is None at the end.
+        """
         with _translated():
             _, database = self._needed()
             rows = database.execute(
@@ -129,6 +139,7 @@ class SqliteCollection:
     def _by_words(
         self, database: sqlite3.Connection, query: HybridQuery, where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
+        """Return the numbers and BM25 scores of the best passages. `where` and `values` are those of `_condition`."""
         (passages,) = _row(database, "SELECT COUNT(*) FROM passages") or (0,)
         rarity = []
         for word in query.words.indices:
@@ -138,27 +149,22 @@ class SqliteCollection:
         if not rarity:
             return []
         return database.execute(
-            f"WITH query(word, rarity) AS (VALUES {','.join(['(?, ?)'] * len(rarity))}) "  # noqa: S608  marks alone
+            f"WITH query(word, rarity) AS (VALUES {','.join(['(?, ?)'] * len(rarity))}) "  # noqa: S608  The inserted text is placeholders.
             "SELECT words.passage, SUM(words.weight * query.rarity) AS score FROM query JOIN words USING (word) "
             f"WHERE {where.format('words.passage')} GROUP BY words.passage ORDER BY score DESC, words.passage LIMIT ?",
             (*(value for weighted_word in rarity for value in weighted_word), *values, CANDIDATES),
         ).fetchall()
 
-    def _by_meaning(
+    def _by_vector(
         self, database: sqlite3.Connection, vector: Sequence[float], where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
+        """Return the numbers and dot products of the passages whose vectors are nearest."""
         rows = database.execute(
             f"SELECT number, vector FROM passages WHERE vector IS NOT NULL AND {where.format('number')}",  # noqa: S608
             values,
         )
         scores = [(number, math.fsum(map(mul, vector, array("f", blob)))) for number, blob in rows]
         return sorted(scores, key=lambda scored: (-scored[1], scored[0]))[:CANDIDATES]
-
-    def _passage(self, database: sqlite3.Connection, number: int) -> dtos.Passage:
-        row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
-        if row is None:
-            raise KeyError(number)
-        return payloads.passage_of(row[0], json.loads(row[1]))
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -168,7 +174,8 @@ class SqliteCollection:
             if self._connection is None:
                 self._open_new()
             database = self._begun()
-            self._facts = self._facts_in(database)  # another writer may have made it meanwhile
+            # Another writer may have created the collection in the meantime.
+            self._facts = self._facts_in(database)
             self._check(facts)
             if self._facts is None:
                 database.execute("INSERT INTO facts VALUES (?)", (json.dumps(payloads.facts_payload(facts)),))
@@ -230,9 +237,12 @@ class SqliteCollection:
         return facts, self._connection
 
     def _current(self) -> dtos.Collection | None:
-        """Return the facts of the file that is there now: another process may have made or removed it."""
+        """Return the facts of the collection, or None if it does not exist.
+
+        The file is looked up each time, because another process may have created, replaced or removed it.
+        """
         try:
-            about = os.stat(self._path)  # noqa: PTH116  asked before every search: a Path takes twice as long
+            about = os.stat(self._path)  # noqa: PTH116  Path.stat takes twice as long, and every search comes here.
         except FileNotFoundError:
             self._close()
             return None
@@ -269,7 +279,7 @@ class SqliteCollection:
         self._current()
 
     def _begun(self) -> sqlite3.Connection:
-        """Return the connection in a transaction. Raises VectorStoreBusyError where another process has one."""
+        """Return the connection with a transaction. Raises VectorStoreBusyError if another process has a transaction."""
         database = self._connection
         if database is None:
             raise payloads.no_collection(self._name)
@@ -284,6 +294,7 @@ class SqliteCollection:
         return database
 
     def _check(self, facts: dtos.Collection) -> None:
+        """Raise if the collection was made with another embedder. The transaction, if there is one, is rolled back."""
         stored = self._current()
         if stored and (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
             if self._connection is not None and self._connection.in_transaction:
@@ -299,7 +310,7 @@ class SqliteCollection:
 
 
 class SqliteMemoryVectorStore(SqliteVectorStore):
-    """A SqliteVectorStore in the memory of this process: nothing is written to a disk, and `aclose` ends it."""
+    """A SqliteVectorStore in the memory of this process. Nothing is written to a disk, and `aclose` discards it."""
 
     name = "memory"
 
@@ -330,7 +341,8 @@ def _delete(database: sqlite3.Connection, doc_id: str) -> None:
     if not _row(database, "SELECT 1 FROM documents WHERE doc_id = ?", doc_id):
         return
     rows = database.execute("SELECT number, id, payload FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
-    for number, point_id, text in rows:  # the keys follow from the payload: an index by passage would double the file
+    for number, point_id, text in rows:
+        # The words and fields are computed from the payload, because an index by passage would double the size of the file.
         payload = json.loads(text)
         words = passage_words(payloads.passage_of(point_id, payload).searched).indices
         database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
@@ -363,7 +375,7 @@ def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoin
         for number, point in enumerate(points, first)
         for word, weight in zip(point.words.indices, point.words.values, strict=True)
     ]
-    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # key order writes fewer pages
+    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # Rows in the order of the key touch fewer pages.
     fields = (
         (field, number) for number, point in enumerate(points, first) for field in set(point.payload[payloads.FIELDS])
     )
@@ -375,11 +387,14 @@ def _blob(vector: Sequence[float] | None) -> bytes | None:
 
 
 def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
-    """Return a condition on a passage, `{0}` for its number, and the values for its placeholders."""
+    """Return an SQL condition for the filters, and the values for its placeholders.
+
+    The condition has `{0}` where the column with the passage's number is to be inserted.
+    """
     conditions, values = ["1"], []
     for key, accepted in active_filters(dict(filters)):
         texts = payloads.field_texts(key, accepted)
-        marks = ",".join("?" * len(texts))
-        conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({marks}))")  # noqa: S608
+        placeholders = ",".join("?" * len(texts))
+        conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({placeholders}))")  # noqa: S608
         values += texts
     return " AND ".join(conditions), values

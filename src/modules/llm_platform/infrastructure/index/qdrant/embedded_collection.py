@@ -1,7 +1,7 @@
-"""One embedded collection on Qdrant's engine in this process (qdrant-edge-py 0.9), for one thread.
+"""One embedded collection on Qdrant's engine (qdrant-edge-py 0.9), which runs in this process.
 
-The shard has no write-ahead log (`wal_enabled=False`), so loading and closing a finished generation writes nothing and many
-processes can open it. A crash loses what was not finished: the next writer deletes the folder `work`.
+The shard has no write-ahead log (`wal_enabled=False`). So loading and closing a finished generation writes nothing, and many
+processes can open it. After a crash, unfinished changes are lost: the next writer deletes the folder `work`.
 """
 
 from __future__ import annotations
@@ -29,42 +29,43 @@ if TYPE_CHECKING:
     import qdrant_edge
     from qdrant_edge import EdgeShard
 
-
-# The engine: loading, configuration and errors.
-
-
-DELETED_SHARE: Final = 0.2  # a shard with a larger share of deleted points is rewritten without them
-VACUUM_FROM_POINTS: Final = 1000
-NEW_SHARD_BYTES: Final = 24 * 1024 * 1024  # size of the mapped files without vectors that begins a new shard
-VECTORS_BYTES: Final = 32 * 1024 * 1024  # size of a file of vectors; the engine begins another one when it is full
+DELETED_SHARE: Final = 0.2  # A shard with a larger share of deleted points is rewritten without them.
+VACUUM_FROM_POINTS: Final = 1000  # A smaller shard is not rewritten.
+NEW_SHARD_BYTES: Final = 24 * 1024 * 1024  # The size of the mapped files of a new shard, without its vectors.
+VECTORS_BYTES: Final = 32 * 1024 * 1024  # The size of a file of vectors. The engine begins another one when it is full.
+PAGE: Final = 1000  # Documents in one page of the list.
 NOT_INSTALLED: Final = (
     'the embedded index needs another package: pip install "llm-platform[retrieval]", or, to use a server, '
     'pip install "llm-platform[qdrant]" and set QDRANT_URL'
 )
 
+logger = logging.getLogger(__name__)
 
-class translated:  # noqa: N801  used as a word of a `with` statement
-    """Turns errors inside into vector store errors.
 
-    The engine raises bare `Exception`: this type exactly is matched, since `except Exception` would hide bugs. Its messages may
-    quote stored text and are not repeated.
+class translated:  # noqa: N801  The name reads well in a `with` statement.
+    """Turn errors inside the block into vector store errors.
+
+    The engine raises bare `Exception`. Only exactly this type is matched, because `except Exception` would hide bugs. The
+    engine's messages may quote stored text and are not repeated.
     """
 
     def __enter__(self) -> None:
-        """Nothing to set up."""
+        """Do nothing. The work is done in `__exit__`."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
             raise payloads.file_error(error) from error
-        if isinstance(error, KeyError | ValidationError):  # a payload is damaged
+        if isinstance(error, KeyError | ValidationError):
+            # A payload lacks a field, or has a value of another type.
             raise VectorStoreError("the index holds a point that llm-platform did not write: index again") from error
         if kind is Exception:
             raise VectorStoreError(payloads.DAMAGED) from error
 
 
 def engine() -> Any:
+    """Return the module of the engine. Raises VectorStoreConfigError if it is not installed."""
     try:
         import qdrant_edge
     except ImportError as error:
@@ -73,8 +74,9 @@ def engine() -> Any:
 
 
 def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
-    """Return a configuration of exact search without a graph: fast enough for some hundred thousand passages, and nothing
-    to build.
+    """Return the configuration of a collection. `dimension` is 0 for a collection without vectors.
+
+    Vectors are compared one by one, without a graph. That is fast enough for some hundred thousand passages.
     """
     dense = {payloads.DENSE: edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)} if dimension else None
     config: qdrant_edge.EdgeConfig = edge.EdgeConfig(
@@ -93,6 +95,7 @@ def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
 
 
 def matching(edge: Any, fields: Iterable[tuple[str, Sequence[str]]]) -> qdrant_edge.Filter | None:
+    """Return the filter of points whose fields each have one of the given values, or None for no field."""
     conditions = [edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in fields]
     return edge.Filter(must=conditions) if conditions else None
 
@@ -104,17 +107,17 @@ def delete_operation(edge: Any, doc_ids: Sequence[str]) -> qdrant_edge.UpdateOpe
 
 
 def vectors(edge: Any, vector: list[float] | None, words: SparseVector) -> dict[str, Any]:
+    """Return the named vectors of a point. Vectors that are missing or empty are left out."""
     dense = {} if vector is None else {payloads.DENSE: vector}
     return {**dense, payloads.WORDS: edge.SparseVector(words.indices, words.values)} if words else dense
 
 
-PAGE: Final = 1000  # documents listed at once
-logger = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A loaded shard and its facts; for a generation also its shared lock and the stamp at which it was opened."""
+    """A loaded shard and the facts of its collection.
+
+    A generation that is open for reading has a shared lock, and the stamp at which it was opened.
+    """
 
     shard: EdgeShard
     facts: dtos.Collection
@@ -123,7 +126,7 @@ class _Open:
 
 
 class EdgeCollection:
-    """One collection. All methods block and must be called by one thread. They raise vector store errors and nothing else."""
+    """One collection. All methods block, must be called by one thread, and raise only vector store errors."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -176,7 +179,10 @@ class EdgeCollection:
             return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
 
     def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
-        """Return a page of documents, and where the next page begins; None at the end."""
+        """Return a page of documents from the position `after` (None for the first page), and the position of the next page.
+
+        The second value is None at the end.
+        """
         edge = engine()
         with translated():
             documents = matching(edge, [(payloads.KIND, [payloads.DOCUMENT])])
@@ -202,13 +208,15 @@ class EdgeCollection:
         with translated():
             self._check(facts)
             self._take()
-            self._check(facts)  # another writer may have made it meanwhile
+            # Another writer may have created the collection before this one took the lock.
+            self._check(facts)
             if self._current() is None:
                 self._create(facts)
 
     def replace(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
-        """Replace several documents at once, since a call of the engine costs as much as a few points. The last one of an
-        id counts.
+        """Replace several documents at once, because a call of the engine costs as much as a few points.
+
+        If several have the same id, the last one is stored.
         """
         edge = engine()
         with translated():
@@ -227,22 +235,23 @@ class EdgeCollection:
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def add_vectors(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
-        """Add the vectors in place: new passages would leave as many old ones behind to be cleared away."""
+        """Add the vectors of stored passages in place.
+
+        New passages would leave the old ones behind as deleted points.
+        """
         edge = engine()
         with translated():
             work = self._begun()
             self._require_room(work)
-            passages = [passage for _, theirs in documents for passage in theirs]
-            found = zip(
-                passages, payloads.center_vectors([passage.vector for passage in passages], work.facts), strict=True
-            )
-            made = [
+            passages = [passage for _, passages_of_document in documents for passage in passages_of_document]
+            centered = payloads.center_vectors([passage.vector for passage in passages], work.facts)
+            new_vectors = [
                 edge.PointVectors(embedded.passage.id, {payloads.DENSE: vector})
-                for embedded, vector in found
+                for embedded, vector in zip(passages, centered, strict=True)
                 if vector is not None
             ]
-            if made:
-                work.shard.update(edge.UpdateOperation.update_vectors(made))
+            if new_vectors:
+                work.shard.update(edge.UpdateOperation.update_vectors(new_vectors))
             points = [
                 edge.Point(payloads.document_point(document.doc_id), {}, payloads.document_payload(document))
                 for document, _ in documents
@@ -259,7 +268,7 @@ class EdgeCollection:
             work, self._work = self._work, None
             try:
                 if work is not None:
-                    self._write_down(work.shard)
+                    self._save(work.shard)
                     self._generations.publish()
             finally:
                 self._generations.end()
@@ -272,10 +281,12 @@ class EdgeCollection:
                 work.shard.close()
             self._generations.end()
 
-    def _write_down(self, shard: EdgeShard) -> None:
+    def _save(self, shard: EdgeShard) -> None:
+        """Write the shard to the disk and close it. If many of its points are deleted, it is rewritten without them."""
         shard.flush()
-        require_free_space(self._generations.work, folder_size(self._generations.work).allocated)  # it may be written anew
-        if shard.optimize():  # rewrites the shard where much was deleted
+        # To rewrite the shard, the engine needs as much space again.
+        require_free_space(self._generations.work, folder_size(self._generations.work).allocated)
+        if shard.optimize():
             logger.info("index_vacuumed", extra={"collection": self._name})
             shard.flush()
         shard.close()
@@ -289,7 +300,7 @@ class EdgeCollection:
         return current
 
     def _current(self) -> _Open | None:
-        """Return the shard that is being written, else the newest generation."""
+        """Return the shard that is being written, or else the newest generation. Return None if there is no collection."""
         if self._work is not None:
             return self._work
         stamp = self._generations.stamp()
@@ -327,6 +338,7 @@ class EdgeCollection:
         return payloads.facts_of(self._name, records[0].payload)
 
     def _check(self, facts: dtos.Collection) -> None:
+        """Raise if the collection exists and was made with another embedder."""
         current = self._current()
         if current is None:
             return
@@ -339,7 +351,10 @@ class EdgeCollection:
             raise payloads.busy_collection(self._name)
 
     def _begun(self) -> _Open:
-        """Return the shard that is being written; at first a copy of the newest generation."""
+        """Return the shard that is being written. The first call copies the newest generation.
+
+        Raises VectorStoreBusyError if another process writes.
+        """
         if self._work is None:
             self._needed()
             self._take()
@@ -350,7 +365,7 @@ class EdgeCollection:
         return self._work
 
     def _require_room(self, work: _Open) -> None:
-        """Raise OSError where points might not fit."""
+        """Raise OSError if the disk may have too little space for more points."""
         require_free_space(self._generations.work, VECTORS_BYTES if work.facts.dimension else 0)
 
     def _create(self, facts: dtos.Collection) -> None:
