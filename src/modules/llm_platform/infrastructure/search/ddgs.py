@@ -1,8 +1,8 @@
-"""Web search without a key through the ddgs library, which blocks: it runs in threads of its own with a deadline.
+"""Search the web without an API key through the ddgs library. The library blocks, so it runs in threads with a deadline.
 
-The library calls engines until it has enough results. It hides that an engine refused (any status but 200 is "nothing found")
-and cannot be interrupted, so its HTTP client is wrapped for each engine. A version of the library without the wrapped method
-works too: then its exceptions are the only information about failures.
+The library calls engines until it has enough results. It cannot be interrupted, and it reports an engine that refused (any
+status but 200) as one that found nothing. Therefore the adapter wraps the HTTP client of each engine. It also works with a
+version of the library that lacks the wrapped method, and then learns of failures only from exceptions.
 """
 
 import asyncio
@@ -35,16 +35,16 @@ from shared.exceptions import AppException
 
 PROVIDER: Final = "ddgs"
 NEEDS_EXTRA: Final = 'keyless web search needs an extra: pip install "llm-platform[web]"'
-UNREACHABLE: Final = 0  # replaces a status
+UNREACHABLE: Final = 0  # This number stands for the status of an engine that did not answer.
 OK: Final = 200
-TIMEOUT_S: Final = 15.0  # limit for one search
-ENGINE_SHARE: Final = 3  # an engine gets a third of it: the library calls several, one after the other
-MARGIN_S: Final = 0.5  # time between the end of the library's work and the deadline
-MAX_THREADS: Final = 4  # concurrent searches; further ones wait
-MAX_TEXT_CHARS: Final = 10_000  # longest title or snippet
+TIMEOUT_S: Final = 15.0  # The limit for one search.
+ENGINE_SHARE: Final = 3  # An engine gets a third of the limit, because the library calls several, one after the other.
+MARGIN_S: Final = 0.5  # The library's work ends so long before the deadline.
+MAX_THREADS: Final = 4  # Searches at the same time. Further ones wait.
+MAX_TEXT_CHARS: Final = 10_000  # Longer titles and snippets are cut.
 SAFE_SEARCH: Final = "moderate"
-RETRY_AFTER_S: Final = 60.0  # engines do not name a time
-DEFAULT_REGION: Final = "us-en"  # the library's default; it has no region for "anywhere" that all its engines support
+RETRY_AFTER_S: Final = 60.0  # Engines do not say how long they refuse requests.
+DEFAULT_REGION: Final = "us-en"  # The library's default. It has no region for "anywhere" that all its engines support.
 
 Kind = Literal["text", "news"]
 
@@ -53,7 +53,7 @@ _COUNTRIES: Final = {
     "el": "gr", "he": "il", "vi": "vn", "ca": "ct", "fa": "ir", "sr": "rs", "et": "ee", "sl": "sl", "ms": "my",
 }
 _TERRITORIES: Final = {"gb": "uk", "hant": "tw", "hans": "cn"}
-# Encyclopedias are called first and rarely match: that they found nothing does not mean that the web was searched.
+# The library calls encyclopedias first, and they rarely match. If they find nothing, the web may not have been searched.
 _ENCYCLOPEDIAS: Final = frozenset({"wikipedia", "grokipedia"})
 _REFUSALS: Final = frozenset({202, 401, 403, 418, 429, 503})
 _NOTHING_FOUND = re.compile(r"no results", re.IGNORECASE)
@@ -64,11 +64,15 @@ _UNREACHABLE = re.compile(
 
 
 class DdgsSession:
-    """The library's object for one search.
+    """The library's object for one search. Its requests can be observed and stopped.
 
-    `statuses` holds the last HTTP status of each called engine, UNREACHABLE for none. `observes_requests` is False for a
-    version of the library whose requests cannot be observed. The library calls engines in threads without a context, so the
-    session keeps the egress log and the span of the place where it is created.
+    The library calls engines in threads that have no context variables, so the session stores the egress log and the span of
+    the search that creates it. Raises WebSearchConfigError if the library is not installed.
+
+    - `statuses` has the last HTTP status of each engine that was called, or UNREACHABLE.
+    - `is_stopped` is True if no further engine may be called.
+    - `via` is the host of the proxy, or None.
+    - `observes_requests` is False for a version of the library whose requests cannot be observed.
     """
 
     def __init__(self, timeout: int, proxy: str | None = None) -> None:
@@ -76,10 +80,10 @@ class DdgsSession:
             from ddgs import DDGS
         except ImportError as error:
             raise exceptions.WebSearchConfigError(NEEDS_EXTRA) from error
-        logging.getLogger("ddgs").setLevel(logging.CRITICAL)  # it logs queries
+        logging.getLogger("ddgs").setLevel(logging.CRITICAL)  # It logs queries.
         logging.getLogger("primp").setLevel(logging.CRITICAL)
         self.statuses: dict[str, int] = {}
-        self.stopped = False
+        self.is_stopped = False
         self.egress_log = current_egress_log()
         self.span = current_span()
         self.via = proxy_host(proxy)
@@ -97,7 +101,7 @@ class DdgsSession:
 
     def stop(self) -> None:
         """Call no further engine; running requests end by their own timeout. Thread-safe."""
-        self.stopped = True
+        self.is_stopped = True
 
     def _wrapped_engines(self, *args: Any, **options: Any) -> Any:
         engines = self._find_engines(*args, **options) if self._find_engines else []
@@ -108,7 +112,7 @@ class DdgsSession:
 
 
 class _ObservedClient:
-    """The library's HTTP client; it records statuses and egress, and refuses requests of a stopped session."""
+    """The library's HTTP client, which records statuses and egress, and sends nothing for a session that is stopped."""
 
     def __init__(self, client: Any, engine: str, session: DdgsSession) -> None:
         self._client = client
@@ -119,7 +123,7 @@ class _ObservedClient:
         return getattr(self._client, name)
 
     def request(self, *args: Any, **options: Any) -> Any:
-        if self._session.stopped:
+        if self._session.is_stopped:
             raise TimeoutError("timed out: this search was stopped")
         self._session.statuses[self._engine] = UNREACHABLE
         _log_request(self._session, args[1] if len(args) > 1 else options.get("url"), options)
@@ -137,7 +141,7 @@ class _ObservedClient:
 
 
 def _log_request(session: DdgsSession, url: object, options: Mapping[str, Any]) -> None:
-    """Note a request in the egress log. Every request counts as one with the query: some engines put it into the path."""
+    """Record a request in the egress log. Each one counts as a query, because some engines put the query into the path."""
     if session.egress_log is not None:
         address = urlsplit(url if isinstance(url, str) else "")
         path = f"{address.path}?{address.query}" if address.query else address.path
@@ -153,7 +157,7 @@ def kinds_of(request: WebSearchRequest) -> Sequence[Kind]:
 
 
 def region_of(request: WebSearchRequest) -> str:
-    """Return the library's `country-language`: at-de for de-AT, us-en for en."""
+    """Return the library's name of the region, `country-language`: at-de for de-AT, us-en for en."""
     tag = request.language or detect(request.query)
     if tag is None:
         return DEFAULT_REGION
@@ -163,13 +167,16 @@ def region_of(request: WebSearchRequest) -> str:
 
 
 def timelimit_of(window: Freshness | None) -> str | None:
-    """Return d, w, m or y, the smallest that covers the window."""
+    """Return the library's name of the shortest period that covers the window: d, w, m or y. Return None for no window."""
     span = window.time_range(datetime.now(UTC).date()) if window else None
     return span[0] if span else None
 
 
 def backends_of(kind: Kind, engines: Sequence[str]) -> tuple[str, tuple[Degraded, ...]]:
-    """Return the library's names of the requested engines, and entries for those that it does not have."""
+    """Return the library's names of the requested engines, joined by commas, and an entry of `degraded` for unknown ones.
+
+    Without a requested engine that is known, the name is "auto". Raises WebSearchConfigError if the library is not installed.
+    """
     if not engines:
         return "auto", ()
     try:
@@ -184,16 +191,17 @@ def backends_of(kind: Kind, engines: Sequence[str]) -> tuple[str, tuple[Degraded
 
 @dataclass(frozen=True, slots=True)
 class DdgsResult:
-    """The rows of the library, and its failed engines."""
+    """The rows that the library returned, and entries of `degraded` for the engines that failed."""
 
     rows: Sequence[Any]
     degraded: tuple[Degraded, ...] = ()
 
 
 class DdgsCall:
-    """One call of the library. `run` blocks; `stop` may be called before and from another thread.
+    """One call of the library.
 
-    Run it in the context of the search, whose egress log it uses.
+    `run` blocks. It uses the egress log of the context in which it runs. `stop` may be called from another thread, before or
+    during `run`.
     """
 
     def __init__(
@@ -204,22 +212,23 @@ class DdgsCall:
         self._request = request
         self._timelimit = timelimit
         self._engine: Any = None
-        self._stopped = False
+        self._is_stopped = False
 
     def stop(self) -> None:
-        """Call no further engine, if the version of the library supports that. Thread-safe."""
-        self._stopped = True
+        """Call no further engine, if this version of the library supports that. Thread-safe."""
+        self._is_stopped = True
         if stop := getattr(self._engine, "stop", None):
             stop()
 
     def run(self) -> DdgsResult:
         """Run the search. Raises web search errors only."""
         self._engine = self._new_engine()
-        if self._stopped:
+        if self._is_stopped:
             self.stop()
         backends, unknown_engines = backends_of(self._kind, self._request.engines)
         query = f"{self._request.query} {site_operators(self._request.domains)}".strip()
-        if not getattr(self._engine, "observes_requests", False):  # the hosts are unknown
+        if not getattr(self._engine, "observes_requests", False):
+            # The hosts that get the query are not known, so the library counts as one.
             log_sent(PROVIDER, "query", len(query.encode()), getattr(self._engine, "via", None))
         try:
             rows = getattr(self._engine, self._kind)(
@@ -239,7 +248,10 @@ class DdgsCall:
         return DdgsResult(rows, (*unknown_engines, *self._failed_engines()))
 
     def _no_rows_or_raise(self, error: BaseException) -> Sequence[Any]:
-        """Return no rows if an engine answered and found nothing; raise the error for the library's exception otherwise."""
+        """Return no rows if an engine answered and found nothing.
+
+        Otherwise raise the web search error that says what the library's exception and the statuses of the engines mean.
+        """
         statuses = {name: status for name, status in self._statuses().items() if name not in _ENCYCLOPEDIAS}
         message = str(error)
         if OK in statuses.values() or (not self._statuses() and _NOTHING_FOUND.search(message)):
@@ -279,7 +291,7 @@ def _library_error() -> type[BaseException]:
 
 
 class DdgsWebSearchAdapter(IWebSearchProvider):
-    """Searches the engines of the ddgs library. `engine` creates the object of one search, by default a DdgsSession."""
+    """Web search with the engines of the ddgs library. `engine` creates the object for one search, by default a DdgsSession."""
 
     name = "ddgs"
 
@@ -295,37 +307,48 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         self._proxy = proxy
         self._new_engine = engine or self._session
         self._redactor = redactor or Redactor()
-        self._threads = ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="ddgs")  # start when needed
+        self._threads = ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="ddgs")
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         window = freshness_window(request)
         searches = [self._search_kind(kind, request, window) for kind in kinds_of(request)]
-        answers = _answers(await asyncio.gather(*searches, return_exceptions=True), self.name)
+        answers = _collect_answers(await asyncio.gather(*searches, return_exceptions=True), self.name)
         rows = chain.from_iterable(zip_longest(*(answer.rows for answer in answers)))
         results = {item.url: item for item in map(self._item, rows) if item and is_admitted(item, request, window)}
+        unsupported = [
+            Degraded(component=self.name, reason=f"it has no {kind} search: the web was searched")
+            for kind in ("academic", "documents")
+            if kind in request.sources
+        ]
         return WebSearchResponse(
             query=request.query,
             results=tuple(results.values())[: request.count],
             provider=self.name,
-            degraded=(*_unsupported(request), *(entry for answer in answers for entry in answer.degraded)),
+            degraded=(*unsupported, *(entry for answer in answers for entry in answer.degraded)),
         )
 
     async def ping(self) -> str:
-        """Check that the library is installed. No engine is called, because engines count queries."""
+        """Return the version of the library. Raises WebSearchConfigError if it is not installed.
+
+        No engine is called, because engines count queries.
+        """
         try:
             return f"ddgs {version('ddgs')}"
         except PackageNotFoundError as error:
             raise exceptions.WebSearchConfigError(NEEDS_EXTRA) from error
 
     async def aclose(self) -> None:
-        """Accept no more searches; running ones end by the library's own timeout."""
+        """Accept no more searches. Running searches end by the library's own timeout."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _session(self) -> DdgsSession:
         return DdgsSession(self._engine_timeout, self._proxy)
 
     async def _search_kind(self, kind: Kind, request: WebSearchRequest, window: Freshness | None) -> DdgsResult:
-        """Return one query in a thread. It is stopped shortly before the deadline, so that the results so far are returned."""
+        """Search for one kind of source in a thread. Raises WebSearchTimeoutError after the deadline.
+
+        Shortly before the deadline the search calls no further engine, so that it returns the results of the others.
+        """
         loop = asyncio.get_running_loop()
         search = DdgsCall(self._new_engine, kind, request, timelimit_of(window))
         early_stop = loop.call_later(max(0.0, self._timeout - self._engine_timeout - MARGIN_S), search.stop)
@@ -339,7 +362,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
             search.stop()
 
     def _item(self, row: Any) -> WebSearchResultItem | None:
-        """Return a result, or None for a row without a title or a web address."""
+        """Return the result of a row, or None if the row has no title or no web address."""
         if not isinstance(row, Mapping):
             return None
         url, title = row.get("href") or row.get("url"), self._text(row.get("title"))
@@ -358,8 +381,11 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         return self._redactor.text(" ".join(value[:MAX_TEXT_CHARS].split())) if isinstance(value, str) else ""
 
 
-def _answers(outcomes: Sequence[DdgsResult | BaseException], name: str) -> list[DdgsResult]:
-    """Return the answers, with failures in `degraded`. Raises if there is no answer, and any error that is no AppException."""
+def _collect_answers(outcomes: Sequence[DdgsResult | BaseException], name: str) -> list[DdgsResult]:
+    """Return the answers, and an answer without rows for each failure.
+
+    Raises the first failure if there is no answer, and any error that is not an AppException.
+    """
     answers = [outcome for outcome in outcomes if isinstance(outcome, DdgsResult)]
     for error in [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
         if not answers or not isinstance(error, AppException):
@@ -368,14 +394,8 @@ def _answers(outcomes: Sequence[DdgsResult | BaseException], name: str) -> list[
     return answers
 
 
-def _unsupported(request: WebSearchRequest) -> Iterator[Degraded]:
-    for kind in ("academic", "documents"):
-        if kind in request.sources:
-            yield Degraded(component=DdgsWebSearchAdapter.name, reason=f"it has no {kind} search: the web was searched")
-
-
 def _iso(value: object) -> str | None:
-    """Return an ISO 8601 date unchanged; None for anything else, such as `yesterday`."""
+    """Return an ISO 8601 date unchanged, and None for anything else, such as `yesterday`."""
     if not isinstance(value, str):
         return None
     try:
