@@ -1,6 +1,6 @@
-"""HTTP access to upstreams: a pooled client for each, and a deadline and a size limit for every request.
+"""Access upstreams over HTTP, with a pooled client for each upstream, and a deadline and a size limit for each request.
 
-Failures become errors by the table of `http.errors`; an adapter overrides rows of it with `rules`.
+The table in `http.errors` says which failure becomes which error. An adapter overrides rows of it with `rules`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from shared.exceptions import AppException
 
 
 class UpstreamClient(httpx2.AsyncClient):
-    """The pooled client of one upstream. `via` is the host of its proxy for the egress log, None without a proxy."""
+    """The pooled client of one upstream. `via` is the host of its proxy, for the egress log, or None."""
 
     def __init__(self, *, via: str | None, **options: Any) -> None:
         super().__init__(**options)
@@ -35,7 +35,10 @@ class UpstreamClient(httpx2.AsyncClient):
 
 
 def via_of(client: httpx2.AsyncClient) -> str | None:
-    """Return the host of the client's proxy; None without a proxy, or for a client that `make_client` did not create."""
+    """Return the host of the client's proxy.
+
+    Return None for a client without a proxy, and for one that `make_client` did not create.
+    """
     return client.via if isinstance(client, UpstreamClient) else None
 
 
@@ -43,28 +46,30 @@ def proxy_host(proxy: str | None) -> str | None:
     """Return the host of a proxy's address, without the credentials in it."""
     try:
         return httpx2.URL(proxy).raw_host.decode("ascii") if proxy else None
-    except httpx2.InvalidURL:  # reported where the proxy is used
+    except httpx2.InvalidURL:
+        # The first request through the proxy reports the error.
         return None
 
 
-MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # decompressed size; a search answer has 10 to 100 KB
-MAX_CONNECTIONS: Final = 250  # twice as many, with search and model, stay below the 1024 files that a process may usually open
-KEEPALIVE_S: Final = 15.0  # servers drop idle connections after 5 to 75 s; a dropped one is replaced
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # The decompressed size. A search answer has 10 to 100 KB.
+MAX_CONNECTIONS: Final = 250  # Search and model together stay below the 1024 files that a process may usually open.
+KEEPALIVE_S: Final = 15.0  # Servers drop idle connections after 5 to 75 s. A dropped connection is replaced.
 MAX_PORT: Final = 65535
-MAX_PATHS: Final = 100  # paths of one upstream, cached in parsed form
+MAX_PATHS: Final = 100  # Parsed URLs that are cached for one upstream.
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
-NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # no connection: nothing was sent
+# These errors mean that no connection was made, so nothing was sent.
+NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 _CHARSET = re.compile(r"charset=[\"']?([\w.:+-]{1,40})", re.ASCII)
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_quoted = lru_cache(maxsize=256)(partial(quote_plus, errors="replace"))  # most values of a form do not change
+_quoted = lru_cache(maxsize=256)(partial(quote_plus, errors="replace"))  # Most values of a form repeat.
 
 
 @cache
 def user_agent() -> str:
-    """Return the User-Agent: name and version."""
+    """Return the User-Agent header: the name and version of the platform."""
     version = package_version()
     return f"{PACKAGE}/{version}" if version else PACKAGE
 
@@ -78,13 +83,15 @@ def make_client(
     auth: tuple[str, str] | None = None,
     limits: httpx2.Limits | None = None,
 ) -> httpx2.AsyncClient:
-    """Return the pooled client of one upstream; the caller closes it.
+    """Create the pooled client of one upstream. The caller closes it.
 
-    It reads no proxy or credentials from the environment and follows no redirect. `timeout` (seconds) applies to each step
-    (connect, read, write); None leaves it to the deadline of the request, as `Upstream` does.
+    The client reads neither a proxy nor credentials from the environment, and follows no redirect. `timeout` is the limit in
+    seconds for each step (connect, read, write). With None, only the deadline of the request applies, as `Upstream` sets it.
     """
     limits = limits or httpx2.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEPALIVE_S)
-    verify = _no_tls() if base_url.startswith("http://") and not proxy else default_tls()
+    needs_tls = bool(proxy) or not base_url.startswith("http://")
+    # An upstream without TLS needs no certificate authorities, which take time to load.
+    verify = default_tls() if needs_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return UpstreamClient(
         via=proxy_host(proxy),
         base_url=_parsed(base_url) or "",
@@ -102,13 +109,8 @@ def make_client(
 
 @cache
 def default_tls() -> ssl.SSLContext:
-    """Return the context of all connections with TLS. Its certificate authorities take 16 ms to load."""
+    """Return the TLS context of all connections. It is cached, because its certificate authorities take 16 ms to load."""
     return httpx2.create_ssl_context(trust_env=False)
-
-
-def _no_tls() -> ssl.SSLContext:
-    """Return a context for an upstream without TLS, which needs no certificate authorities."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Reply(NamedTuple):
@@ -119,22 +121,30 @@ class Reply(NamedTuple):
     body: bytes
 
     def charset(self) -> str | None:
-        """Return the charset that the sender declared."""
+        """Return the charset that the sender declared, or None."""
         found = _CHARSET.search(self.headers.get("content-type", ""))
         return found[1] if found else None
 
     @property
     def is_html(self) -> bool:
-        """Whether this is a web page, by its type or its first characters."""
+        """True if the body is a web page, according to its type or its first characters."""
         return "html" in self.headers.get("content-type", "") or self.body[:64].lstrip().startswith(b"<")
 
 
 class Upstream:
-    """One upstream: complete replies within a deadline and a size limit, failures as errors of `errors`.
+    """One upstream. It returns complete replies within a deadline and a size limit, and raises errors of one family.
 
-    `open` leaves deadline, limit and errors to the caller. `label` and `setting` (the variable of its address) are for
-    messages. Credentials inside `base_url` are sent as Basic auth and appear nowhere else. Redirects are not followed,
-    cookies are not stored.
+    Redirects are not followed, and cookies are not stored. Credentials inside `base_url` are sent as Basic auth and appear
+    nowhere else.
+
+    - `label` is the name of the upstream in messages.
+    - `setting` is the variable of its address, for messages.
+    - `timeout` is the deadline of a request in seconds.
+    - `client` is a pooled client. Without it, each request opens a connection.
+    - `rules` override rows of the table of errors, by status.
+    - `errors` is the family of the errors.
+    - `redactor` removes secrets from the bodies of replies.
+    - `max_bytes` limits the size of a reply.
     """
 
     def __init__(
@@ -160,23 +170,27 @@ class Upstream:
         self._redactor = redactor if redactor and redactor.is_active else None
         self._max_bytes = max_bytes
         self.base_url, inner_auth = _without_credentials(base_url)
-        # Nobody closes a client that is created here, so it keeps no connection open.
+        # A client that is created here is never closed, so it keeps no connection open.
         self._client = client or make_client(self.base_url, limits=httpx2.Limits(max_keepalive_connections=0))
         self._via = via_of(self._client)
         url = _parsed(self.base_url)
         self._usable = url is not None
         self._host = "" if url is None else url.raw_host.decode("ascii")
         common = _headers(url, headers or {}, auth or inner_auth)
-        self._headers = {kind: _with_type(common, kind) for kind in (None, FORM, JSON)}
+        self._headers = {
+            kind: httpx2.Headers({**common, "Content-Type": kind} if kind else common) for kind in (None, FORM, JSON)
+        }
         self._urls: dict[str, httpx2.URL] = {}
         self._step_timeouts = httpx2.Timeout(timeout).as_dict()
 
     async def post_form(
         self, path: str, form: Mapping[str, str], deadline: float | None = None, *, sent_kind: SentKind | None
     ) -> Reply:
-        """POST a form. `sent_kind` is the kind of data for the egress log, None for a request without data of the user.
+        """POST a form. Raises the errors of this upstream if no complete reply arrives.
 
-        It has no default: a request that forgets it would leave no trace.
+        - `deadline` is a time of the event loop's clock. The default is `timeout` seconds from now.
+        - `sent_kind` is the kind of data for the egress log, or None for a request without data of the user. It has no default,
+          because a request that forgets it would leave no trace.
         """
         content = "&".join(map("{}={}".format, form, map(_quoted, form.values()))).encode()
         return await self._exchange("POST", path, content, FORM, deadline, sent_kind)
@@ -184,19 +198,20 @@ class Upstream:
     async def post_json(
         self, path: str, body: Mapping[str, Any], deadline: float | None = None, *, sent_kind: SentKind | None
     ) -> Reply:
-        """POST a JSON object; `sent_kind` as in `post_form`."""
+        """POST a JSON object. The other parameters are those of `post_form`."""
         return await self._exchange("POST", path, _encoded(body), JSON, deadline, sent_kind)
 
     async def get(self, path: str, deadline: float | None = None, *, sent_kind: SentKind | None) -> Reply:
-        """GET a path; `sent_kind` as in `post_form`."""
+        """GET a path. The other parameters are those of `post_form`."""
         return await self._exchange("GET", path, b"", None, deadline, sent_kind)
 
     async def open(
         self, path: str, body: Mapping[str, Any] | None = None, *, sent_kind: SentKind | None
     ) -> httpx2.Response:
-        """POST a JSON object, or GET without one: the response of any status with its body unread. The caller closes it.
+        """POST a JSON object, or GET without `body`, and return the response of any status with its body unread.
 
-        Raises TRANSPORT_ERRORS, as reading does. `timeout` applies to each step, whatever the client's own is.
+        The caller closes the response, and sets the deadline and the size limit. `timeout` applies to each step, whatever
+        timeout the client has. Raises TRANSPORT_ERRORS, as reading the body does.
         """
         method, content, kind = ("GET", b"", None) if body is None else ("POST", _encoded(body), JSON)
         request = self._request(method, path, content, kind)
@@ -204,7 +219,10 @@ class Upstream:
         return await self._send(request, sent_kind, len(content) or len(path))
 
     def json_object(self, reply: Reply, *, finite: bool = False) -> dict[str, Any]:
-        """Return the JSON object of a successful reply; raises by the table for any other reply."""
+        """Return the JSON object of a reply with status 200. Raises the error of the table for any other reply.
+
+        With `finite`, numbers that a float cannot hold become None, as NaN always does.
+        """
         if reply.status != httpx2.codes.OK:
             self.raise_for_status(reply)
         try:
@@ -216,18 +234,18 @@ class Upstream:
         return value
 
     def raise_for_status(self, reply: Reply) -> None:
-        """Raise by the table for a status other than 2xx, and for a 2xx that the table lists."""
+        """Raise the error of the table for a status other than 2xx, and for a 2xx status that the table has."""
         if reply.status // 100 != 2 or reply.status in self._rules:
             raise self.status_error(reply.status, http_errors.retry_after_s(reply.headers))
 
     def status_error(self, status: int, retry_after: float | None = None) -> AppException:
-        """Return the error for a status; `retry_after` in seconds."""
+        """Return the error for a status. `retry_after` is in seconds."""
         rule = self._rules.get(status) or (http_errors.REDIRECT if status // 100 == 3 else None)
         default = http_errors.UNAVAILABLE if status // 100 == 5 else http_errors.NOT_OK
         return self.rule_error(rule or http_errors.Rule(default.kind, f"{default.message} ({status})"), retry_after)
 
     def rule_error(self, rule: http_errors.Rule, retry_after: float | None = None) -> AppException:
-        """Return the error for a rule; `retry_after` in seconds."""
+        """Return the error for a rule. `retry_after` is in seconds."""
         message = rule.message.replace("{setting}", self._setting)
         return self._errors.of(rule.kind)(f"{self.label} {message}", retry_after_s=retry_after)
 
@@ -247,7 +265,8 @@ class Upstream:
                 response = await self._send(request, sent_kind, len(content) or len(path))
                 body = await read_body(response, self._max_bytes)
         except httpx2.LocalProtocolError as error:
-            raise self.rule_error(http_errors.rule_of(error)) from None  # its message quotes the invalid header
+            # The message of this error quotes the invalid header, which may be a key.
+            raise self.rule_error(http_errors.rule_of(error)) from None
         except http_errors.TRANSPORT_ERRORS as error:
             raise self.rule_error(http_errors.rule_of(error)) from error
         if body is None:
@@ -258,11 +277,11 @@ class Upstream:
     def _request(self, method: str, path: str, content: bytes, kind: str | None) -> httpx2.Request:
         if not self._usable:
             raise httpx2.InvalidURL("no usable address")
-        # Built from prepared parts: `client.build_request` merges address, headers and cookies each time, which takes a
-        # tenth of a local request.
+        # The parts of the request are prepared. `client.build_request` would merge address, headers and cookies each time,
+        # which takes a tenth of the time of a local request.
         url = self._urls.get(path)
         if url is None:
-            if len(self._urls) >= MAX_PATHS:  # the paths of this upstream do not repeat
+            if len(self._urls) >= MAX_PATHS:
                 self._urls.clear()
             url = self._urls[path] = httpx2.URL(self.base_url + path)
         headers = self._headers[kind].copy()
@@ -273,10 +292,11 @@ class Upstream:
         return httpx2.Request(method, url, headers=headers, stream=httpx2.ByteStream(content))
 
     async def _send(self, request: httpx2.Request, sent_kind: SentKind | None, size: int) -> httpx2.Response:
-        """Return the response of any status with its body unread."""
+        """Send a request, record it in the egress log, and return the response with its body unread."""
         if sent_kind:
             log_sent(self._host, sent_kind, size, self._via)
-        try:  # a given client may be configured to follow redirects
+        try:
+            # A given client may be configured to follow redirects.
             return await self._client.send(request, stream=True, follow_redirects=False)
         except NEVER_SENT:
             if sent_kind:
@@ -286,14 +306,14 @@ class Upstream:
 
 def body_chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
     """Return the chunks of the body as they arrive. The caller closes the response."""
-    # An uncompressed body is read from the stream itself: the decoding layers cost more than our own work.
+    # An uncompressed body is read from the stream itself, because the layers of decoding cost more than the platform's work.
     if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
         return response.stream.__aiter__()
     return response.aiter_bytes()
 
 
 async def read_body(response: httpx2.Response, max_bytes: int) -> bytes | None:
-    """Read the body, None when it is longer than `max_bytes`, and close the response."""
+    """Read the body and close the response. Return None if the body is longer than `max_bytes`."""
     chunks, size = [], 0
     try:
         async for chunk in body_chunks(response):
@@ -307,11 +327,11 @@ async def read_body(response: httpx2.Response, max_bytes: int) -> bytes | None:
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
-    return _ENCODER.encode(body).encode(errors="replace")  # a text may contain half of a surrogate pair
+    return _ENCODER.encode(body).encode(errors="replace")  # A text may contain half of a surrogate pair.
 
 
 def _parsed(base_url: str) -> httpx2.URL | None:
-    """Return the address, or None for an invalid one: the first request reports it, not the start."""
+    """Return the parsed address, or None for an invalid one, which the first request reports."""
     try:
         url = httpx2.URL(base_url.rstrip("/"))
     except httpx2.InvalidURL:
@@ -321,7 +341,7 @@ def _parsed(base_url: str) -> httpx2.URL | None:
 
 
 def api_key_error(label: str, key: str, setting: str) -> str | None:
-    """Return the message for a missing key, or one that a header cannot hold; None for a usable key."""
+    """Return the message for a key that is missing or cannot be part of a header, or None for a usable key."""
     if not key:
         return f"{label} needs a key: set {setting}"
     if not key.isascii() or not key.isprintable():
@@ -335,6 +355,7 @@ def has_credentials(base_url: str) -> bool:
 
 
 def _without_credentials(base_url: str) -> tuple[str, tuple[str, str] | None]:
+    """Return the address without its credentials, and the user name and password, or None."""
     url = _parsed(base_url)
     if url is None or not url.userinfo:
         return base_url.rstrip("/"), None
@@ -347,7 +368,3 @@ def _headers(url: httpx2.URL | None, headers: Mapping[str, str], auth: tuple[str
     if auth:
         common["Authorization"] = "Basic " + base64.b64encode(":".join(auth).encode()).decode()
     return common
-
-
-def _with_type(headers: Mapping[str, str], kind: str | None) -> httpx2.Headers:
-    return httpx2.Headers({**headers, "Content-Type": kind} if kind else headers)

@@ -1,4 +1,4 @@
-"""Chat models of every service that speaks OpenAI's protocol. The services are rows of `KINDS`."""
+"""Call chat models of services with OpenAI's protocol. The services are the rows of `KINDS`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Sequence
@@ -19,20 +19,20 @@ from modules.llm_platform.infrastructure.models.openai import errors, streaming
 from modules.llm_platform.infrastructure.models.openai.gathering import gather_chunks
 
 MAX_ERROR_BYTES: Final = 65_536
-MAX_MODELS_BYTES: Final = 4 << 20  # a gateway lists hundreds of models
-# Value of `owned_by`; its server reads the file that it was started with, whatever a request names.
+MAX_MODELS_BYTES: Final = 4 << 20  # The list of a gateway has hundreds of models.
+# The value of `owned_by` in the list of llama.cpp's server, which has one model, whatever name a request has.
 LLAMA_CPP: Final = "llamacpp"
 MIN_CONTEXT_TOKENS: Final = 512
 MAX_CONTEXT_TOKENS: Final = 100_000_000
-MAX_NAMED_MODELS: Final = 8  # models named in an error
-MAX_CALL_S: Final = 3600.0  # limit for a service that sends a little for ever; usually a caller has a deadline
-LOADING_PAUSE_S: Final = 1.0  # pause between two tries while a server loads its model
-GATHER_S: Final = 0.04  # A reader sees 25 steps a second; each token by itself would pass a dozen layers.
-TAIL_S: Final = 2.0  # wait for usage and [DONE] when the answer itself is complete
-DRAIN_S: Final = 0.05  # wait for the end of the body after [DONE], so that the connection can be reused
+MAX_NAMED_MODELS: Final = 8  # An error names so many of the service's models.
+MAX_CALL_S: Final = 3600.0  # The limit for a service that never stops sending. Most callers have an earlier deadline.
+LOADING_PAUSE_S: Final = 1.0  # The pause between two tries while a server loads its model.
+GATHER_S: Final = 0.04  # A reader sees 25 steps a second. To pass on each token would cost a dozen layers of calls.
+TAIL_S: Final = 2.0  # The wait for the usage and [DONE] after the answer itself is complete.
+DRAIN_S: Final = 0.05  # The wait for the end of the body after [DONE], so that the connection can be reused.
 PING_TIMEOUT_S: Final = 5.0
 SCHEMA_NAME: Final = "answer"
-CONTEXT_TIMEOUT_S: Final = 2.0  # the wait of a research run for the context window, in which a running server answers at once
+CONTEXT_TIMEOUT_S: Final = 2.0  # A research run waits so long for the context window. A running server answers at once.
 
 NO_ANSWER: Final = "{name} did not answer within {seconds:g} s: try again, or raise LLM_TIMEOUT_S"
 STOPPED: Final = "{name} stopped half-way, nothing came for {seconds:g} s: try again, or raise LLM_IDLE_TIMEOUT_S"
@@ -42,9 +42,10 @@ Value = TypeVar("Value")
 
 
 class _TimeLimit:
-    """The seconds left to wait for a service. The time that a slow reader of the stream takes does not count.
+    """The time left to wait for a service. The time that a slow reader of the stream takes does not count.
 
-    `message` holds {name} and {seconds}.
+    - `seconds` is the limit, and `left_s` is the rest of it.
+    - `message` is the text of the error, with {name} and {seconds}.
     """
 
     def __init__(self, seconds: float, message: str = NO_ANSWER) -> None:
@@ -53,9 +54,9 @@ class _TimeLimit:
 
 
 class OpenAIProvider(ILLMProvider):
-    """One configured model. Each request is sent once: retries and failover are policies.
+    """One configured model. Each request is sent once, because retries and failover are policies of their own.
 
-    Without a `client` it creates one on first use and closes it in `aclose`; a given one stays open.
+    Without `client`, the first request creates a client, which `aclose` closes. A given client stays open.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class OpenAIProvider(ILLMProvider):
         self._registry = LLMRegistry((self,))
         self._knows_context = False
         self._learned_context: int | None = None
-        self._refused: set[str] = set()  # optional fields that the service does not take
+        self._refused: set[str] = set()  # The optional fields that the service has refused.
 
     @property
     def label(self) -> str:
-        """Provider and model, for instance `kimi/kimi-for-coding`."""
+        """The provider and the model, such as `kimi/kimi-for-coding`."""
         return f"{self.name}/{self.model}"
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
@@ -107,23 +108,29 @@ class OpenAIProvider(ILLMProvider):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no setting is missing or invalid."""
+        """True if no setting is missing or invalid."""
         return self._configuration_error is None
 
     async def ping(self) -> str:
-        """Request the list of models, which costs no tokens."""
+        """Request the list of models, which costs no tokens, and return what it shows.
+
+        Raises LLMConfigError if the service lists its models and the configured one is not among them.
+        """
         self._check_configuration()
         return await self._timed(self._check_models(), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout)))
 
     async def context_tokens(self) -> int | None:
-        """Return the context window: as configured, else as a local service says; None: unknown."""
+        """Return the context window in tokens, or None if it is unknown.
+
+        A local service is asked if the window is not configured.
+        """
         if self._connection.context or not self._connection.is_local:
             return self._connection.context
         if not self._knows_context and self._configuration_error is None:
             limit = _TimeLimit(min(CONTEXT_TIMEOUT_S, self._connection.timeout))
-            with suppress(exceptions.LLMException):  # the call itself reports it
+            with suppress(exceptions.LLMException):  # The call of the model reports the error.
                 models = await self._timed(self._models(), limit) or []
-                self._learned_context = _context_of(models, self.model)
+                self._learned_context = _context_window(models, self.model)
                 self._knows_context = True
         return self._learned_context
 
@@ -138,7 +145,8 @@ class OpenAIProvider(ILLMProvider):
             raise exceptions.LLMConfigError(self._configuration_error)
 
     def _body(self, request: LLMRequest) -> dict[str, Any]:
-        self._registry.resolve(request)  # raises for another provider or model
+        """Return the JSON object to send. Raises LLMException for another provider or model, or for wrong settings."""
+        self._registry.resolve(request)
         self._check_configuration()
         body: dict[str, Any] = {
             "model": self.model,
@@ -150,16 +158,17 @@ class OpenAIProvider(ILLMProvider):
             configured = self._connection.temperature
             body["temperature"] = request.temperature if configured is None else configured
         if request.json_schema is not None:
-            is_strict = not request.is_callers_schema  # services refuse a strict one that leaves anything open
+            # Services refuse a strict schema that leaves anything open, and a schema of the caller may do so.
+            is_strict = not request.is_callers_schema
             schema = {"name": SCHEMA_NAME, "schema": request.json_schema, "strict": is_strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body | request.extra | {"stream": True, "stream_options": {"include_usage": True}}
 
     async def _send(self, body: dict[str, Any], request: LLMRequest, limit: _TimeLimit) -> httpx2.Response:
-        """Return a successful response with its body unread.
+        """Return a successful response with its body unread. Wait while the server loads its model.
 
-        Waits while the server loads its model. An optional field of ours that the service refuses is never sent again, the
-        caller's schema not with this request; the refusal of a field of the caller is an error.
+        If the service refuses an optional field that the platform adds, no request has that field again. If it refuses the
+        caller's schema, this request is sent without it. Raises LLMException if it refuses another field of the caller.
         """
         path = self._path("/chat/completions", self.model)
         while True:
@@ -181,17 +190,10 @@ class OpenAIProvider(ILLMProvider):
             else:
                 raise errors.status_error(self._connection, response.status_code, content, response.headers)
 
-    async def _successful(self, response: httpx2.Response) -> httpx2.Response:
-        """Return the response, still unread. Raises the LLMException for a status other than 2xx."""
-        if response.is_success:
-            return response
-        body = await read_body(response, MAX_ERROR_BYTES) or b""
-        raise errors.status_error(self._connection, response.status_code, errors.decode_error(body), response.headers)
-
     async def _read_stream(
         self, answer: streaming.AnswerBuilder, response: httpx2.Response, limit: _TimeLimit
     ) -> AsyncGenerator[None]:
-        """Read until the answer is complete, and yield after each read that brought deltas."""
+        """Read until the answer is complete, and yield after each read that adds deltas to the answer."""
         reader = streaming.StreamReader()
         tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
         async with aclosing(gather_chunks(body_chunks(response), GATHER_S)) as chunks:
@@ -223,7 +225,10 @@ class OpenAIProvider(ILLMProvider):
         tail: _TimeLimit,
         whole: _TimeLimit,
     ) -> bytes:
-        """Return the next bytes, empty at the end. A failure after the finish reason only costs the usage."""
+        """Return the next bytes, or none at the end.
+
+        After the finish reason, a failure counts as the end of the body: only the usage is lost.
+        """
         if not answer.has_ended:
             left_s = limit.left_s
             received = await self._timed(anext(chunks, b""), limit if left_s < whole.left_s else whole)
@@ -234,14 +239,14 @@ class OpenAIProvider(ILLMProvider):
         return b""
 
     async def _check_models(self) -> str:
-        """Raise LLMConfigError if the service lists its models and the configured one is not among them."""
+        """Return what the list of models shows. Raises LLMConfigError if it does not have the configured model."""
         models = await self._models()
         if models is None:
             return "reachable; it lists no models"
         if len(models) == 1 and models[0].get("owned_by") == LLAMA_CPP:
             return "reachable; it serves its one model under any name"
         names = {name for model in models for name in _names_of(model)}
-        # Azure lists base models where a deployment is configured.
+        # Azure lists base models, while the configured name is that of a deployment.
         if names and self.model not in names and not self._connection.traits.deployments:
             known = ", ".join(sorted(names)[:MAX_NAMED_MODELS])
             setting = self._connection.settings.model
@@ -249,12 +254,15 @@ class OpenAIProvider(ILLMProvider):
         return "reachable"
 
     async def _models(self) -> list[dict[str, Any]] | None:
-        """Return the entries of the list of models; None where the service has no such list."""
+        """Return the entries of the list of models, or None if the service has no such list."""
         response = await self._connected().open(self._path("/models"), sent_kind=None)
         if response.status_code == httpx2.codes.NOT_FOUND:
             await response.aclose()
             return None
-        body = await read_body(await self._successful(response), MAX_MODELS_BYTES) or b""
+        if not response.is_success:
+            refusal = errors.decode_error(await read_body(response, MAX_ERROR_BYTES) or b"")
+            raise errors.status_error(self._connection, response.status_code, refusal, response.headers)
+        body = await read_body(response, MAX_MODELS_BYTES) or b""
         if "html" in response.headers.get("content-type", ""):
             address = self._connection.settings.address
             raise exceptions.LLMConfigError(f"{self.name} answered with a web page: check {address}")
@@ -263,10 +271,10 @@ class OpenAIProvider(ILLMProvider):
         return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     async def _timed(self, action: Awaitable[Value], limit: _TimeLimit) -> Value:
-        """Return the result of the action, or an LLMException.
+        """Return the result of the action within the limit. Transport errors and timeouts become an LLMException.
 
-        It is raised outside of the handler, so that it has no context: errors of the libraries quote the service, which
-        may quote the key.
+        It is raised outside of the handler, so that it has no context: the libraries' errors may quote the service's text,
+        which may contain the key.
         """
         failure: exceptions.LLMException
         loop = asyncio.get_running_loop()
@@ -284,7 +292,7 @@ class OpenAIProvider(ILLMProvider):
 
     @contextmanager
     def _translated(self, answer: streaming.AnswerBuilder) -> Iterator[None]:
-        """Turns invalid answers into an LLMException and adds the cost so far to every error."""
+        """Turn invalid answers inside the block into an LLMException, and add the cost so far to each error."""
         try:
             yield
         except streaming.InvalidAnswerError as error:
@@ -315,7 +323,7 @@ class OpenAIProvider(ILLMProvider):
             self._own_client = make_client(config.address or "", config.timeout)
         headers = {
             "User-Agent": config.user_agent or config.traits.user_agent or user_agent(),
-            "Accept-Encoding": "identity",  # streams arrive unbuffered, and no body expands
+            "Accept-Encoding": "identity",  # A compressed stream may arrive late, and a compressed body may expand.
             **config.traits.key_headers(config.api_key),
         }
         return Upstream(
@@ -347,11 +355,11 @@ def _names_of(model: dict[str, Any]) -> Iterator[str]:
     for name in (model.get("id"), *(aliases if isinstance(aliases, list) else ())):
         if isinstance(name, str):
             yield name
-            yield name.removesuffix(":latest")  # Ollama adds the tag where none is named
+            yield name.removesuffix(":latest")  # Ollama adds this tag to a name without one.
 
 
-def _context_of(models: Sequence[dict[str, Any]], name: str) -> int | None:
-    """Return the context window that an entry of the list names: `max_model_len` of vLLM, `meta.n_ctx` of llama.cpp."""
+def _context_window(models: Sequence[dict[str, Any]], name: str) -> int | None:
+    """Return the context window of a model in tokens: `max_model_len` of vLLM's list, or `meta.n_ctx` of llama.cpp's."""
     entry = next((model for model in models if name in _names_of(model)), models[0] if len(models) == 1 else {})
     meta = entry.get("meta")
     sizes = (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
