@@ -501,6 +501,17 @@ class TestNothingIsLost:
             await expect(item).to_be_hidden()
 
 
+STORE = """(key) => {
+    const thread = { id: "a", title: "A thread" };
+    sessionStorage.setItem("llm-platform.key", key);
+    sessionStorage.setItem("llm-platform.check", JSON.stringify({ text: "A text [1]." }));
+    localStorage.setItem("llm-platform.pinned", JSON.stringify([thread]));
+    localStorage.setItem("llm-platform.folders", JSON.stringify([{ name: "Work", threads: [thread] }]));
+    localStorage.setItem("llm-platform.theme", "dark");
+}"""
+STORED = "[...Object.keys(localStorage), ...Object.keys(sessionStorage)].sort()"
+
+
 class TestSafety:
     async def test_key_is_asked_for_and_stays_in_the_tab(self, browser: Browser, tmp_path: Path) -> None:
         """A wrong key is asked for again; the right one holds after a reload, and not in another tab."""
@@ -520,6 +531,18 @@ class TestSafety:
             await other.goto(f"{base}/")
             await other.get_by_role("button", name="Give the API key").click()
             await expect(other.locator("#key-input")).to_be_visible()
+
+    async def test_forgetting_the_key_forgets_what_needed_it(self, browser: Browser, tmp_path: Path) -> None:
+        """Pinned threads, folders and a checked text are deleted with it, also where their part of the page was never shown."""
+        serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
+        async with serving as base, visiting(browser, base) as visit:
+            page = visit.page
+            await page.evaluate(STORE, KEY)
+            await page.reload()
+            async with page.expect_event("load"):
+                await page.click("#forget-key")
+            await expect(page.locator("#forget-key")).to_be_hidden()
+            assert await page.evaluate(STORED) == ["llm-platform.theme"]
 
     async def test_nothing_of_a_pages_markup_survives(self, browser: Browser, base: str) -> None:
         """Hostile pages as the text, the title and the quote of an answer: no element, no link but http, no request."""

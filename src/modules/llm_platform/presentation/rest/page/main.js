@@ -27,6 +27,14 @@ function startAsking() {
 
 const startReading = () => import("./thread.js");
 
+/** Delete what is stored of answers that need the API key: titles of threads, a checked text with its sources, folders. */
+async function forgetAnswers() {
+  const [pins, verification, folders] = await Promise.all([import("./pins.js"), import("./verification.js"), import("./folders.js")]);
+  pins.unpinAll();
+  verification.forgetVerification();
+  folders.forgetFolders();
+}
+
 function show(part) {
   document.documentElement.classList.remove("opening");
   for (const id of PARTS) byId(id).hidden = id !== part;
@@ -120,7 +128,7 @@ onLanguage(() => {
   if (before.lang !== language.lang) translateThread(before);
 });
 startTheme();
-startSettings();
+startSettings(forgetAnswers);
 window.addEventListener("hashchange", route);
 // As a jump to #main it would be a new address, and take the place of what is shown.
 document.querySelector(".skip").addEventListener("click", (event) => {

@@ -26,15 +26,12 @@ function store(key) {
   byId("forget-key").hidden = !key;
 }
 
-export function startSettings() {
+/** `forgetAnswers` deletes what other modules store of answers that need the key. */
+export function startSettings(forgetAnswers) {
   byId("forget-key").hidden = !storedKey();
   byId("forget-key").addEventListener("click", async () => {
     store("");
-    const { unpinAll } = await import("./pins.js"); // titles of threads that need the key
-    unpinAll();
-    const { forgetVerification } = await import("./verification.js"); // its sources were read with the key
-    forgetVerification();
-    (await import("./folders.js")).forgetFolders();
+    await forgetAnswers();
     location.hash = "";
     location.reload();
   });
