@@ -136,6 +136,16 @@ class KeyedSearchContract(AnsweredSearchContract):
                 await adapter.search(WebSearchRequest(query="python", freshness="sometimes"))
         assert upstream.requests == []
 
+    @for_each("field", [{"page": 2}, {"language": "de"}, {"time_range": "week"}])
+    async def test_a_field_is_sent_or_reported(self, field: dict[str, Any]) -> None:
+        """A part of the request that changes nothing of what the service is sent is reported in `degraded`."""
+        english = {"query": "How does the event loop of Python work?"}
+        without, sent = await self.sent(**english), await self.sent(**english, **field)
+        is_sent = (sent.path, sent.body) != (without.path, without.body)
+        assert is_sent or (await self.outcome(self.answers[0], **english, **field)).degraded, (
+            f"{field} is neither sent nor reported: set has_pages, takes_language or takes_freshness to False"
+        )
+
     async def test_results_of_other_sites_are_dropped(self) -> None:
         """Whatever the service makes of the domains."""
         one = json_reply(self.one("https://docs.python.org/3/"))

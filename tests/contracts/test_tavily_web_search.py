@@ -60,7 +60,8 @@ class TestTavily(KeyedSearchContract):
             "include_domains": ["python.org"],
             "exclude_domains": ["a.example"],
         }
-        body = (await self.sent(sources=("news",), freshness="2026-01-01..2026-01-31")).json
+        body = (await self.sent(sources=("news",), freshness="2026-01-01..2026-01-31", count=30)).json
+        assert body["max_results"] == 20
         assert (body["topic"], body["start_date"], body["end_date"]) == ("news", "2026-01-01", "2026-01-31")
         assert "time_range" not in body
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchError
-from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import list_of
@@ -29,12 +28,13 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
     rules = RULES
     key_headers = (("Authorization", "Bearer {key}"), ("X-Respond-With", "no-content"))
     max_results = 20
+    takes_freshness = False
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
         body = {
             "q": google.query_of(request),
             "type": kind,
-            "num": min(request.count, self.max_results),
+            "num": request.count,
             "page": request.page if request.page > 1 else None,
             "hl": google.language_of(request),
             "gl": google.country_of(request),
@@ -60,7 +60,5 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
 
     def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
         yield from super().unsupported(request)
-        if freshness_window(request):
-            yield "cannot limit the age of results: only dates outside of a range are left out"
         if request.language and google.language_of(request) is None:
             yield "cannot search in the requested language"

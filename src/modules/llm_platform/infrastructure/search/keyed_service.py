@@ -67,8 +67,9 @@ class KeyedWebSearch(IWebSearchProvider):
     key_parameter: ClassVar[str | None] = None  # sent with every GET, of a service that takes its key in the address
     kinds: ClassVar[tuple[SourceKind, ...]] = ("web",)  # any other kind is searched on the web
     has_pages: ClassVar[bool] = True
-    max_results: ClassVar[int] = MAX_COUNT
+    max_results: ClassVar[int] = MAX_COUNT  # of one search
     takes_language: ClassVar[bool] = True
+    takes_freshness: ClassVar[bool] = True  # `time_range` and `freshness`
     rules: ClassVar[Mapping[int, Rule]] = {}  # statuses that mean something else than in `http.errors`
 
     def __init__(
@@ -97,7 +98,8 @@ class KeyedWebSearch(IWebSearchProvider):
         window = freshness_window(request)
         if self._key_error:
             raise WebSearchConfigError(self._key_error)
-        found = [await self.find(kind, request, window) for kind in self._requested_kinds(request)]
+        served = request.model_copy(update={"count": min(request.count, self.max_results)})
+        found = [await self.find(kind, served, window) for kind in self._requested_kinds(request)]
         items = _interleaved([answer.items for answer in found])
         notes = (*self.unsupported(request), *chain.from_iterable(answer.notes for answer in found))
         return WebSearchResponse(
@@ -118,7 +120,7 @@ class KeyedWebSearch(IWebSearchProvider):
 
     @abstractmethod
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> Found:
-        """Search one of `kinds`. `window` is the age limit of the request."""
+        """Search one of `kinds`. `window` is the age limit of the request, whose `count` is at most `max_results`."""
 
     def refusal(self, reply: Reply) -> Rule | None:
         """Return the error of a reply whose body says more than its status."""
@@ -136,6 +138,8 @@ class KeyedWebSearch(IWebSearchProvider):
             yield f"has at most {self.max_results} results"
         if not self.takes_language and _has_other_language(request):
             yield "answers in the language of the query"
+        if not self.takes_freshness and freshness_window(request):
+            yield "cannot limit the age of results: only dates outside of a range are left out"
 
     # --- what an adapter uses ------------------------------------------------------------------------------------------
 

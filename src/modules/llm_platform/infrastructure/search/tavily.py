@@ -35,7 +35,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
             "query": keyed.cut_query(request.query, MAX_QUERY_CHARS),
             "topic": "news" if kind == "news" else "general",
             "search_depth": "basic",  # one credit; the other ones cost two, or answer with less
-            "max_results": min(request.count, self.max_results),
+            "max_results": request.count,
             "time_range": window.recent if window else None,
             "start_date": start.isoformat() if start else None,
             "end_date": end.isoformat() if end else None,
