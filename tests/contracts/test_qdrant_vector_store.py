@@ -7,16 +7,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
-from typing import Any, cast
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, cast
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 from httpx import Headers, ReadTimeout
-from qdrant_client import AsyncQdrantClient
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 from tests.fakes.tracing import tracing
 from tests.fakes.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain, VectorStoreContract
+from tests.support.cases import for_each
 from tests.support.loopback_upstream import Handler, drip, hang_up, json_reply, reply, serving, silence
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
@@ -26,14 +25,24 @@ from modules.llm_platform.infrastructure.index.qdrant.vector_store import BATCH_
 from modules.llm_platform.testing.waiting import error_of
 from shared.exceptions import AppException
 
+if TYPE_CHECKING:
+    from qdrant_client import AsyncQdrantClient
+
 KEY = "qdrant-key-of-mine"
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
 
+def client_in_memory() -> AsyncQdrantClient:
+    """Return the stand-in. Its package takes half a second to import, so processes that only collect these tests do not."""
+    from qdrant_client import AsyncQdrantClient
+
+    return AsyncQdrantClient(":memory:")
+
+
 @pytest.fixture
 async def client() -> AsyncIterator[AsyncQdrantClient]:
-    client = AsyncQdrantClient(":memory:")
+    client = client_in_memory()
     yield client
     await client.close()
 
@@ -201,6 +210,8 @@ async def test_no_reader_misses_a_document_that_is_replaced(
 
 async def test_a_writer_that_dies_half_way(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document that was not replaced to the end counts as changed: nobody takes the mixture for the new form."""
+    from qdrant_client.http.exceptions import ResponseHandlingException
+
     store = QdrantVectorStore("http://localhost:6333", client=client)
     await store.prepare(COLLECTION)
     old = IndexedDocument(doc_id="a", sha256="old", passages=1)
@@ -232,7 +243,7 @@ async def test_its_own_client_is_closed() -> None:
         assert await store.describe("x") is None
         await store.aclose()
         await store.aclose()
-    client = AsyncQdrantClient(":memory:")
+    client = client_in_memory()
     given = QdrantVectorStore("", client=client)
     await given.aclose()
     assert not await client.collection_exists("x")
@@ -246,6 +257,8 @@ class TestQdrantServer(VectorStoreContract):
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[QdrantVectorStore]:
+        from qdrant_client import AsyncQdrantClient
+
         client = AsyncQdrantClient(
             os.environ["QDRANT_TEST_URL"], api_key=os.environ.get("QDRANT_TEST_API_KEY"), check_compatibility=False
         )
@@ -280,23 +293,23 @@ class Failing:
         raise self._error
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "words"),
-    [
-        (OSError("no route"), VectorStoreError, "QDRANT_URL"),
-        (KeyError("payload"), VectorStoreConfigError, "not made by"),
-        (
-            UnexpectedResponse(404, "Not found", b'{"status": {"error": "x"}}', Headers()),
-            VectorStoreConfigError,
-            "index PATH",
-        ),
-        (UnexpectedResponse(404, "Not found", b"<html>nginx", Headers()), VectorStoreConfigError, "another program"),
-        (UnexpectedResponse(404, "Not found", b"[]", Headers()), VectorStoreConfigError, "another program"),
-        (UnexpectedResponse(409, "Conflict", b"", Headers()), VectorStoreError, "409"),
-        (UnexpectedResponse(422, "Wrong", b"", Headers()), VectorStoreConfigError, "1.16"),
-        (ResponseHandlingException(ReadTimeout("slow")), VectorStoreError, "in time"),
-    ],
-)
+def rare_failures() -> Iterator[tuple[Exception, type[AppException], str]]:
+    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+    yield OSError("no route"), VectorStoreError, "QDRANT_URL"
+    yield KeyError("payload"), VectorStoreConfigError, "not made by"
+    for status, body, kind, words in (
+        (404, b'{"status": {"error": "x"}}', VectorStoreConfigError, "index PATH"),
+        (404, b"<html>nginx", VectorStoreConfigError, "another program"),
+        (404, b"[]", VectorStoreConfigError, "another program"),
+        (409, b"", VectorStoreError, "409"),
+        (422, b"", VectorStoreConfigError, "1.16"),
+    ):
+        yield UnexpectedResponse(status, "reason", body, Headers()), kind, words
+    yield ResponseHandlingException(ReadTimeout("slow")), VectorStoreError, "in time"
+
+
+@for_each("error, kind, words", rare_failures)
 async def test_rare_failures(error: Exception, kind: type[AppException], words: str) -> None:
     """Whatever the client raises is an error of ours."""
     store = QdrantVectorStore("", client=cast("AsyncQdrantClient", Failing(error)))

@@ -14,31 +14,41 @@ MAX_SHOWN_CHARS = 500  # longest value that is shown
 FAILURES = (Exception, pytest.fail.Exception)
 
 
-def for_each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def for_each(
+    names: str | tuple[str, ...], cases: Iterable[Any] | Callable[[], Iterable[Any]]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`pytest.mark.parametrize` in one test: all cases are tried, and the failure names those that do not hold.
 
-    For laws whose cases leave nothing behind, since they share the fixtures.
+    For laws whose cases leave nothing behind, since they share the fixtures. Where the cases take long to make, give the
+    function that makes them: it is called when the test runs, and not in each process that collects the test.
     """
     fields = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    table = [_values(case, len(fields)) for case in cases]
-    assert table, "a law without a case holds nothing"
+
+    @functools.cache
+    def table() -> list[tuple[Any, ...]]:
+        found = [_values(case, len(fields)) for case in (cases() if callable(cases) else cases)]
+        assert found, "a law without a case holds nothing"
+        return found
+
+    if not callable(cases):
+        table()
 
     def decorate(law: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(law)
         def tried(*self: object, **fixtures: Any) -> None:
             failures = _Failures(fields)
-            for values in table:
+            for values in table():
                 with failures.of(values):
                     law(*self, **fixtures, **dict(zip(fields, values, strict=True)))
-            failures.report(len(table))
+            failures.report(len(table()))
 
         @functools.wraps(law)
         async def tried_in_a_loop(*self: object, **fixtures: Any) -> None:
             failures = _Failures(fields)
-            for values in table:
+            for values in table():
                 with failures.of(values):
                     await law(*self, **fixtures, **dict(zip(fields, values, strict=True)))
-            failures.report(len(table))
+            failures.report(len(table()))
 
         test = tried_in_a_loop if inspect.iscoroutinefunction(law) else tried
         signature = inspect.signature(law)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts import generated_files
 from tests.unit.presentation.rest.fake_platform import app_client
 
 from modules.llm_platform.presentation.mcp.tools import TOOLS, Choices, InvalidArgumentsError
 from modules.llm_platform.presentation.rest.http.responses import JSON
 
+# Each worker collects the routes of this file, and reading the document costs less than writing it again.
+DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "reference" / "openapi.json"
 MARK = "zqxvmark"
 ODD: tuple[Any, ...] = (
     None, True, 5, -1, 1.5, 10**30, "", "\u200b", MARK, MARK * 20_000, [], [None], [5], [True], [[5, 6]], [MARK], [{}],
@@ -31,7 +34,7 @@ TYPE_KEY = re.compile(r'"type":\s*"[a-z_]+"')  # the code of an error, which is 
 
 def operations() -> Iterator[tuple[str, str, dict[str, Any], list[str]]]:
     """Method, path, the example of a body and the names of its fields, of each route that needs a body."""
-    document = dict(generated_files.openapi())
+    document = json.loads(DOCUMENT.read_text("utf-8"))
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             body = operation.get("requestBody", {})
