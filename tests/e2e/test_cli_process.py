@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cases import for_each
+from tests.support.forked_command import COMMAND_LINE, PIPE, ForkedPython, run_forked
 
 from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.presentation.cli.console import Console
@@ -33,9 +34,8 @@ PROMPT_S = 20.0  # Ctrl-C to exit, on a slow and busy machine; the silent upstre
 KEY = "sk-very-secret-0123456789"
 HEAT = "The greenhouse is heated by a heat pump of nine kilowatts from October to April."
 NOBODY = "http://127.0.0.1:9"
+COMPLETED_IN_BASH = {"rese": "research researches", "research --depth re": "report"}
 COMPLETED = {
-    "rese": "research researches",
-    "research --depth re": "report",
     "cache ex": "export",
     "search --ver": "",
     "--ver": "--version",
@@ -75,10 +75,7 @@ def call_here(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
 
 
 def call(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, *arguments],
-        input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env={**os.environ, **(env or {})},
-    )
+    return run_forked(COMMAND_LINE, *arguments, input=stdin, timeout=PATIENCE_S, env={**os.environ, **(env or {})})
 
 
 class TestCompletion:
@@ -88,13 +85,20 @@ class TestCompletion:
         script = "llm-platform --install-completion >installed; . ~/.bashrc\n" + "".join(
             f"COMP_WORDS=(llm-platform {words}); COMP_CWORD={len(words.split())}\n"
             '_llm_platform_completion llm-platform; echo "${COMPREPLY[*]}"\n'
-            for words in COMPLETED
+            for words in COMPLETED_IN_BASH
         )
         done = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": here, "HOME": str(tmp_path)},
             capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         )
-        assert (done.stderr, done.stdout.splitlines()) == ("", list(COMPLETED.values()))
+        assert (done.stderr, done.stdout.splitlines()) == ("", list(COMPLETED_IN_BASH.values()))
+
+    @for_each("words, completed", COMPLETED.items())
+    def test_commands_and_options_are_completed(self, words: str, completed: str) -> None:
+        """What the script asks the program for."""
+        asked = {"COMP_WORDS": f"llm-platform {words}", "COMP_CWORD": str(len(words.split()))}
+        ended = call(env={"_LLM_PLATFORM_COMPLETE": "complete_bash", **asked})
+        assert (ended.stderr, " ".join(ended.stdout.split())) == ("", completed)
 
 
 class TestDocuments:
@@ -149,11 +153,8 @@ class TestLeaving:
     def test_ctrl_c_ends_promptly_and_closes_connections(self, command: str) -> None:
         """While the upstream is silent: exit code 130 at once, the connection closed, no traceback."""
         with silent_upstream() as (address, upstream):
-            process = subprocess.Popen(
-                [*PROGRAM, command, "What is it?"],
-                env={**os.environ, "SEARXNG_URL": address, "SEARXNG_TIMEOUT_S": "50"},
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            )
+            env = {**os.environ, "SEARXNG_URL": address, "SEARXNG_TIMEOUT_S": "50"}
+            process = ForkedPython(COMMAND_LINE, command, "What is it?", env=env, stdout=PIPE, stderr=PIPE)
             assert upstream.asked.wait(PATIENCE_S)
             began = time.monotonic()
             process.send_signal(signal.SIGINT)
@@ -164,10 +165,8 @@ class TestLeaving:
 
     def test_closed_pipe_ends_the_command_quietly(self, notes: Path) -> None:
         """`| head -0`: no complaint, no failure."""
-        process = subprocess.Popen(
-            [*PROGRAM, "research", "What heats the greenhouse?", "--documents", str(notes), "--offline", "--json"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
+        words = ("research", "What heats the greenhouse?", "--documents", notes, "--offline", "--json")
+        process = ForkedPython(COMMAND_LINE, *words, stdout=PIPE, stderr=PIPE)
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -297,7 +296,7 @@ def on_a_terminal(*arguments: str) -> tuple[int, str]:
     """Exit code and all that a terminal of 100 columns was sent."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
-    process = subprocess.Popen([*PROGRAM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    process = ForkedPython(COMMAND_LINE, *arguments, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
     shown = b""
     with suppress(OSError):  # the last reader of a terminal gets an error, not an end

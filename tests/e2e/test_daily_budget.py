@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -13,7 +11,8 @@ from typing import Any
 
 import pytest
 from tests.support.chat_server import ChatServer, answer, completion
-from tests.support.server_process import FORKED, SERVERS, TIMEOUT_S, Served, served
+from tests.support.forked_command import run_forked
+from tests.support.server_process import FORKED, FORKED_SERVERS, TIMEOUT_S, Served, served
 
 CALL_USD = 0.02  # 20 tokens at 1000 dollars for a million
 USAGE = {"prompt_tokens": 11, "completion_tokens": 9}
@@ -50,7 +49,7 @@ def one_day() -> None:
 
 
 @pytest.mark.usefixtures("one_day")
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", FORKED_SERVERS)
 async def test_answers_are_quotes_when_the_budget_is_spent(tmp_path: Path, kind: str) -> None:
     """`degraded` says why, chat gets 429 with the remedy, and a restart does not fill the budget."""
     async with chat_server().running() as chat:
@@ -90,18 +89,13 @@ async def test_each_api_key_has_a_budget_of_its_own(tmp_path: Path) -> None:
         assert writers == ["openai/m", "extractive", "openai/m", "openai/m"]
 
 
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", FORKED_SERVERS)
 def test_unknown_price_stops_the_start(tmp_path: Path, kind: str) -> None:
     """One line names the model and the setting to set."""
     environment = {"LLM_API_KEY": "a-long-key", "LLM_MODEL": "m", "BUDGET_USD_PER_DAY": "1"}
-    done = subprocess.run(
-        [sys.executable, *SERVERS[kind]],
-        env={**os.environ, "LLM_PLATFORM_DATA_DIR": str(tmp_path), **environment},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    program, arguments = FORKED_SERVERS[kind]
+    env = {**os.environ, "LLM_PLATFORM_DATA_DIR": str(tmp_path), **environment}
+    done = run_forked(program, *arguments, env=env, timeout=TIMEOUT_S)
     assert done.returncode != 0
     assert (
         "BUDGET_USD_PER_DAY needs the price of every model, and that of m is not known: set price_in" in done.stderr

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from benchmarks.attack_smuggling import FIRST, REFUSALS, attacks, attempt, fault
 from benchmarks.attacked_server import SERVE, attacked_server
 from tests.e2e import hostile_doors
 from tests.e2e.hostile_requests import GROUPS, HEAD, MARK, Case
+from tests.support.forked_command import COMMAND_LINE, ForkedPython
 
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
 from modules.llm_platform.presentation.rest.http.access import first_segment
@@ -39,9 +38,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     settings["EMBEDDER"] = "none"
     settings["LLM_PLATFORM_DATA_DIR"] = str(tmp_path_factory.mktemp("data"))
     log = (folder.parent / "served.log").open("w+")
-    server = subprocess.Popen(
-        [sys.executable, "-m", "modules.llm_platform", "serve"], env={**os.environ, **settings}, stderr=log
-    )
+    server = ForkedPython(COMMAND_LINE, "serve", env={**os.environ, **settings}, stderr=log)
     try:
         yield _port(server, Path(log.name))
     finally:
@@ -50,7 +47,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         log.close()
 
 
-def _port(server: subprocess.Popen[bytes], log: Path) -> int:
+def _port(server: ForkedPython, log: Path) -> int:
     until = time.monotonic() + START_S
     while time.monotonic() < until and server.poll() is None:
         if found := re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text()):

@@ -8,14 +8,24 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.support.server_process import SERVERS, STREAM, TIMEOUT_S, Served, events_of, served, until
+from tests.support.server_process import (
+    FORKED,
+    FORKED_SERVERS,
+    SERVERS,
+    STREAM,
+    TIMEOUT_S,
+    Served,
+    events_of,
+    served,
+    until,
+)
 
 
 async def test_more_researches_than_allowed_are_refused(tmp_path: Path) -> None:
     """With two slots two research runs run, two wait, and the others get 503; the probes answer meanwhile. The same holds
     for streams.
     """
-    async with served("serve", tmp_path, MAX_CONCURRENT_RESEARCHES="2") as server:
+    async with served(FORKED, tmp_path, MAX_CONCURRENT_RESEARCHES="2") as server:
         await fill_the_slots(server)
         server.search.gate.clear()
         server.upstream.requests.clear()
@@ -43,7 +53,7 @@ async def fill_the_slots(server: Served, **headers: str) -> list[httpx2.Response
     return answers
 
 
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", FORKED_SERVERS)
 async def test_client_that_leaves_stops_its_research(tmp_path: Path, kind: str) -> None:
     """The upstream call ends, no other one follows, and the only slot is free for the next client, with and without a
     stream.
@@ -104,7 +114,7 @@ async def until_ready(server: Served) -> None:
                 return
 
 
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", FORKED_SERVERS)
 async def test_requests_that_cannot_finish_end_with_an_error(tmp_path: Path, kind: str) -> None:
     """After the drain timeout a stream ends with `failed`, a plain request with 503, and the process with 0."""
     async with served(kind, tmp_path, DRAIN_TIMEOUT_S="0.3") as server:
@@ -123,7 +133,7 @@ async def test_requests_that_cannot_finish_end_with_an_error(tmp_path: Path, kin
         assert server.upstream.busy == 0
 
 
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", FORKED_SERVERS)
 async def test_second_sigterm_ends_the_drain(tmp_path: Path, kind: str) -> None:
     """It does not wait for the drain timeout of an hour; the stream still ends with `failed`, and the log has no traceback."""
     async with served(kind, tmp_path, DRAIN_TIMEOUT_S="3600") as server:

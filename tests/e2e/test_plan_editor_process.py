@@ -8,14 +8,13 @@ import os
 import pty
 import re
 import select
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.support.forked_command import COMMAND_LINE, ForkedPython
 
 from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.presentation.cli.console import Console
@@ -23,15 +22,12 @@ from modules.llm_platform.presentation.cli.main import run
 
 pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this process
 
-PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 PATIENCE_S = 120.0  # how long a test waits for a process before it is called hanging
 PROMPT_S = 20.0  # Ctrl-C to exit, on a slow and busy machine
 PROMPT = "plan> "
 QUESTION = "What heats the greenhouse and where is rain water kept?"
 # Only the terminal that a session has taken for its own turns Ctrl-C into a signal.
-TAKE_THE_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-)
+TAKE_THE_TERMINAL = "import fcntl, os, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
@@ -59,7 +55,7 @@ def notes(tmp_path: Path) -> Path:
 class Terminal:
     """A person's end of a terminal, and the program at the other."""
 
-    def __init__(self, process: subprocess.Popen[bytes], ours: int) -> None:
+    def __init__(self, process: ForkedPython, ours: int) -> None:
         self.process = process
         self.seen = ""
         self._ours = ours
@@ -95,9 +91,9 @@ class Terminal:
 def terminal(*arguments: str, stdout: int | None = None, env: Mapping[str, str] | None = None) -> Iterator[Terminal]:
     """The program on a dumb terminal of its own, which Ctrl-C reaches; `stdout` may go elsewhere."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", TAKE_THE_TERMINAL, *PROGRAM, *arguments],
-        stdin=theirs, stdout=theirs if stdout is None else stdout, stderr=theirs, start_new_session=True,
+    process = ForkedPython(
+        f"{TAKE_THE_TERMINAL}; {COMMAND_LINE}", *arguments,
+        stdin=theirs, stdout=theirs if stdout is None else stdout, stderr=theirs,
         env={**os.environ, "TERM": "dumb", "COLUMNS": "200", **(env or {})},
     )
     os.close(theirs)

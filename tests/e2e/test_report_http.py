@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from tests.support.forked_command import forked
 from tests.support.loopback_upstream import serving
 from tests.support.report_upstream import Upstream, environment, report_settings
 from tests.support.report_world import SUB_QUESTIONS
@@ -41,22 +41,10 @@ async def served(upstream: Upstream, data: Path) -> AsyncIterator[httpx2.AsyncCl
         }
         data.mkdir(exist_ok=True)
         log = data / "server.log"
-        with log.open("w") as file:
-            server = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "modules.llm_platform",
-                "serve",
-                env={**environment(loopback, data), **off},
-                stderr=file,
-            )
-        try:
+        async with forked(("serve",), {**environment(loopback, data), **off}, log):
             address = await asyncio.wait_for(_address(log), START_S)
             async with httpx2.AsyncClient(base_url=address, timeout=ANSWER_S) as client:
                 yield client
-        finally:
-            server.terminate()
-            await asyncio.wait_for(server.wait(), START_S)
 
 
 @asynccontextmanager

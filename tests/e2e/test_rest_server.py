@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.forked_command import UVICORN, run_forked
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.services.health_service import DEADLINE_S, HealthService
@@ -340,7 +341,8 @@ def test_importing_the_asgi_module_has_no_effect() -> None:
 
 def test_invalid_setting_exits_without_traceback() -> None:
     """A server started on a wrong setting ends with its name and an example, and no traceback."""
-    done = run("-m", "uvicorn", "modules.llm_platform.asgi:app", "--port", "0", LLM_PLATFORM_PORT="not a port")
+    arguments = (".", "modules.llm_platform.asgi:app", "--port", "0")
+    done = run_forked(UVICORN, *arguments, env={**os.environ, "LLM_PLATFORM_PORT": "not a port"}, timeout=START_S)
     assert done.returncode != 0
     assert "LLM_PLATFORM_PORT" in done.stderr
     assert "Traceback" not in done.stderr

@@ -58,5 +58,5 @@ async def write(folder: Path) -> None:
         await asyncio.sleep(0)
 
 
-if __name__ == "__main__":
+def main() -> None:
     asyncio.run({"read": read, "write": write}[sys.argv[1]](Path(sys.argv[2])))

@@ -26,5 +26,5 @@ async def search(folder: Path, data: Path, query: str) -> None:
     sys.stdout.write(json.dumps(told) + "\n")
 
 
-if __name__ == "__main__":
+def main() -> None:
     asyncio.run(search(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,32 +11,28 @@ from pathlib import Path
 import pytest
 from tests.integration import reading_index
 from tests.integration.reading_index import FACTS, NAME, a_document
+from tests.support.forked_command import PIPE, ForkedPython
 
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
-from modules.llm_platform.infrastructure.index import embedded_vector_store
 from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 
 READERS = 3
 GENERATIONS = 8
-SOURCE = Path(embedded_vector_store.__file__).parents[4]
 PATIENCE_S = 120.0
 
 
 @asynccontextmanager
-async def running(role: str, folder: Path) -> AsyncIterator[Process]:
+async def running(role: str, folder: Path) -> AsyncIterator[ForkedPython]:
     """The process, once it has begun."""
-    environment = {**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{os.environ['PYTHONPATH']}"}
-    command = [sys.executable, "-W", "error", reading_index.__file__, role, str(folder)]
-    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
+    program = f"from {reading_index.__name__} import main; main()"
+    with ForkedPython(program, role, folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, warn_as_error=True) as process:
+        try:
             assert process.stdout is not None
-            assert await process.stdout.readline() in (b"reading\n", b"writing\n"), (await process.communicate())[1]
+            line = await asyncio.to_thread(process.stdout.readline)
+            assert line in ("reading\n", "writing\n"), await asyncio.to_thread(process.communicate)
             yield process
-    finally:
-        if process.returncode is None:
+        finally:
             process.kill()
-        await process.wait()
 
 
 @pytest.fixture
@@ -72,8 +65,8 @@ async def test_readers_go_on_while_somebody_writes(store: QdrantEdgeVectorStore,
             await publish(store, f"word{number}")
             await asyncio.sleep(0.02)
         for reader in (first, second, third):
-            told, complaint = await reader.communicate(b"\n")
-            assert reader.returncode == 0, complaint.decode()
+            told, complaint = await asyncio.to_thread(reader.communicate, "\n", PATIENCE_S)
+            assert reader.returncode == 0, complaint
             assert int(told) > 1
     await publish(store, "last")
     assert generations(tmp_path) == [f"g-{GENERATIONS + 1:06}"]
@@ -110,7 +103,7 @@ async def test_a_killed_writer(store: QdrantEdgeVectorStore, tmp_path: Path) -> 
     """What it finished is there, nothing of what it did not, and the next one can write at once."""
     async with running("write", tmp_path) as writer:
         writer.send_signal(signal.SIGKILL)
-        await writer.wait()
+        await asyncio.to_thread(writer.wait, PATIENCE_S)
     assert [document.doc_id async for document in store.documents(NAME)] == ["finished"]
     assert {hit.passage.text for hit in await store.search(NAME, "same", None, {}, 1000)} == {"same first"}
     await store.replace(NAME, *a_document("unfinished", "third"))
@@ -124,7 +117,7 @@ async def test_a_killed_reader_keeps_nothing(store: QdrantEdgeVectorStore, tmp_p
     await publish(store, "first")
     async with running("read", tmp_path) as reader:
         reader.send_signal(signal.SIGKILL)
-        await reader.wait()
+        await asyncio.to_thread(reader.wait, PATIENCE_S)
     await publish(store, "second")
     await publish(store, "third")
     assert generations(tmp_path) == ["g-000003"]

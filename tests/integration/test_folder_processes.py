@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,17 +15,16 @@ import pytest
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.vector_store import MemoryVectorStore
 from tests.integration import searching_folder
+from tests.support.forked_command import PIPE, ForkedPython
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure import resources as resources_module
-from modules.llm_platform.infrastructure.documents import web_search as document_web_search
 from modules.llm_platform.testing.waiting import becomes_true
 from shared.config import Settings
 
-SOURCE = Path(document_web_search.__file__).parents[4]
 PATIENCE_S = 120.0
 FILES = 40
 MANY_FILES = 1500  # enough for a kill to come while they are read
@@ -64,16 +61,15 @@ def write(folder: Path, number: int) -> None:
         (folder / f"page{page}.md").write_text(TEXT.format(page))
 
 
-async def started(folder: Path, data: Path, query: str = "gateway timeout") -> Process:
-    environment = {**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{os.environ['PYTHONPATH']}"}
-    command = [sys.executable, "-W", "error", searching_folder.__file__, str(folder), str(data), query]
-    return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
+def started(folder: Path, data: Path, query: str = "gateway timeout") -> ForkedPython:
+    program = f"from {searching_folder.__name__} import main; main()"
+    return ForkedPython(program, folder, data, query, stdout=PIPE, stderr=PIPE, warn_as_error=True)
 
 
-async def read_reply(process: Process) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE_S):
-        out, complaint = await process.communicate()
-    assert process.returncode == 0, complaint.decode()
+async def read_reply(process: ForkedPython) -> dict[str, Any]:
+    with process:
+        out, complaint = await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
+    assert process.returncode == 0, complaint
     answer: dict[str, Any] = json.loads(out.splitlines()[-1])
     return answer
 
@@ -85,7 +81,7 @@ async def search(settings: Settings, query: str = "gateway timeout", **overrides
 
 async def test_several_processes_at_once(folder: Path, data: Path) -> None:
     """None of them fails, and all find the same; there is one index then."""
-    processes = [await started(folder, data) for _ in range(3)]
+    processes = [started(folder, data) for _ in range(3)]
     answers = [await read_reply(process) for process in processes]
     assert all(len(answer["urls"]) == FILES and not answer["degraded"] for answer in answers)
     assert len({frozenset(answer["urls"]) for answer in answers}) == 1
@@ -95,13 +91,10 @@ async def test_several_processes_at_once(folder: Path, data: Path) -> None:
 async def test_whoever_is_killed_while_reading_harms_nobody(folder: Path, data: Path) -> None:
     """The one that waited reads on, and finds everything."""
     write(folder, MANY_FILES)
-    first = await started(folder, data)
-    assert await becomes_true(lambda: bool(list(data.glob("folders/*/documents/work"))), PATIENCE_S), (
-        await first.communicate()
-    )
-    second = await started(folder, data, "the gateway number 1499")
-    first.send_signal(signal.SIGKILL)
-    await first.communicate()
+    with started(folder, data) as first:
+        assert await becomes_true(lambda: bool(list(data.glob("folders/*/documents/work"))), PATIENCE_S)
+        second = started(folder, data, "the gateway number 1499")
+        first.send_signal(signal.SIGKILL)
     assert not list(data.glob("folders/*/state.json")), "it was not killed in the middle"
     answer = await read_reply(second)
     assert answer["urls"][0] == "doc:page1499.md"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -15,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.forked_command import PIPE, ForkedPython
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
 DOCUMENTS = 32
 PATIENCE_S = 120
 
@@ -74,10 +71,8 @@ def notes(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def running(index: Path, pause: float, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", PROGRAM, str(index), str(pause), *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(SOURCE.parent), os.environ["PYTHONPATH"]])}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
+def running(index: Path, pause: float, *arguments: str | Path) -> Iterator[ForkedPython]:
+    with ForkedPython(PROGRAM, index, str(pause), *arguments, stdout=PIPE, stderr=PIPE) as process:
         try:
             yield process
         finally:
@@ -92,7 +87,7 @@ def report(index: Path, *arguments: str | Path) -> dict[str, Any]:
     return told
 
 
-def embedded(process: subprocess.Popen[str], times: int) -> None:
+def embedded(process: ForkedPython, times: int) -> None:
     """Wait until so many batches have been begun."""
     assert process.stderr is not None
     for _ in range(times):

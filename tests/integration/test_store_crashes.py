@@ -6,14 +6,13 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.forked_command import PIPE, ForkedPython
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.research.store_key import topic_of
@@ -79,18 +78,17 @@ def page(name: str, number: int) -> Page:
 
 
 @contextmanager
-def process(work: str, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+def process(work: str, *arguments: str | Path) -> Iterator[ForkedPython]:
     """A process that does this work and is over at the end."""
     program = WORKER.format(sizes=SIZES) + work + "\nasyncio.run(work())\n"
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+    with ForkedPython(program, *arguments, stdout=PIPE) as running:
         try:
             yield running
         finally:
             running.kill()
 
 
-def next_line(running: subprocess.Popen[str]) -> str:
+def next_line(running: ForkedPython) -> str:
     assert running.stdout is not None
     return running.stdout.readline().strip()
 

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,9 @@ from tests.fakes.tracing import PARENT, TRACE_ID
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import ANSWER, ANSWERED, SEARCH, SEARCHED, TOPICS, ReferenceClient
 from tests.support.chat_server import ChatServer, answer, chunk, completion, stream, usage_chunk
+from tests.support.forked_command import COMMAND_LINE, PIPE, ForkedPython
 from tests.support.loopback_upstream import Exchange, Loopback, head, json_reply, serving, silence
-from tests.support.server_process import STREAM, TIMEOUT_S, Served, events_of, served, until
+from tests.support.server_process import FORKED, STREAM, TIMEOUT_S, Served, events_of, served, until
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagHits, RagQuestion, RagSearch
@@ -287,7 +288,7 @@ async def test_a_collector_that_hangs_disturbs_nothing(tmp_path: Path) -> None:
     """Requests are answered while an export hangs, and the server ends without waiting for it."""
     async with serving(silence) as collector:
         often = {"OTEL_BSP_SCHEDULE_DELAY": "10"}
-        async with served("serve", tmp_path, **{ENDPOINT: collector.url}, **often) as server:
+        async with served(FORKED, tmp_path, **{ENDPOINT: collector.url}, **often) as server:
             await search_once(server)
             await until(lambda: collector.requests)
             for _ in range(20):
@@ -304,7 +305,7 @@ async def test_the_sampler_is_that_of_the_variables(tmp_path: Path) -> None:
     """With OTEL_TRACES_SAMPLER=always_off upstreams learn that nothing is sampled, and nothing is exported."""
     async with serving(accepted) as collector:
         off = {ENDPOINT: collector.url, "OTEL_TRACES_SAMPLER": "always_off"}
-        async with served("serve", tmp_path, **off) as server:
+        async with served(FORKED, tmp_path, **off) as server:
             await search_once(server)
             [exchange] = server.upstream.requests
             assert int(exchange.headers["traceparent"].rpartition("-")[2], 16) & 1 == 0
@@ -348,17 +349,13 @@ async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, caplo
 
 
 @asynccontextmanager
-async def command(*arguments: str, **variables: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "modules.llm_platform", *arguments,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, **variables},
-    )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
+async def command(*arguments: str, **variables: str) -> AsyncIterator[ForkedPython]:
+    env = {**os.environ, **variables}
+    with ForkedPython(COMMAND_LINE, *arguments, stdout=PIPE, stderr=PIPE, env=env) as process:
+        try:
+            yield process
+        finally:
             process.kill()
-        await process.communicate()
 
 
 def results(collector: Loopback) -> dict[str, str]:
@@ -384,7 +381,7 @@ async def test_a_command_is_one_trace(fails: bool) -> None:
     async with serving(accepted) as collector, serving(upstream) as search:
         variables = {ENDPOINT: collector.url, "SEARXNG_URL": search.url}
         async with command("research", QUESTION, "--json", **variables) as process:
-            out, err = await process.communicate()
+            out, err = await asyncio.to_thread(process.communicate, timeout=TIMEOUT_S)
         assert process.returncode == int(fails), err
         assert fails or json.loads(out)["sources"]
     code = "web_search_error" if fails else "ok"
@@ -400,7 +397,7 @@ async def test_an_interrupted_command_is_exported() -> None:
         async with command("search", QUESTION, **variables) as process:
             await until(lambda: search.requests)
             process.send_signal(signal.SIGINT)
-            assert await process.wait() == 130
+            assert await asyncio.to_thread(process.wait, TIMEOUT_S) == 130
     found = results(collector)
     assert (found["command search"], found["search searxng"]) == ("cancelled", "cancelled")
 
@@ -408,7 +405,7 @@ async def test_an_interrupted_command_is_exported() -> None:
 async def test_spans_of_a_command_are_printed_beside_its_output() -> None:
     """OTEL_TRACES_EXPORTER=console writes to standard error, since standard output is the answer."""
     async with command("config", "--json", OTEL_TRACES_EXPORTER="console") as process:
-        out, err = await process.communicate()
+        out, err = await asyncio.to_thread(process.communicate, timeout=TIMEOUT_S)
     assert json.loads(out)["settings"]
     assert json.loads(err)["name"] == "command config"
 
@@ -416,8 +413,8 @@ async def test_spans_of_a_command_are_printed_beside_its_output() -> None:
 async def test_why_a_command_has_no_traces_is_said() -> None:
     """A variable that cannot be used is one line on standard error, and the command does its work."""
     async with command("config", OTEL_TRACES_EXPORTER="zipkin") as process:
-        out, err = await process.communicate()
-    assert (process.returncode, err.decode().strip(), bool(out)) == (0, UNKNOWN_EXPORTER, True)
+        out, err = await asyncio.to_thread(process.communicate, timeout=TIMEOUT_S)
+    assert (process.returncode, err.strip(), bool(out)) == (0, UNKNOWN_EXPORTER, True)
 
 
 # --- Kafka ----------------------------------------------------------------------------------------------------------------

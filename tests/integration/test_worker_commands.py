@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 import threading
 import time
@@ -27,6 +26,7 @@ from tests.fakes.outcome_store import MemoryOutcomeStore
 from tests.kafka.broker import Broker
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import TOPICS
+from tests.support.forked_command import PIPE, ForkedPython
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.presentation.cli.commands import kafka, worker
@@ -138,13 +138,10 @@ def errors(console: Console) -> str:
 
 
 @contextmanager
-def at_work(broker: Broker, folder: Path, **more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def at_work(broker: Broker, folder: Path, **more: str) -> Iterator[tuple[ForkedPython, str]]:
     """A worker in a process of its own; its address."""
-    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, **variables(broker), "WORKER_HTTP_PORT": "0", "PYTHONPATH": path, **more}
-    with subprocess.Popen(
-        [sys.executable, "-c", WORKING, str(folder), NOTE], stderr=subprocess.PIPE, text=True, env=environment
-    ) as child:
+    environment = {**os.environ, **variables(broker), "WORKER_HTTP_PORT": "0", **more}
+    with ForkedPython(WORKING, folder, NOTE, stderr=PIPE, env=environment) as child:
         try:
             assert child.stderr is not None
             first = child.stderr.readline()

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from tests.crash.checker import judge, read_topics
 from tests.kafka.broker import Broker
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import TOPICS
+from tests.support.forked_command import COMMAND_LINE, PIPE, ForkedPython
 from tests.support.small_disk import in_a_mount_namespace
 
 from modules.llm_platform.__main__ import wiring
@@ -39,7 +40,6 @@ pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0
 GROUP = "rag-core"
-COMMAND = (sys.executable, "-m", "modules.llm_platform", "worker")
 REQUESTS = 12
 NOTE = "Sessions\n\nA session token stays valid for thirty minutes after the last request.\n"
 QUESTION = "How long does a session token stay valid?"
@@ -102,7 +102,7 @@ def model() -> Iterator[Model]:
 class Running:
     """A worker, and what it says."""
 
-    child: subprocess.Popen[bytes]
+    child: subprocess.Popen[bytes] | ForkedPython
     log: Path
 
     @property
@@ -139,12 +139,9 @@ def environment(broker: Broker, folder: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def worker(variables: Mapping[str, str], folder: Path, command: Sequence[str] = COMMAND) -> Iterator[Running]:
+def worker(variables: Mapping[str, str], folder: Path) -> Iterator[Running]:
     log = folder / "worker.log"
-    with (
-        log.open("wb") as out,
-        subprocess.Popen(command, stdout=out, stderr=out, env=dict(variables)) as child,
-    ):
+    with log.open("wb") as out, ForkedPython(COMMAND_LINE, "worker", env=variables, stdout=out, stderr=out) as child:
         try:
             yield Running(child, log)
         finally:
@@ -157,6 +154,12 @@ def index(variables: Mapping[str, str], folder: Path) -> None:
     console = Console(io.StringIO(), io.StringIO(), io.StringIO())
     with patch.dict(os.environ, variables), ThreadPoolExecutor(1) as thread:  # the event loop of a test may run in this one
         assert thread.submit(run, ["index", str(folder / "notes")], wiring(), console).result() == 0
+
+
+def indexed(variables: Mapping[str, str], folder: Path) -> Path:
+    """Return a data folder with an index, for a disk that is yet to be mounted."""
+    index({**variables, "LLM_PLATFORM_DATA_DIR": str(folder / "indexed")}, folder)
+    return folder / "indexed"
 
 
 def send(broker: Broker, stage: str, asked: Mapping[str, str], prefix: str) -> None:
@@ -238,7 +241,7 @@ def test_a_key_that_is_refused_half_way_consumes_nothing(broker: MockCluster, mo
 
 ON_A_FULL_DISK = """
 mount -t tmpfs -o size=200m tmpfs "$LLM_PLATFORM_DATA_DIR"
-"$0" -m modules.llm_platform index "$1" > /dev/null || exit 99
+cp -a "$1/." "$LLM_PLATFORM_DATA_DIR" || exit 99
 head -c 300m /dev/zero > "$LLM_PLATFORM_DATA_DIR/filling" 2> /dev/null
 exec "$0" -m modules.llm_platform worker --check
 """
@@ -251,9 +254,7 @@ def test_a_data_folder_that_is_full_at_start_is_told(broker: MockCluster, tmp_pa
     unshare = in_a_mount_namespace(tmp_path)
     variables = environment(broker, tmp_path)
     (tmp_path / "data").mkdir()
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "sessions.md").write_text(NOTE, "utf-8")
-    command = [*unshare, "sh", "-c", ON_A_FULL_DISK, sys.executable, str(tmp_path / "notes")]
+    command = [*unshare, "sh", "-c", ON_A_FULL_DISK, sys.executable, str(indexed(variables, tmp_path))]
     done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1, (done.returncode, done.stderr)
     failed = {line.split()[2]: line for line in done.stdout.splitlines() if "failed" in line}
@@ -265,7 +266,7 @@ def test_a_data_folder_that_is_full_at_start_is_told(broker: MockCluster, tmp_pa
 
 IN_A_DISK_OF_ITS_OWN = """
 mount -t tmpfs -o size=200m tmpfs "$LLM_PLATFORM_DATA_DIR"
-"$0" -m modules.llm_platform index "$1" > /dev/null || exit 99
+cp -a "$1/." "$LLM_PLATFORM_DATA_DIR" || exit 99
 [ "$2" = rw ] || mount -o remount,bind,ro "$LLM_PLATFORM_DATA_DIR"  # without `bind` only root may
 exec "$0" -m modules.llm_platform worker
 """
@@ -279,10 +280,8 @@ def worker_on_a_disk(variables: Mapping[str, str], folder: Path, mode: str) -> I
     unshare = in_a_mount_namespace(folder)
     data = Path(variables["LLM_PLATFORM_DATA_DIR"])
     data.mkdir()
-    (folder / "notes").mkdir()
-    (folder / "notes" / "sessions.md").write_text(NOTE, "utf-8")
     log = folder / "worker.log"
-    command = [*unshare, "sh", "-euc", IN_A_DISK_OF_ITS_OWN, sys.executable, str(folder / "notes"), mode]
+    command = [*unshare, "sh", "-euc", IN_A_DISK_OF_ITS_OWN, sys.executable, str(indexed(variables, folder)), mode]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env=dict(variables)) as child:
         try:
             of_the_user = ["--user", "--preserve-credentials"] if "--user" in unshare else []
@@ -363,11 +362,10 @@ def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path
             running.child.send_signal(signal.SIGTERM)
             assert running.child.wait(PATIENCE_S) == 0
     for folder, verdict in zip(folders, ("ok", "warning"), strict=True):
-        command = [sys.executable, "-m", "modules.llm_platform", "worker", "--check", "--json"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment(broker, folder), timeout=PATIENCE_S, check=False
-        )
-        checks = {check["subject"]: check for check in json.loads(done.stdout)["checks"]}
+        command = (COMMAND_LINE, "worker", "--check", "--json")
+        with ForkedPython(*command, env=environment(broker, folder), stdout=PIPE) as child:
+            out, _ = child.communicate(timeout=PATIENCE_S)
+        checks = {check["subject"]: check for check in json.loads(out)["checks"]}
         assert checks["outcome store"]["verdict"] == verdict
     assert "LLM_PLATFORM_DATA_DIR" in checks["outcome store"]["text"]
 

@@ -1,28 +1,40 @@
-"""Commands as processes that are forked from one which has imported the program: each starts in a tenth of a second."""
+"""Processes that are forked from one which has imported the program: each starts in a tenth of a second.
+
+`forked` runs a command for a test of asyncio, `ForkedPython` stands for `subprocess.Popen([sys.executable, "-c", …])`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
 import os
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import warnings
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import forkserver
+from multiprocessing import forkserver, reduction
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
 from unittest.mock import patch
 
-from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.container import build_platform  # noqa: F401  imported before the fork
-from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.cli.main import run  # noqa: F401  imported before the fork
 from modules.llm_platform.presentation.rest import server  # noqa: F401  imported before the fork
 
 ROOT = Path(__file__).resolve().parents[2]
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload([__name__])
+# The second module imports what some programs of tests need; the processes that run the tests do not import it.
+FORKS.set_forkserver_preload([__name__, "tests.support.forked_imports"])
+# Programs of which arguments are the command line: `llm-platform`, and `uvicorn` in the folder that is its first argument.
+COMMAND_LINE = "from modules.llm_platform.__main__ import main; main()"
+UVICORN = "import os, sys; os.chdir(sys.argv.pop(1)); sys.path.insert(0, ''); from uvicorn.main import main; main()"
+PIPE = subprocess.PIPE
 
 
 @dataclass(frozen=True)
@@ -69,13 +81,15 @@ class ForkedCommand:
 
 
 @asynccontextmanager
-async def forked(arguments: Sequence[str], env: Mapping[str, str], errors: Path) -> AsyncIterator[ForkedCommand]:
+async def forked(
+    arguments: Sequence[str], env: Mapping[str, str], errors: Path, program: str = COMMAND_LINE
+) -> AsyncIterator[ForkedCommand]:
     """The command in a process of its own, which is killed with SIGKILL at the end of the block if it runs then."""
     output = errors.with_suffix(".output")
     errors.parent.mkdir(parents=True, exist_ok=True)
     errors.write_bytes(b"")  # an address of an earlier server may stand there
     _start_fork_server()
-    process = FORKS.Process(target=_run, args=(tuple(arguments), dict(env), output, errors))
+    process = FORKS.Process(target=_run, args=(program, tuple(arguments), dict(env), output, errors))
     process.start()
     command = ForkedCommand(process, output, errors)
     try:
@@ -83,6 +97,128 @@ async def forked(arguments: Sequence[str], env: Mapping[str, str], errors: Path)
     finally:
         process.kill()
         await command.wait()
+
+
+@dataclass(frozen=True)
+class _Descriptor:
+    """A file descriptor that a fork gets as well; the number there is what pickle returns."""
+
+    number: int
+
+    def __reduce__(self) -> tuple[Callable[[Any], int], tuple[Any]]:
+        return _detach, (reduction.DupFd(self.number),)
+
+
+def _detach(descriptor: Any) -> int:
+    return int(descriptor.detach())
+
+
+class ForkedPython:
+    """`subprocess.Popen([sys.executable, "-c", program, *arguments], text=True, env=env, …)` without the start of Python and
+    without the imports. Its methods are those of Popen. A stream is PIPE, a file or its number, or None for the null device.
+
+    Python itself is not started: options of the interpreter, streams that are closed at the start and the imports of a
+    program are for tests with a process of their own. With `warn_as_error` each warning is an error, as with `-W error`.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        stdin: int | None = None,
+        stdout: int | IO[Any] | None = None,
+        stderr: int | IO[Any] | None = None,
+        warn_as_error: bool = False,
+    ) -> None:
+        _start_fork_server()
+        null = os.open(os.devnull, os.O_RDWR)
+        ours: list[IO[str] | None] = [None, None, None]
+        theirs = [null, null, null]
+        for number, stream in enumerate((stdin, stdout, stderr)):
+            if stream == PIPE:
+                ends = os.pipe()
+                theirs[number] = ends[number > 0]
+                ours[number] = os.fdopen(ends[number == 0], "w" if number == 0 else "r", encoding="utf-8")
+            elif stream is not None:
+                theirs[number] = os.dup(stream if isinstance(stream, int) else stream.fileno())
+        self.stdin, self.stdout, self.stderr = ours
+        words, streams = [*map(str, arguments)], [_Descriptor(number) for number in theirs]
+        variables = dict(os.environ if env is None else env)
+        self._process = FORKS.Process(target=_run_program, args=(program, words, variables, streams, warn_as_error))
+        try:
+            self._process.start()
+        finally:
+            for number in {*theirs, null}:
+                os.close(number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close_streams()
+        self.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("forked program", timeout or 0.0)
+        return self.returncode
+
+    def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002  as in Popen
+        """Return what it writes until its end to its standard output and to its standard error; "" without a pipe."""
+        if self.stdin is not None:
+            with suppress(BrokenPipeError):  # it may end without reading
+                self.stdin.write(input or "")
+                self.stdin.close()
+        with ThreadPoolExecutor(2) as threads:
+            texts = [threads.submit(stream.read) if stream else None for stream in (self.stdout, self.stderr)]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()  # the ends of its streams let the threads end
+                raise
+            out, err = (text.result() if text else "" for text in texts)
+        self._close_streams()
+        return out, err
+
+    def _close_streams(self) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def run_forked(
+    program: str, *arguments: str | Path, input: str = "", env: Mapping[str, str] | None = None, timeout: float  # noqa: A002
+) -> subprocess.CompletedProcess[str]:
+    """`subprocess.run` of a ForkedPython, whose output is captured."""
+    with ForkedPython(program, *arguments, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        out, err = process.communicate(input, timeout)
+    return subprocess.CompletedProcess(arguments, process.wait(), out, err)
 
 
 @cache
@@ -95,13 +231,24 @@ def _start_fork_server() -> None:
         forkserver.ensure_running()
 
 
-def _run(arguments: Sequence[str], env: Mapping[str, str], output: Path, errors: Path) -> None:
+def _run(program: str, arguments: Sequence[str], env: Mapping[str, str], output: Path, errors: Path) -> None:
+    written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    streams = (os.open(os.devnull, os.O_RDONLY), os.open(output, written), os.open(errors, written))
+    _run_program(program, arguments, env, streams)
+
+
+def _run_program(
+    program: str, arguments: Sequence[str], env: Mapping[str, str], streams: Sequence[int], warn_as_error: bool = False
+) -> None:
     os.environ.clear()
     os.environ.update(env)
-    for number, path in ((1, output), (2, errors)):
-        with path.open("wb") as file:
-            os.dup2(file.fileno(), number)
-    code = run(arguments, wiring())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.argv = ["llm-platform", *arguments]
+    if warn_as_error:
+        warnings.simplefilter("error")
+    exec(compile(program, "<program of a test>", "exec"), {"__name__": "__main__"})

@@ -1,5 +1,5 @@
 """A server process with an upstream of its own, started as users start it: `llm-platform serve`, or uvicorn. Where a test is
-not about the start or the end of the process, it is FORKED, which saves most of the start.
+not about the start or the end of the process, it is one of FORKED_SERVERS, which saves most of the start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import httpx2
-from tests.support.forked_command import forked
+from tests.support.forked_command import COMMAND_LINE, UVICORN, forked
 from tests.support.loopback_upstream import Exchange, Loopback, json_reply, serving
 
 TIMEOUT_S = 60.0
@@ -35,6 +35,10 @@ RESULT = {
     "content": "asyncio is a library to write concurrent code.",
 }
 FORKED = "forked"
+FORKED_SERVERS = {  # program and arguments
+    FORKED: (COMMAND_LINE, SERVE),
+    "forked uvicorn": (UVICORN, (".", "modules.llm_platform.asgi:app", "--port", "0")),
+}
 STREAM = {"Accept": "text/event-stream"}
 
 
@@ -120,8 +124,9 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
 async def _started(kind: str, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[tuple[ServerProcess, Path]]:
     """Yield the process, which does not outlive the block, and its log."""
     log = folder / "server.log"
-    if kind == FORKED:
-        async with forked(SERVE, environment, log) as command:
+    if kind in FORKED_SERVERS:
+        program, arguments = FORKED_SERVERS[kind]
+        async with forked(arguments, environment, log, program) as command:
             yield command, log
         return
     with log.open("w") as file:

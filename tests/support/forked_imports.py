@@ -1,0 +1,15 @@
+"""What programs of tests import: the server of forks has it before the first fork."""
+
+from __future__ import annotations
+
+import confluent_kafka  # noqa: F401
+import uvicorn.main  # noqa: F401
+from tests.fakes import embedder  # noqa: F401
+
+from modules.llm_platform.application.rag import embedded_batches, indexing, intake  # noqa: F401
+from modules.llm_platform.infrastructure.index.qdrant import edge_vector_store  # noqa: F401
+from modules.llm_platform.infrastructure.stores.outcomes import sqlite  # noqa: F401
+from modules.llm_platform.presentation.cli.commands import index, worker  # noqa: F401
+from modules.llm_platform.presentation.kafka.worker import handler  # noqa: F401
+from modules.llm_platform.presentation.kafka.worker import worker as kafka_worker  # noqa: F401
+from modules.llm_platform.testing import sample_page  # noqa: F401
