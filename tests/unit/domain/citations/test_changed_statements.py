@@ -65,6 +65,10 @@ def test_a_contradicted_statement_is_unsupported(sentence: str, text: str) -> No
         ("The fort has 21 rooms.", "The fort has twenty-one rooms."),
         ("The pumps cost two million euros.", "The pumps cost 2,000,000 euros."),
         ("The pump lost half of its pressure.", "The pump lost 50 % of its pressure."),
+        ("The pump lost half of its pressure.", "The pump lost 50 percent of its pressure."),
+        ("The pump lost 50 percent of its pressure.", "The pump lost half of its pressure."),
+        ("A quarter of the bridges were closed in 2019.", "25 percent of the bridges were closed in 2019."),
+        ("Twelve percent of the bridges were closed in 2019.", "12% of the bridges were closed in 2019."),
         ("The fort was built in the nineteenth century.", "The fort was built in the 19th century."),
     ],
 )

@@ -105,5 +105,8 @@ def test_one_number_is_compared_in_all_its_writings() -> None:
     """Words beside the number are no part of it."""
     assert is_same_number(["twenty", "one"], ["21"])
     assert is_same_number(["2", "million"], ["2", "000", "000"])
+    assert is_same_number(["half"], ["50", "percent"])
+    assert is_same_number(["Twelve", "percent"], ["12", "%"])
     assert not is_same_number(["twenty"], ["21"])
+    assert not is_same_number(["twelve"], ["12", "percent"])
     assert not is_same_number(["twelve", "iron"], ["12", "steel"])

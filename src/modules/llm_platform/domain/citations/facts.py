@@ -23,7 +23,7 @@ from modules.llm_platform.domain.citations.claims import Claim, ClaimNumber, Tex
 from modules.llm_platform.domain.citations.denials import denial, is_denied
 from modules.llm_platform.domain.citations.words import IDENTIFIER, is_unspaced, unspaced_function_signs
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.numbers import Reading, is_same_number, other_date
+from modules.llm_platform.domain.text.numbers import PERCENT, Reading, is_same_number, other_date
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
 
@@ -364,13 +364,20 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
             kind == "replace" and (end - start > MAX_REPLACING_WORDS or last - first > MAX_REPLACED_WORDS)
         ):
             return []
-        elif kind == "replace" and not is_same_number(claim.facts.words[start:end], sentence.words[first:last]):
+        elif kind == "replace" and not is_same_number(_quantity(claim.facts, start, end), _quantity(sentence, first, last)):
             own = [claim.facts.words[at] for at in range(start, end) if claim.facts.content[at]]
             other = [sentence.words[at] for at in range(first, last) if sentence.content[at]]
             replaced.append((own, other))
     if copied < MIN_COPIED_WORDS:
         return []
     return [pair for pair in replaced if _is_other_word(*pair, mine) or _is_swapped(*pair, replaced)]
+
+
+def _quantity(facts: TextFacts, start: int, end: int) -> list[str]:
+    """Return these words, and the percent sign behind the last one, which is no word."""
+    words = facts.words[start:end]
+    is_percentage = PERCENT in facts.text and re.search(rf"(?<!\w){re.escape(words[-1])}\s?{PERCENT}", facts.text)
+    return [*words, PERCENT] if is_percentage else words
 
 
 def _is_other_word(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> bool:

@@ -5,9 +5,10 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Final
 
-from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import unit_of
 
 Reading = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
 
@@ -54,6 +55,7 @@ _ENGLISH = re.compile(
 )
 _IN_COMPOUNDS = frozenset({*_TENS, "hundred", *_ENGLISH_SCALES})  # each compound has one of these words
 
+PERCENT: Final = "%"
 _PERCENT = {"0.25": "25", "0.333": "33", "0.5": "50"}
 _ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
 
@@ -136,15 +138,23 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
 
 
 def is_same_number(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether both runs of words are one number and nothing else: `twenty-one` and `21`, `2 million` and `2,000,000`."""
+    """Return whether both runs of words are one number and nothing else.
+
+    `twenty-one` and `21` are, `2 million` and `2,000,000`, `half` and `50 percent`; `12` and `12 percent` are not.
+    """
     return not _number_of(words).isdisjoint(_number_of(others))
 
 
 def _number_of(words: Sequence[str]) -> Reading:
-    """Return the readings of words that are a number together; empty where they are not."""
+    """Return the readings of words that are a number together; empty where they are not. Percentages have their sign."""
+    if words and unit_of(words[-1].casefold()) == PERCENT:
+        return frozenset(value + PERCENT for value in _number_of(words[:-1]))
+    if len(words) > 1 and words[0].casefold() in load_words("connectives", "articles"):
+        words = words[1:]  # "a quarter"
     text = " ".join(words).casefold()
     if text in number_words():
-        return reading_of(number_words()[text])
+        value = number_words()[text]
+        return reading_of(value) | ({_PERCENT[value] + PERCENT} if value in _PERCENT else set())
     if _ENGLISH.fullmatch(text):
         return frozenset({_plain(_english_value(text))})
     figures = numbers_in(text) if all(word.isdecimal() or word in _ENGLISH_SCALES for word in text.split()) else []
