@@ -1,7 +1,7 @@
-"""Examples of the OpenAPI document: request, response and errors of each route.
+"""Examples for the OpenAPI document: the request, the response and the errors of each route.
 
-They are built from the DTOs, so that a renamed field is an error here. Those of the compatible interfaces, whose fields other
-systems name, are in `compat/examples.json`. A test validates each against its schema.
+They are built from the DTOs, so a renamed field is an error here. `compat/examples.json` has the examples of the compatible
+interfaces, whose fields other systems define. A test validates each example against its schema.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ RESEARCH_RESPONSE: Final = research_dtos.ResearchResponse(
     citations=(
         research_dtos.Citation(
             start=0,
-            end=len(QUOTE) - 1,  # the span ends before the marker and the full stop
+            end=len(QUOTE) - 1,  # The span ends before the marker and the full stop.
             source_index=1,
             quote=QUOTE,
             quote_start=TEXT.index(QUOTE),
@@ -115,8 +115,6 @@ PLAN: Final = ResearchPlan(
         at_most=ReportAmounts(searches=10, pages=11), per_question=ReportAmounts(searches=1), max_seconds=900
     ),
 )
-
-
 OPTIONS: Final = ResearchChoices(
     sources=("web", "documents"),
     default_sources=("web",),
@@ -228,12 +226,14 @@ VERIFICATION_EVENTS: Final = _events(
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Example of a route.
+    """The example of a route.
 
-    - `parameters`: name to value.
-    - `events`: the response as an event stream.
-    - `accepted`: that with 202.
-    - `text`: the response as plain text, of a route that also answers with JSON.
+    - `response` is the body of the response with status 200.
+    - `request` is the body of the request.
+    - `parameters` are the values of parameters by name.
+    - `events` is the response as an event stream.
+    - `accepted` is the body of the response with status 202.
+    - `text` is the response as plain text, for a route that answers with either text or JSON.
     """
 
     response: Any
@@ -347,6 +347,7 @@ def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:
 
 
 def _response(example: Example, media_type: str, status: int, path: str) -> Any:
+    """Return the example of a response. The path decides the form of a problem."""
     if status == HTTPStatus.ACCEPTED:
         return example.accepted or _dump(QUEUED_RESEARCH)
     if status != HTTPStatus.OK:

@@ -1,4 +1,4 @@
-"""The commands `outcomes show`, `outcomes forget` and `outcomes replay`: the stored outcomes of the worker."""
+"""The commands `outcomes show`, `outcomes forget` and `outcomes replay`, for the stored outcomes of the worker."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Result = TypeVar("Result")
 DEFAULT_LIMIT: Final = 20
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 REMOVED_AT_ONCE: Final = 100
-SHOWN: Final = 20  # outcomes that a dry run lists
-OK: Final = "ok"  # takes the place of an error code
+SHOWN: Final = 20  # A dry run lists so many outcomes.
+OK: Final = "ok"  # A result has this in place of an error code.
 DRY_RUN: Final = "Nothing was changed. Add --yes to do it."
-INVALID: Final = "invalid_payload"  # a request that fails again and is not stored
+INVALID: Final = "invalid_payload"  # The error code of requests that would fail again and are not stored.
 NOT_STORED: Final = (
     "their requests are not stored: start the workers with --keep-failed; until then their senders must repeat them"
 )
@@ -64,7 +64,12 @@ def _configured(ctx: typer.Context) -> tuple[CommandContext, Settings]:
 
 
 class Selection(NamedTuple):
-    """The outcomes that a command line selects."""
+    """The outcomes that a command line selects.
+
+    - `wanted` is the filter for the store.
+    - `ids` are the ids of the requests, or empty for all.
+    - `code` is an error code or OK, or None for all.
+    """
 
     wanted: OutcomeFilter
     ids: tuple[str, ...] = ()
@@ -72,7 +77,11 @@ class Selection(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A selected outcome. `code`: OK, or the error code; `request`: stored for a replay."""
+    """A selected outcome.
+
+    - `code` is OK or the error code.
+    - `request` is the request that is stored for a replay, or None.
+    """
 
     stored: StoredOutcome
     code: str
@@ -97,7 +106,12 @@ def show(
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
     entries = _run(context, settings, lambda outcomes, failed: _entries(outcomes, failed, chosen, limit))
     _reject_unknown(chosen, entries)
-    lines = [line for entry in entries for line in (_line(entry), *((_body(entry),) if chosen.ids else ()))]
+    lines = []
+    for entry in entries:
+        lines.append(_line(entry))
+        if chosen.ids:
+            body = without_header(entry.stored.outcome.body).decode("utf-8", "replace")
+            lines.append(Line(f"  {printable(body)}"))
     result = {"outcomes": [_as_json(entry) for entry in entries]}
     print_result(context.console, result, lines or [Line("No outcome matches.")], as_json=as_json)
 
@@ -125,19 +139,20 @@ def forget(
         removed = 0
         for start in range(0, len(entries) if yes else 0, REMOVED_AT_ONCE):
             batch = entries[start : start + REMOVED_AT_ONCE]
-            done = await outcomes.remove([entry.stored.outcome for entry in batch])
-            removed += sum(done)
-            gone = [entry.request for entry, is_done in zip(batch, done, strict=True) if is_done and entry.request]
-            await failed.remove(gone)
+            are_removed = await outcomes.remove([entry.stored.outcome for entry in batch])
+            removed += sum(are_removed)
+            await failed.remove(
+                [entry.request for entry, is_removed in zip(batch, are_removed, strict=True) if is_removed and entry.request]
+            )
         return entries, removed
 
     entries, removed = _run(context, settings, work)
     _reject_unknown(chosen, entries)
     changed = len(entries) - removed if yes else 0
     result = {"dry_run": not yes, "matched": len(entries), "removed": removed, "changed_meanwhile": changed}
-    lines = [Line(f"{plural(removed, 'outcome')} forgotten{_meanwhile(changed)}.")]
+    lines = [Line(f"{plural(removed, 'outcome')} forgotten{_changed_text(changed)}.")]
     if not yes:
-        lines = _dry_run(entries, f"{plural(len(entries), 'outcome')} would be forgotten.")
+        lines = _dry_run_lines(entries, f"{plural(len(entries), 'outcome')} would be forgotten.")
     print_result(context.console, result, lines, as_json=as_json)
 
 
@@ -195,7 +210,10 @@ def selection(
     *,
     everything: bool = True,
 ) -> Selection:
-    """The selection of these options. WrongUseError for an invalid one, CommandError for all outcomes without `everything`."""
+    """Return the selection of these options.
+
+    Raises WrongUseError for an invalid option, and CommandError if the options select all outcomes without `everything`.
+    """
     if status not in (None, "result", "failed"):
         reject("--status", "must be result or failed")
     kind = "failed" if code not in (None, OK) else status
@@ -215,6 +233,7 @@ def selection(
 
 
 def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> OutcomeFilter:
+    """Return the filter restricted to the outcomes of a topic, or of the requests in it. Raises WrongUseError."""
     if topic is None:
         return wanted
     for stage in topics.requests:
@@ -228,6 +247,7 @@ def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> Out
 
 
 def _age(text: str | None, option: str) -> float | None:
+    """Return the seconds of an age such as 30m. Raises WrongUseError that names the option."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d{1,9})([smhd])", text)
@@ -243,7 +263,10 @@ async def _entries(
     found = []
     async for stored in outcomes.scan(chosen.wanted):
         outcome = stored.outcome
-        code = _code(stored)
+        code = OK
+        if outcome.kind != "result":
+            body = _parsed(stored)
+            code = str(body.get("error_code", "")) if isinstance(body, dict) else ""
         if (chosen.ids and outcome.request_id not in chosen.ids) or chosen.code not in (None, code):
             continue
         key = outcome.stage, outcome.tenant, outcome.request_id
@@ -256,7 +279,10 @@ async def _entries(
 async def _interrupted(
     outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection
 ) -> list[FailedRequest]:
-    """Return the matching requests without an outcome: a replay was killed before it sent them. Codes and ages are gone."""
+    """Return the matching requests without an outcome, which a replay did not send because it was killed.
+
+    They have no code and no age, so these filters do not apply.
+    """
     wanted = chosen.wanted
     requests = [
         request
@@ -269,14 +295,8 @@ async def _interrupted(
     return [request for request, outcome in zip(requests, stored, strict=True) if outcome is None]
 
 
-def _code(stored: StoredOutcome) -> str:
-    if stored.outcome.kind == "result":
-        return OK
-    body = _parsed(stored)
-    return str(body.get("error_code", "")) if isinstance(body, dict) else ""
-
-
 def _parsed(stored: StoredOutcome) -> Any:
+    """Return the JSON value of the outcome's body, or None if it is not JSON."""
     try:
         return json.loads(without_header(stored.outcome.body))
     except (ValueError, RecursionError):
@@ -306,15 +326,11 @@ def _line(entry: Entry) -> Line:
     return Line(f"{when}  {outcome.stage:<6}  {entry.code:<17}  {printable(outcome.request_id)}{owner}{replayable}")
 
 
-def _body(entry: Entry) -> Line:
-    return Line(f"  {printable(without_header(entry.stored.outcome.body).decode('utf-8', 'replace'))}")
-
-
-def _meanwhile(count: int) -> str:
+def _changed_text(count: int) -> str:
     return f", {count} left that changed meanwhile" if count else ""
 
 
-def _dry_run(entries: Sequence[Entry], text: str) -> list[Line]:
+def _dry_run_lines(entries: Sequence[Entry], text: str) -> list[Line]:
     more = [Line(f"… and {len(entries) - SHOWN} more")] if len(entries) > SHOWN else []
     return [*map(_line, entries[:SHOWN]), *more, Line(text), Line(DRY_RUN)]
 
@@ -329,7 +345,7 @@ def _print_replay(
 ) -> None:
     ready = [entry for entry in entries if entry.request is not None]
     codes = [entry.code for entry in entries if entry.request is None]
-    without = len(codes)
+    not_stored = len(codes)
     sent, changed, unsent = (result.sent, len(result.changed), len(result.unsent)) if result else (0, 0, 0)
     fields = {
         "dry_run": result is None,
@@ -338,23 +354,24 @@ def _print_replay(
         "sent": sent,
         "changed_meanwhile": changed,
         "not_accepted": unsent,
-        "not_stored": without,
+        "not_stored": not_stored,
     }
-    lines = [Line(f"{plural(sent, 'request')} sent{_meanwhile(changed)}.")]
+    lines = [Line(f"{plural(sent, 'request')} sent{_changed_text(changed)}.")]
     if result is None:
         again = f" and {plural(len(interrupted), 'request')} of an interrupted replay" if interrupted else ""
-        lines = _dry_run(ready, f"{plural(len(ready), 'request')}{again} would be sent.")
+        lines = _dry_run_lines(ready, f"{plural(len(ready), 'request')}{again} would be sent.")
     print_result(context.console, fields, lines, as_json=as_json)
     if unsent:
         raise CommandError(f"the brokers did not accept {plural(unsent, 'request')}: replay again")
-    if without:
+    if not_stored:
         reason = NEVER_STORED if set(codes) == {INVALID} else NOT_STORED
-        raise CommandError(f"{plural(without, 'failure')} cannot be replayed: {reason}")
+        raise CommandError(f"{plural(not_stored, 'failure')} cannot be replayed: {reason}")
 
 
 def _reject_unknown(
     chosen: Selection, entries: Sequence[Entry], interrupted: Sequence[FailedRequest] = ()
 ) -> None:
+    """Raise CommandError that names the requested ids without an outcome."""
     known = {entry.stored.outcome.request_id for entry in entries} | {request.request_id for request in interrupted}
     if missing := [wanted_id for wanted_id in chosen.ids if wanted_id not in known]:
         raise CommandError(f"no stored outcome matches {', '.join(map(printable, missing))}")

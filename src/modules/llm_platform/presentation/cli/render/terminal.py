@@ -1,4 +1,4 @@
-"""Answers as lines of text: the answer first, then its sources and citations, then notes."""
+"""Render answers as lines of text: the answer first, then its sources and citations, then notes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.console import Line, Style
 
-MAX_QUOTE_CHARS: Final = 300  # --json has the whole quote
-MAX_HOST_COLUMNS: Final = 60  # a longer host widens its own line only
+MAX_QUOTE_CHARS: Final = 300  # Longer quotes are cut. --json has the whole quote.
+MAX_HOST_COLUMNS: Final = 60  # A longer host widens its own line only.
 BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
-KILO: Final = 1000  # factor between two units
-DOCUMENT_SCHEME: Final = "doc:"  # scheme of a document's URL; the rest is its path, percent-encoded
-EXTRACTIVE: Final = "extractive"  # the synthesizer that quotes
+KILO: Final = 1000  # The factor between two units.
+DOCUMENT_SCHEME: Final = "doc:"  # The scheme of a document's URL. The rest of the URL is the path, percent-encoded.
+EXTRACTIVE: Final = "extractive"  # The synthesizer that quotes sources instead of calling a model.
 MODEL_FAILED: Final = "No model wrote this answer: these are quotes from your sources."
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
 QUOTED: Final = "quoted word for word"
@@ -34,7 +34,7 @@ NOTHING_FOUND: Final = "Nothing was found."
 NOTHING_SENT: Final = "Nothing was sent to any host."
 NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
 NOT_RECORDED: Final = "Nothing is recorded."
-NO_EMBEDDER: Final = "none"  # the component whose note is a sentence of its own
+NO_EMBEDDER: Final = "none"  # The note about this component is a sentence of its own, without the component's name.
 UNSUPPORTED: Final = "**✘ unsupported**"
 MARKS: Final[Mapping[dtos.Verdict, tuple[str, Style]]] = {
     "supported": ("✔", "green"),
@@ -45,7 +45,7 @@ MARKS: Final[Mapping[dtos.Verdict, tuple[str, Style]]] = {
 
 _LINE_BREAK = re.compile(r"[\r\n\t]")
 _ERROR_CODE = re.compile(r"^[a-z]+(?:_[a-z]+)+: ")
-_MARKERS = re.compile(r"(?:[^\w\s\[]{0,4}(?:[ \t,;]*\[\d{1,9}\])+)?")  # includes the punctuation before them
+_MARKERS = re.compile(r"(?:[^\w\s\[]{0,4}(?:[ \t,;]*\[\d{1,9}\])+)?")  # The punctuation before markers is included.
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _MARKUP = re.compile(r"[&\\`*_\[<~]")
 
@@ -69,7 +69,7 @@ def render_results(response: WebSearchResponse) -> Iterator[Line]:
 def mark_unsupported(response: dtos.ResearchResponse) -> str:
     """Return the Markdown of the answer with a mark behind each unsupported citation.
 
-    `synthesis` itself stays as it is: the offsets of the citations point into it.
+    `synthesis` itself does not change, because the offsets of the citations refer to it.
     """
     by_sentence: dict[tuple[int, int], list[dtos.Citation]] = {}
     for citation in response.citations:
@@ -77,7 +77,7 @@ def mark_unsupported(response: dtos.ResearchResponse) -> str:
     positions: set[int] = set()
     for (start, end), citations in by_sentence.items():
         unsupported = [citation.source_index for citation in citations if citation.verdict == "unsupported"]
-        markers_end = _MARKERS.match(response.synthesis, end).end()  # type: ignore[union-attr]  # may be empty
+        markers_end = _MARKERS.match(response.synthesis, end).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
         if unsupported and len(unsupported) == len(citations):
             positions.add(markers_end)
         else:
@@ -95,14 +95,14 @@ def marked_blocks(marked: str) -> str:
 
 
 def _marker_end(synthesis: str, start: int, end: int, source_index: int) -> int:
-    """Return where the marker of this source ends; `end` if the sentence has no such marker."""
+    """Return the position behind the marker of this source, or `end` if the sentence has no such marker."""
     marker = f"[{source_index}]"
     found = synthesis.rfind(marker, start, end)
     return end if found < 0 else found + len(marker)
 
 
 def plain_text(markdown: str) -> str:
-    """Return the visible text of one sentence of Markdown: without entities, escapes, emphasis and link targets."""
+    """Return the visible text of a sentence of Markdown, without entities, escapes, emphasis and link targets."""
     if not _MARKUP.search(markdown):
         return markdown
     from markdown_it import MarkdownIt
@@ -116,9 +116,9 @@ def plain_text(markdown: str) -> str:
 
 
 def render_sources(response: dtos.ResearchResponse, missing_model_note: str | None = None) -> Iterator[Line]:
-    """Everything below an answer: sources, citations below the evidence strip, notes, and what the answer took.
+    """Yield the lines below an answer: sources, the evidence line with the citations, notes, and what the answer took.
 
-    `missing_model_note` is None if a language model is configured.
+    `missing_model_note` is the note that no language model is configured, or None.
     """
     yield from _section("Sources", (line for source in response.sources for line in _source_lines(source)))
     evidence = evidence_line(sentence_evidence(response))
@@ -138,7 +138,7 @@ def render_heading(page: Page) -> Iterator[Line]:
 
 
 def render_footer(page: Page) -> Iterator[Line]:
-    """Yield the lines below the text of a page: what is missing, and which reader read it."""
+    """Yield the lines below the text of a page: a note if something is missing, and which reader read it."""
     yield Line()
     if page.warning:
         yield Line(f"Note: {shorten(page.warning)}", "yellow")
@@ -146,12 +146,12 @@ def render_footer(page: Page) -> Iterator[Line]:
 
 
 def page_line(page: Page) -> str:
-    """Length, type, reader and date of a page, in one line."""
+    """Return the length, type, reader and date of a page in one line."""
     published = f" · published {shorten(page.published)}" if page.published else ""
     return f"{len(page.text)} characters of {page.media_type}, read by {page.reader}{published}"
 
 
-# Why no further round was made, after their number.
+# The text after the number of rounds says why there was no further one.
 STOP_REASONS: Final[Mapping[StopReason, str]] = {
     "answered": "then nothing was open",
     "nothing_new": "then nothing new was found",
@@ -165,7 +165,7 @@ STOP_REASONS: Final[Mapping[StopReason, str]] = {
 
 
 def cost_line(response: dtos.ResearchResponse) -> str:
-    """Return what an answer took, in one line."""
+    """Return the time, searches, rounds, synthesizer, tokens and cost of an answer in one line."""
     meta = response.metadata
     providers = f" ({', '.join(meta.providers)})" if meta.providers else ""
     parts = [
@@ -183,36 +183,37 @@ def cost_line(response: dtos.ResearchResponse) -> str:
 
 
 def estimate_line(estimate: ReportEstimate, more: int, request: dtos.ResearchRequest) -> str:
-    """Return what a report takes at most, within the limits of the request, in one line. `more` sub-questions than the
-    estimate was made for.
+    """Return in one line what a report takes at most within the limits of the request.
+
+    `more` is the number of sub-questions beyond those for which the estimate was made.
     """
     amounts = estimate.with_more(more)
-    calls = round(_at_most(amounts.llm_calls, request.max_llm_calls))
+    calls = round(_limited(amounts.llm_calls, request.max_llm_calls))
     parts = [plural(amounts.searches, "search", "searches"), plural(amounts.pages, "page")]
     if calls:
-        cost = request.max_cost_usd if amounts.cost_usd is None else _at_most(amounts.cost_usd, request.max_cost_usd)
+        cost = request.max_cost_usd if amounts.cost_usd is None else _limited(amounts.cost_usd, request.max_cost_usd)
         parts += [
             f"{plural(calls, 'call')} of language models",
             plural(amounts.tokens, "token"),
             "price not known" if cost is None else f"${cost:.2f}" if cost else "no cost",
         ]
-    parts.append(f"{_at_most(estimate.max_seconds, request.max_seconds) / 60:.0f} min")
+    parts.append(f"{_limited(estimate.max_seconds, request.max_seconds) / 60:.0f} min")
     return f"At most: {' · '.join(parts)}"
 
 
-def _at_most(amount: float, limit: float | None) -> float:
+def _limited(amount: float, limit: float | None) -> float:
     return amount if limit is None else min(amount, limit)
 
 
 def store_notes(response: dtos.ResearchResponse) -> Iterator[str]:
-    """Return when a stored answer was finished, and how to have a new one."""
+    """Yield a note that says when a stored answer was finished and how to get a new one. Other answers have none."""
     if finished := response.metadata.stored_at:
         when = f"{finished.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         yield f"This report is from the store, finished {when}; for a new one, add --fresh."
 
 
 def degradation_notes(degraded: Iterable[Degraded], correction: str | None = None) -> list[str]:
-    """Return what went otherwise than requested, each thing once, after the provider's spelling correction."""
+    """Return the provider's spelling correction, and a note for each deviation from the request. No note is repeated."""
     notes = [f"Did you mean “{correction}”?"] if correction else []
     return notes + list(dict.fromkeys(_degradation_note(degradation) for degradation in degraded))
 
@@ -224,7 +225,10 @@ def _degradation_note(degraded: Degraded) -> str:
 
 
 def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
-    """Return why the answer consists of quotes, unless its text says so. A stored answer may be written by a model."""
+    """Yield a note that says why the answer consists of quotes, unless its text says so.
+
+    A model may have written a stored answer, even if no model is configured now.
+    """
     if response.metadata.stored_at and response.metadata.synthesizer != EXTRACTIVE:
         return
     if missing_model_note is not None:
@@ -236,12 +240,12 @@ def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None
 
 
 def display_url(url: str) -> str:
-    """Return the URL as it can be opened; that of a document with its path decoded."""
+    """Return the URL for display. The URL of a document has its path decoded."""
     return _LINE_BREAK.sub(" ", unquote(url, errors="replace")) if url.startswith(DOCUMENT_SCHEME) else url
 
 
 def shorten(text: str, max_chars: int = MAX_QUOTE_CHARS) -> str:
-    """Return the text on one line, cut between words."""
+    """Return the text on one line, cut between words to `max_chars` characters."""
     line = " ".join(text.split())
     return line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"
 
@@ -252,17 +256,17 @@ def plural(count: int, singular: str, plural_form: str | None = None) -> str:
 
 
 def local_minute(when: datetime) -> str:
-    """Date and time in the time zone of this machine."""
+    """Return the date and time in the time zone of this machine, to the minute."""
     return when.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _without_midnight(published: str | None) -> str | None:
-    """Remove the time 00:00:00, which search engines write when they know only the day."""
+    """Remove the time 00:00:00, which search engines write if they know only the day."""
     return published.partition("T00:00:00")[0] if published else None
 
 
 def _section(heading: str, lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield a blank line, the heading and the lines; nothing if there are no lines."""
+    """Yield a blank line, the heading and the lines. Without lines, yield nothing."""
     for position, line in enumerate(lines):
         if not position:
             yield Line()
@@ -283,8 +287,10 @@ def _source_lines(source: dtos.SourceRef) -> Iterator[Line]:
 
 
 def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
-    """The verdict of a citation with its score, and whether the platform found the source. The score is that of the word
-    comparison, so a model's verdict is shown beside that of the comparison. A quote has no score.
+    """Return the verdict of a citation with its score, and whether the platform found the source.
+
+    The score is that of the word comparison, so the text has both verdicts if a model gave the final one. A quote has no
+    score.
     """
     if citation.score == 1.0 and response.metadata.synthesizer == EXTRACTIVE:
         return QUOTED
@@ -300,12 +306,12 @@ def _citation_line(citation: dtos.Citation, response: dtos.ResearchResponse) -> 
 
 
 def page_text(citation: dtos.Citation) -> str:
-    """Return `, p. 15` for a quote of a PDF."""
+    """Return text such as `, p. 15` for a quote from a PDF, and an empty text for any other."""
     return "" if citation.page is None else f", p. {citation.page}"
 
 
 def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
-    """Return the quote; for a sentence without support the sentence itself, with the nearest quote beside it."""
+    """Return the quote with its source. For a sentence without support, return the sentence with the nearest quote."""
     quote, source = shorten(citation.quote), f"[{citation.source_index}]{page_text(citation)}"
     is_excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
     if quote and citation.verdict != "unsupported" and not is_excerpt:
@@ -316,11 +322,11 @@ def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str
     if citation.verdict == "unchecked":
         return f"{_why_unchecked(citation.source_index, response).format(source=source)}: {sentence}"
     nearest = f"; nearest there: “{quote}”" if quote else ""
-    return f"{source} does not say: {sentence}{nearest}{_read_in_part(citation, response)}"
+    return f"{source} does not say: {sentence}{nearest}{_extraction_note(citation, response)}"
 
 
-def _read_in_part(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
-    """Return how much of the page was read, where what is missing may say it."""
+def _extraction_note(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
+    """Return how much of the page was read, if the part that was not read may have the support."""
     source = next((source for source in response.sources if source.index == citation.source_index), None)
     if source is None or not source.is_read_in_part:
         return ""
@@ -328,7 +334,7 @@ def _read_in_part(citation: dtos.Citation, response: dtos.ResearchResponse) -> s
 
 
 def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:
-    """Return why words were not compared. Without the raw results either cause is possible."""
+    """Return the text that says why words were not compared. Without raw results, either cause is possible."""
     urls = {source.url for source in response.sources if source.index == source_index}
     texts = [raw.content for raw in response.raw_results or () if raw.url in urls]
     if not texts:
@@ -337,7 +343,10 @@ def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:
 
 
 def render_egress_log(metadata: dtos.ResearchMetadata) -> Iterator[Line]:
-    """The lines of `--show-sent`: one for each host and kind of data, the most bytes first, and apart what was sent earlier."""
+    """Yield the lines of `--show-sent`: one for each host and kind of data, the most bytes first.
+
+    Data that was sent earlier, for text from the cache or the store, has a section of its own.
+    """
     cached = metadata.cached_sent_to
     is_cached = metadata.cache_hit or bool(cached)
     yield Line()
@@ -349,9 +358,9 @@ def render_egress_log(metadata: dtos.ResearchMetadata) -> Iterator[Line]:
         yield from _sent_lines(cached, NOT_RECORDED)
 
 
-def _sent_lines(sent: Sequence[Sent], nothing: str) -> Iterator[Line]:
+def _sent_lines(sent: Sequence[Sent], empty_text: str) -> Iterator[Line]:
     if not sent:
-        yield Line(nothing)
+        yield Line(empty_text)
         return
     host_width = min(MAX_HOST_COLUMNS, max(len(_host(entry)) for entry in sent))
     kind_width = max(len(entry.kind) for entry in sent)
@@ -361,12 +370,12 @@ def _sent_lines(sent: Sequence[Sent], nothing: str) -> Iterator[Line]:
 
 
 def _host(entry: Sent) -> str:
-    """Return the host, and the proxy that sees the request too."""
+    """Return the host, and the proxy if there is one, because it sees the request."""
     return f"{entry.host} via {entry.via}" if entry.via else entry.host
 
 
 def byte_size(count: float) -> str:
-    """Return a count of bytes, such as 51.2 kB."""
+    """Return a number of bytes with its unit, such as 51.2 kB."""
     for unit in BYTE_UNITS:
         if count < KILO or unit == BYTE_UNITS[-1]:
             break
