@@ -150,8 +150,9 @@ class RedisClient:
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             if isinstance(error, ResponseError) and str(error).startswith(_WRONG_TYPE):
                 raise ForeignValueError from None
-            self._set_away(_reason(error), is_full=isinstance(error, OutOfMemoryError))
-            raise self._unavailable() from None  # the cause may quote what Redis sent
+            reason = next((text for kind, text in _REASONS if isinstance(error, kind)), _UNREACHABLE)
+            self._set_away(reason, is_full=isinstance(error, OutOfMemoryError))
+            raise self._unavailable() from None  # The error's text may quote what Redis sent.
         if not (self.status.is_full and operation in READS):  # a read says nothing about its memory
             self._set_connected()
         return result
@@ -186,7 +187,3 @@ def display_address(url: str) -> str:
     """Return the host and port, or the path of the socket, without user name, password and options."""
     parts = urlsplit(url)
     return parts.path if parts.scheme == "unix" else parts.netloc.rpartition("@")[2]
-
-
-def _reason(error: Exception) -> str:
-    return next((text for kind, text in _REASONS if isinstance(error, kind)), _UNREACHABLE)

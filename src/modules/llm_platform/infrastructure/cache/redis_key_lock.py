@@ -57,7 +57,9 @@ class RedisKeyLock(IKeyLock):
                 self._locked_names.discard(name)
                 await self._run(_RELEASE, name, token)
         else:
-            await self._wait(name)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._max_wait_s):
+                    await self._polls.run(name, partial(self._poll, name))
             yield True
 
     async def _acquire(self, name: str, token: str) -> bool | None:
@@ -84,11 +86,6 @@ class RedisKeyLock(IKeyLock):
         except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
             return None
         return result
-
-    async def _wait(self, name: str) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._max_wait_s):
-                await self._polls.run(name, partial(self._poll, name))
 
     async def _poll(self, name: str) -> None:
         """Return when the lock is free, when Redis is away, or after `max_wait_s`."""

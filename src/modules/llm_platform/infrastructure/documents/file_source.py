@@ -132,7 +132,9 @@ class FileWalk(IDocumentWalk):
         self._left_out: list[LeftOut] = []
         self.remarks: list[tuple[str, str]] = []
         self._roots = [root for path in paths if (root := self._root(path))]
-        self.origins = {root.origin for root in self._roots if root.is_folder or _is_json_lines(root.files)}
+        self.origins = {
+            root.origin for root in self._roots if root.is_folder or all(file.suffix in JSON_LINES for file in root.files)
+        }
         self.total_bytes = sum(file.stamp[0] for root in self._roots for file in root.files)
 
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
@@ -285,10 +287,6 @@ def origin_of(path: Path) -> str:
 def qualified_id(folder_name: str, origin: str, doc_id: str) -> str:
     """Return the id of a document where the collection holds another folder's document under `doc_id`."""
     return f"{folder_name}-{origin[:QUALIFIER_CHARS]}/{doc_id}"
-
-
-def _is_json_lines(files: Sequence[FoundFile]) -> bool:
-    return all(file.suffix in JSON_LINES for file in files)
 
 
 def _add(messages: dict[str, str], document: str, message: str) -> None:

@@ -133,7 +133,9 @@ class _Walk:
                 return  # a link that leads back
             self._folders.add(identity)
             with os.scandir(self._root / folder) as entries:
-                found = [entry for entry in entries if not _is_hidden(entry.name)]
+                found = [
+                    entry for entry in entries if not entry.name.startswith(".") and entry.name not in SKIPPED_FOLDERS
+                ]
         except OSError as error:
             self._listing.left_out[folder] = f"the folder cannot be opened ({error.strerror})"
             return
@@ -169,7 +171,3 @@ class _Walk:
 
     def _is_document(self, name: str) -> bool:
         return name.lower().endswith(self._suffixes)
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name in SKIPPED_FOLDERS

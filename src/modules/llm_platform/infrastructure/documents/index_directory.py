@@ -47,7 +47,9 @@ class IndexDirectory:
         """Create the directory, open to its owner only. Raises OSError when none can be written."""
         # Again, if the data folder was cleared while this process runs.
         if self._path is None or (self._lock is not None and not self._lock.is_held and not self._path.is_dir()):
-            self._path = self._stored() or self._make_temporary()
+            self._path = self._stored()
+            if self._path is None:
+                self._path = self._temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY))
         return self._path
 
     def acquire(self) -> bool:
@@ -90,10 +92,6 @@ class IndexDirectory:
             self._lock = None
             return None
         return path
-
-    def _make_temporary(self) -> Path:
-        self._temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY))
-        return self._temporary
 
 
 def remove_unused(base: Path, ttl_s: float, now: float) -> int:

@@ -150,7 +150,10 @@ def _prepare_page(tree: Any, boilerplate: str) -> tuple[str, int]:
     remove(_hidden(tree))
     visible_chars = char_count(tree.body.text)
     if boilerplate:
-        remove([*_page_headers(tree), *elements(tree.body, boilerplate)])
+        headers = elements(tree.body, "body > header,body > div > header,[role=banner]")
+        # A header that has the page's own title is part of the article.
+        site_headers = [header for header in headers if header.query_selector("h1") is None]
+        remove([*site_headers, *elements(tree.body, boilerplate)])
     _mark_comments(tree)
     _set_tables(tree)
     return without_repeats(plain_text(tree)), visible_chars
@@ -211,12 +214,6 @@ def _hidden(tree: Any) -> list[Any]:
     hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
     hidden += [node for selector in _hiding_selectors(tree) for node in _matching(tree, selector)]
     return hidden + elements(tree.body, _HIDDEN)
-
-
-def _page_headers(tree: Any) -> list[Any]:
-    """Return the headers of the site; one with the page's own title stays."""
-    headers = elements(tree.body, "body > header,body > div > header,[role=banner]")
-    return [header for header in headers if header.query_selector("h1") is None]
 
 
 def _mark_comments(tree: Any) -> None:

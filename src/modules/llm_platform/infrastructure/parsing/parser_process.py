@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -157,7 +158,10 @@ class ParserProcess:
         if child is not None:
             child.kill()
             for pipe in (child.stdin, child.stdout):
-                _close(pipe)
+                # Closing a pipe writes its buffered data, and the child that would read it is dead.
+                with suppress(OSError):
+                    if pipe is not None:
+                        pipe.close()
             child.wait()
 
 
@@ -181,13 +185,6 @@ class _Watchdog(threading.Thread):
                 self.timed_out = True
                 self._child.kill()
                 return
-
-
-def _close(pipe: Any) -> None:
-    try:
-        pipe.close()
-    except OSError:  # buffered data for a dead child
-        return
 
 
 def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: bytes) -> dict[str, Any] | None:

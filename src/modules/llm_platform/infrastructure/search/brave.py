@@ -188,13 +188,14 @@ def _parameters(
     kind: SourceKind, request: WebSearchRequest, window: Freshness | None, count: int, offset: int
 ) -> dict[str, str]:
     """Return the query parameters of one page."""
+    territory = (request.language or "").rpartition("-")[2]
     parameters: dict[str, str | None] = {
         "q": _query(request),
         "count": str(count),
         "offset": str(offset),
         "freshness": _freshness(window),
         "search_lang": _language(request),
-        "country": _country(request.language),
+        "country": territory if territory in COUNTRIES else ANYWHERE,
         "extra_snippets": "true" if request.summary else None,
         "text_decorations": "false" if kind == "web" else None,
         "result_filter": "web" if kind == "web" else None,
@@ -225,8 +226,3 @@ def _language(request: WebSearchRequest) -> str | None:
     tag = request.language or detect(request.query) or ""
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(tag.partition("-")[0]) or tag.partition("-")[0]
     return code if code in LANGUAGES else None
-
-
-def _country(language: str | None) -> str:
-    territory = (language or "").rpartition("-")[2]
-    return territory if territory in COUNTRIES else ANYWHERE

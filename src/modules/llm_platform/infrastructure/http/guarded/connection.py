@@ -56,7 +56,7 @@ class PinnedConnections:
 
     def _connection(self, address: PageAddress, ip: str) -> httpcore2.AsyncHTTPConnection:
         return httpcore2.AsyncHTTPConnection(
-            origin=_origin(address),
+            origin=httpcore2.Origin(address.scheme.encode(), address.host.encode(), address.port),
             ssl_context=(self._tls or default_tls()) if address.scheme == "https" else None,
             network_backend=_Pinned(self._backend, ip),
         )
@@ -87,10 +87,6 @@ class _Body(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._answer.aiter_stream():
             yield chunk
-
-
-def _origin(address: PageAddress) -> httpcore2.Origin:
-    return httpcore2.Origin(address.scheme.encode(), address.host.encode(), address.port)
 
 
 def _request(

@@ -28,21 +28,19 @@ _HAS_HOLES: Final = hasattr(os, "SEEK_DATA")
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copy a folder to `target`, which must not exist, and keep holes where the system reports them. Files that vanish
-    meanwhile are skipped: opening a shard writes temporary ones. Raises FileNotFoundError without `source`.
+    """Copy a folder to `target`, which must not exist. Holes in files are kept if the system reports them.
+
+    Files that vanish during the copy are skipped, because opening a shard writes temporary ones. Raises FileNotFoundError if
+    `source` does not exist.
     """
     with os.scandir(source) as entries:
         target.mkdir(private_files.PRIVATE_FOLDER)
         for entry in entries:
             with suppress(FileNotFoundError):
-                _copy_entry(entry, target / entry.name)
-
-
-def _copy_entry(entry: os.DirEntry[str], target: Path) -> None:
-    if entry.is_dir(follow_symlinks=False):
-        copy_folder(Path(entry.path), target)
-    elif entry.is_file(follow_symlinks=False):
-        _copy_file(Path(entry.path), target)
+                if entry.is_dir(follow_symlinks=False):
+                    copy_folder(Path(entry.path), target / entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    _copy_file(Path(entry.path), target / entry.name)
 
 
 def _copy_file(source: Path, target: Path) -> None:

@@ -136,7 +136,11 @@ def _error_of(error: Exception, collection: str) -> VectorStoreError | VectorSto
         )
     status = getattr(error, "status_code", None)
     if status is None:
-        return _without_status(getattr(error, "source", error))
+        # There was no valid answer. pydantic's ValidationError is a ValueError.
+        source = getattr(error, "source", error)
+        if isinstance(source, (ValueError, TypeError)):
+            return VectorStoreConfigError(NOT_QDRANT)
+        return VectorStoreError(TOO_SLOW if "timeout" in type(source).__name__.lower() else NO_ANSWER)
     if status in (401, 403):
         return VectorStoreConfigError(f"the Qdrant server refuses the key ({status}): check QDRANT_API_KEY")
     if status == 404:
@@ -155,10 +159,3 @@ def _is_from_qdrant(error: Exception) -> bool:
     except (ValueError, TypeError, RecursionError):
         return False
     return isinstance(body, dict) and "status" in body
-
-
-def _without_status(source: object) -> VectorStoreError | VectorStoreConfigError:
-    """Return the error of a request without a valid answer."""
-    if isinstance(source, (ValueError, TypeError)):  # pydantic's error is one
-        return VectorStoreConfigError(NOT_QDRANT)
-    return VectorStoreError(TOO_SLOW if "timeout" in type(source).__name__.lower() else NO_ANSWER)

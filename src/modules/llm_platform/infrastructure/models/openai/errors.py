@@ -5,7 +5,7 @@ The messages name the remedy. Of a service's error body only known error types a
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.infrastructure.http.errors import ErrorKind, retry_after_s, rule_of
@@ -54,14 +54,11 @@ def transport_error(connection: LLMConnection, error: Exception, late: str) -> e
     rule = rule_of(error)
     if rule.kind == "timeout":
         return exceptions.LLMTimeoutError(late)
-    return LLM_ERRORS[rule.kind](f"{connection.name} {rule.message.format(setting=_address_setting(connection))}")
-
-
-def _address_setting(connection: LLMConnection) -> str:
-    """Return the setting of the address, behind the address itself where it is the default of the kind."""
     setting = connection.settings.address
     default = None if connection.base_url else connection.traits.address
-    return f"{default} ({setting})" if default else setting
+    # If the address is the default of the service's kind, the user did not set it and may not know it.
+    message = rule.message.format(setting=f"{default} ({setting})" if default else setting)
+    return LLM_ERRORS[rule.kind](f"{connection.name} {message}")
 
 
 def status_error(connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]) -> exceptions.LLMException:
@@ -157,15 +154,12 @@ class _ErrorBody:
         if isinstance(param := fields.get("param"), str):
             texts.append(f"'{param[:MAX_ERROR_CHARS]}'")
         self.text = " ".join(texts)
-        code = fields.get("code") or fields.get("status")
-        self.status = code if isinstance(code, int) else int(code) if isinstance(code, str) and _is_status(code) else 0
+        code: Any = fields.get("code") or fields.get("status")
+        is_status = isinstance(code, str) and len(code) == 3 and code.isascii() and code.isdigit()
+        self.status = code if isinstance(code, int) else int(code) if is_status else 0
         known = next((text for text in texts if text in KNOWN_ERROR_TYPES), "")
         self.known = f" {known}" if known else ""
         self.known_alone = f" ({known})" if known else ""
-
-
-def _is_status(code: str) -> bool:
-    return len(code) == 3 and code.isascii() and code.isdigit()
 
 
 def _forbidden(connection: LLMConnection, details: _ErrorBody, wait: float | None) -> exceptions.LLMException:

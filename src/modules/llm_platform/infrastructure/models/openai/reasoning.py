@@ -61,7 +61,9 @@ class ReasoningFilter:
         outside: list[str] = []
         at = 0
         for tag in _TAG.finditer(text, 0, end):
-            if self._is_mention(text, tag.start(), tag.end()):
+            before = text[tag.start() - 1] if tag.start() else self._before
+            if before == "`" and text[tag.end() : tag.end() + 1] == "`":
+                # A tag in backticks is mentioned in the text. It opens or closes no block.
                 continue
             if self._depth == 0:
                 outside.append(text[at : tag.start()])
@@ -77,9 +79,6 @@ class ReasoningFilter:
         if self._depth == 0:
             outside.append(text[at:end])
         return "".join(outside)
-
-    def _is_mention(self, text: str, start: int, end: int) -> bool:
-        return (text[start - 1] if start else self._before) == "`" and text[end : end + 1] == "`"
 
     def _start_of_unfinished_tag(self, text: str) -> int:
         """Return the start of a trailing incomplete tag, or incomplete mention of one; else the length of the text."""

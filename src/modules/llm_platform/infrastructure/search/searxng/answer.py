@@ -163,12 +163,13 @@ def _item(row: Mapping[str, Any]) -> Fields | None:
     if not host:
         return None
     published = row.get("publishedDate")
+    is_date = isinstance(published, str) and _ISO_DATE.fullmatch(published)
     return {
         "title": line_of(row.get("title")) or host,
         "url": url,
         "snippet": text_of(row.get("content")),
         "site_name": host,
-        "published_date": _date(published) if published else None,
+        "published_date": published if is_date else None,
         "source": text_of(row.get("engine")) or None,
         "score": number_of(row.get("score")),
     }
@@ -228,10 +229,6 @@ def _texts(values: Any) -> Iterator[str]:
         text = line_of(value if isinstance(value, str) else dict_of(value).get("title"))
         if text:
             yield text
-
-
-def _date(value: Any) -> str | None:
-    return value if isinstance(value, str) and _ISO_DATE.fullmatch(value) else None
 
 
 def engines_not_called(requested: Iterable[str], pages: Sequence[SearXNGAnswer]) -> list[str]:

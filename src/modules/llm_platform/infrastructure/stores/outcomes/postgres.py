@@ -155,7 +155,11 @@ class PostgresOutcomeStore(IOutcomeStore):
         """Store what waits, batch by batch, until nothing does."""
         try:
             while self._waiting:
-                await self._write(self._next_batch())
+                # A batch has whole calls, and at least one.
+                sizes = accumulate(len(call.outcomes) for call in self._waiting)
+                count = max(1, sum(size <= BATCH for size in sizes))
+                batch, self._waiting = self._waiting[:count], self._waiting[count:]
+                await self._write(batch)
         finally:
             self._writer = None
             _fail(self._waiting, OutcomeStoreError(CLOSED))  # none, unless this task was cancelled
@@ -171,12 +175,6 @@ class PostgresOutcomeStore(IOutcomeStore):
             result = list(islice(stored, len(call.outcomes)))
             if not call.answer.done():  # its caller was cancelled
                 call.answer.set_result(result)
-
-    def _next_batch(self) -> list[_Call]:
-        sizes = accumulate(len(call.outcomes) for call in self._waiting)
-        count = max(1, sum(size <= BATCH for size in sizes))
-        batch, self._waiting = self._waiting[:count], self._waiting[count:]
-        return batch
 
     async def _remove_expired(self, connection: Connection) -> int:
         return int((await connection.execute(_CLEAN, (self._ttl_s, CLEANED_AT_ONCE))).rowcount)

@@ -85,23 +85,21 @@ def _method(data: bytes) -> int:
 
 
 def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
-    """Yield the verified entries of an archive. Raises StoreError at the first invalid one; the caller must discard the
-    earlier ones then.
+    """Yield the verified entries of an archive.
+
+    Raises StoreError at the first invalid entry. The caller then discards the entries before it.
     """
     try:
         with _opened(file) as archive:
             for info, location in _checked_members(archive):
-                yield _verified(location, _unpacked(archive, info))
+                # Without a limit, the library unpacks all of a member first. One byte more than declared shows a wrong size.
+                with archive.open(info) as member:
+                    data = member.read(info.file_size + 1)
+                yield _verified(location, data)
     except OSError as error:
         raise StoreError(f"that file cannot be read ({_reason(error)})") from error
     except _BROKEN as error:
         raise StoreError(_INVALID) from error
-
-
-def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Return the member's bytes, one more than declared at most: without a limit the library unpacks all of it first."""
-    with archive.open(info) as member:
-        return member.read(info.file_size + 1)
 
 
 @contextmanager

@@ -202,13 +202,11 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
                 elif own is not None and own[0].made_at >= head.made_at:
                     skipped += 1
                 else:
-                    drafts.append((self._folder.draft(head.location, self._dated(head, value)), head.location))
+                    # A time in the future becomes now, or else the entry would outlive all others.
+                    dated = replace(head, made_at=min(head.made_at, self._clock()))
+                    drafts.append((self._folder.draft(head.location, entry_files.sealed(dated, value)), head.location))
             added = len(drafts)
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
-
-    def _dated(self, head: entry_files.EntryHeader, value: bytes) -> bytes:
-        """Return an imported entry. A time in the future becomes now, or the entry would outlive all others."""
-        return entry_files.sealed(replace(head, made_at=min(head.made_at, self._clock())), value)
 
     def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
         """Return a valid entry: neither expired nor damaged."""

@@ -128,7 +128,8 @@ class StoreFolder:
             at = f"{self._root}/{stage_name}"
             for name in entry_files.names_in(at) if topic is None else (topic,):
                 if is_topic_name(name) and entry_files.is_folder(f"{at}/{name}"):
-                    yield from sorted(_files_in(f"{at}/{name}", stage_name, name), key=_age)
+                    found = _files_in(f"{at}/{name}", stage_name, name)
+                    yield from sorted(found, key=lambda file: (file.made_at, file.location.key))
 
     def damaged(self) -> int:
         """Return the number of damaged files."""
@@ -179,7 +180,3 @@ def _files_in(folder: str, stage: StoreStage, topic: str) -> Iterator[StoredFile
             yield StoredFile(location, about.st_size, about.st_mtime, None)
         else:
             yield StoredFile(location, about.st_size, about.st_mtime, head if head.location == location else None)
-
-
-def _age(found: StoredFile) -> tuple[float, str]:
-    return (found.made_at, found.location.key)

@@ -243,7 +243,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         try:
             return await self._database.run(work, timeout_s)
         except DatabaseError as error:
-            raise _translated(error) from error
+            raise StoreUnavailableError(str(error)) from error
 
 
 async def _fetch(connection: Connection, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -270,7 +270,3 @@ def _listed_row(row: Sequence[Any]) -> StoredFile:
     except (entry_files.DamagedEntryError, entry_files.OtherFormatError):
         head = None
     return StoredFile(location, size, made_at, head if head is not None and head.location == location else None)
-
-
-def _translated(error: DatabaseError) -> StoreError:
-    return StoreUnavailableError(str(error))

@@ -39,15 +39,17 @@ return answer
 
 
 class RedisSpendingStore(ISpendingStore):
-    """One hash for each day, account to dollars. It does not expire, so that `volatile-lru` does not evict it; the next days
-    remove it.
+    """Spending in Redis, with a hash of dollars by account for each day.
+
+    A hash has no expiry, so that `volatile-lru` does not evict it. The calls of the next days remove it.
     """
 
     def __init__(self, client: redis_client.RedisClient) -> None:
         self._client = client
 
     async def add(self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float]) -> Mapping[str, float]:
-        keys = [_key(date.fromisoformat(day) - timedelta(days=age)) for age in range(DAYS_REMOVED + 1)]
+        days = [date.fromisoformat(day) - timedelta(days=age) for age in range(DAYS_REMOVED + 1)]
+        keys = [f"{redis_client.KEY_PREFIX}spending:{past_day.isoformat()}" for past_day in days]
         arguments = [part for account, usd in amounts.items() for part in (account, repr(usd), repr(seen.get(account, 0.0)))]
 
         async def run(redis: redis_client.RedisConnection) -> Sequence[Any]:
@@ -62,7 +64,3 @@ class RedisSpendingStore(ISpendingStore):
             return {account: float(usd) for account, usd in zip(amounts, sums, strict=True)}
         except (redis_client.RedisUnavailableError, redis_client.ForeignValueError, ValueError) as error:
             raise SpendingStoreError(f"the spending of the day is not in Redis: {error}") from error
-
-
-def _key(day: date) -> str:
-    return f"{redis_client.KEY_PREFIX}spending:{day.isoformat()}"
